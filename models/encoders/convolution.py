@@ -74,7 +74,6 @@ class InvertedBottleneck(nn.Module):
 
 
 def _padding(convolution: nn.Conv2d) -> tuple[int, int, int, int]:
-    """Left, right, top, bottom."""
     static = getattr(convolution, "static_padding", None)
     if static is not None:
         left, right, top, bottom = getattr(static, "padding", (0, 0, 0, 0))

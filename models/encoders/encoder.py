@@ -145,7 +145,8 @@ class ResNet101Map(Encoder):
         """Load the ImageNet weights.
 
         Args:
-            weights: a state dict in torchvision's layout; None asks torchvision, which downloads it.
+            weights: a state dict in torchvision's layout; None asks torchvision, which downloads
+                it.
 
         Raises:
             ImportError: neither a file nor torchvision.
@@ -201,7 +202,6 @@ ENCODERS: dict[str, type[Encoder]] = {
 
 
 def weights_sha256(weights: Mapping[str, Tensor]) -> str:
-    """Hex digest over names, types, shapes and values, whatever file they came in."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         value = weights[name].detach().cpu().contiguous()
@@ -235,7 +235,6 @@ def _folded(block: nn.Module) -> nn.Module:
 
 
 def _inputs(block: nn.Module, depthwise: nn.Conv2d) -> int:
-    """Channels that come into a block."""
     first = getattr(block, "_expand_conv", depthwise)
     channels: int = first.in_channels
     return channels

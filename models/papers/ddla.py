@@ -63,22 +63,13 @@ def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor
 
 
 class DDLA(Attending):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Attending.Options):
-        """The decoder's, and those of the alignment.
-
-        Attributes:
-            prior: "learned", or "uniform" for the paper's DDLA-UNIFORM.
-            smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
-        """
-
+        # "learned", or "uniform" for the paper's DDLA-UNIFORM
         prior: Literal["learned", "uniform"] = "learned"
-        smoothing: float = 2.0
+        smoothing: float = 2.0  # sigma in pixels at 224 of the mask's Gaussian before the pyramid
 
         def __post_init__(self) -> None:
-            """Refuse another prior."""
             if self.prior not in ("learned", "uniform"):
                 raise ValueError(f"prior must be 'learned' or 'uniform', not {self.prior!r}")
 
@@ -101,7 +92,6 @@ class DDLA(Attending):
         return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
         embedded = self.embedded(pairs)
         hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
@@ -124,7 +114,7 @@ class DDLA(Attending):
         )
 
     def chosen_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """See `Captioner`; the uniform prior draws the cluster of a single sentence."""
+        """The uniform prior draws the cluster of a single sentence."""
         if not self.uniform or options.sentences != 1:
             return super().chosen_rows(state, pairs, options)
         rows: dict[int, list[int]] = {}
@@ -142,7 +132,6 @@ class DDLA(Attending):
         return -self.log_likelihood(pairs, sentences).sum() / counted.sum().clamp(min=1).to(self.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; all K clusters decoded by teacher forcing in one batch."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
         log_prior, likelihood = self.aligned(pairs, sentences)

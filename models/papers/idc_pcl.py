@@ -61,45 +61,26 @@ _ROOM = 24
 
 
 class IDCPCL(Captioner):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Captioner.Options):
-        """Sizes, rows of the ablation, and shares of the loss.
-
-        Attributes:
-            size: of all vectors, even, a multiple of `heads`.
-            inner: size of the feed-forward networks.
-            heads: of every attention.
-            layers: of the cross-modal transformer; the paper has 3, for birds 2.
-            single_layers: of the single-image encoder.
-            pair_layers: of the pair encoder.
-            difference_encoder: whether there are these two; False is a row of the ablation.
-            comparing: whether the layers in which images meet first begin by comparing cells, see the head
-                of this file; False from random weights, as in the paper.
-            judge: whether fine-tuning also learns to tell distractors; False is a row of the ablation.
-            judge_weight: of that beside the words; the paper adds both.
-            share: of the words that count in fine-tuning, above 0 and at most 1.
-            dropout: share 0..1, everywhere.
-            attention_dropout: of attention weights; None takes `dropout`.
-        """
-
-        size: int = 512
-        inner: int = 2048
-        heads: int = 8
-        layers: int = 3
-        single_layers: int = 1
-        pair_layers: int = 1
-        difference_encoder: bool = True
+        size: int = 512  # of all vectors, even, a multiple of `heads`
+        inner: int = 2048  # size of the feed-forward networks
+        heads: int = 8  # of every attention
+        layers: int = 3  # of the cross-modal transformer; the paper has 3, for birds 2
+        single_layers: int = 1  # of the single-image encoder
+        pair_layers: int = 1  # of the pair encoder
+        difference_encoder: bool = True  # whether there are these two; False is a row of the ablation
+        # whether the layers in which images meet first begin by comparing cells, see the head of this file;
+        # False from random weights, as in the paper
         comparing: bool = False
+        # whether fine-tuning also learns to tell distractors; False is a row of the ablation
         judge: bool = True
-        judge_weight: float = 1.0
-        share: float = 1.0
-        dropout: float = 0.2
-        attention_dropout: float | None = None
+        judge_weight: float = 1.0  # of that beside the words; the paper adds both
+        share: float = 1.0  # of the words that count in fine-tuning, above 0 and at most 1
+        dropout: float = 0.2  # share 0..1, everywhere
+        attention_dropout: float | None = None  # of attention weights; None takes `dropout`
 
         def __post_init__(self) -> None:
-            """Refuse what has no meaning."""
             if not 0 < self.share <= 1 or self.size % 2:
                 raise ValueError(
                     f"share ({self.share}) must be above 0 and at most 1, size ({self.size}) even"
@@ -185,7 +166,7 @@ class IDCPCL(Captioner):
         return text, images_after
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`. Keeps the keys and values of images and [CLS] of every cross-modal layer."""
+        """Keeps the keys and values of images and [CLS] of every cross-modal layer."""
         pairs = pairs.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
         start = torch.full((len(pairs.valid), 1), self.cls, device=self.device)
@@ -200,7 +181,7 @@ class IDCPCL(Captioner):
         return State.of_pairs((kept,), (said, torch.ones_like(start[:, 0])))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`: the last word and a [MASK] behind it."""
+        """The last word and a [MASK] behind it."""
         (kept,), (said, count) = state.pictures, state.memory
         p = int(count[0]) if len(count) else 1
         both = torch.stack([tokens, torch.full_like(tokens, self.mask)], dim=1)
@@ -235,7 +216,6 @@ class IDCPCL(Captioner):
         return loss
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; every word in one pass."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
         b, tokens = _worded(sentences)
@@ -265,7 +245,6 @@ class IDCPCL(Captioner):
         """Where it looks while it says each word: the last layer's attention of its [MASK], mean over heads.
 
         Args:
-            pairs: B pairs.
             sentences: int64 ``(B, T, L)``.
 
         Returns:

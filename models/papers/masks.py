@@ -26,7 +26,8 @@ def project_masks(masks: Tensor, smoothing: float) -> Tensor:
     """Bring masks to the 14x14 map.
 
     Args:
-        masks: bool or float 0..1 ``(..., height, width)``, any size; it is first brought to 224x224 by area.
+        masks: bool or float 0..1 ``(..., height, width)``, any size; it is first brought to
+            224x224 by area.
         smoothing: sigma in pixels at 224 of the Gaussian before the pyramid; 0 for none.
 
     Returns:

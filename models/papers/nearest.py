@@ -45,18 +45,10 @@ class Nearest(Captioner):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Captioner.Options):
-        """How nearness is measured, and what is drawn.
-
-        Attributes:
-            pool: cells in both directions that each map is pooled to, at least 1.
-            seed: of the sentences that NN draws.
-        """
-
-        pool: int = 1
-        seed: int = 0
+        pool: int = 1  # cells in both directions that each map is pooled to, at least 1
+        seed: int = 0  # of the sentences that NN draws
 
         def __post_init__(self) -> None:
-            """Refuse fewer cells than one."""
             if self.pool < 1:
                 raise ValueError(f"pool must be at least 1, not {self.pool}")
 
@@ -75,7 +67,6 @@ class Nearest(Captioner):
 
     @property
     def restarts(self) -> bool:
-        """See `Captioner`."""
         return self.joined
 
     def pair_features(self, pairs: PairBatch) -> Tensor:
@@ -88,7 +79,8 @@ class Nearest(Captioner):
         """Forget all and keep these.
 
         Args:
-            batches: pairs, and the sentences about each, int64 ``(B, T, L)``, see `Vocabulary.batch`.
+            batches: pairs, and the sentences about each, int64 ``(B, T, L)``, see
+                `Vocabulary.batch`.
 
         Raises:
             ValueError: there is no sentence in them.
@@ -106,7 +98,7 @@ class Nearest(Captioner):
         self.told = nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=PAD)
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`: the words of the nearest neighbour, and how many of them are said.
+        """The words of the nearest neighbour, and how many of them are said.
 
         Raises:
             ValueError: nothing is memorised.
@@ -119,7 +111,6 @@ class Nearest(Captioner):
         return State.of_pairs((self.told[nearest],), (torch.zeros_like(nearest),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`; whatever was said before, the neighbour's next word is certain."""
         (sentence,), (position,) = state.pictures, state.memory
         beyond = position >= sentence.shape[1]
         words = sentence.gather(1, position.clamp(max=sentence.shape[1] - 1).unsqueeze(1))[:, 0]
@@ -133,7 +124,6 @@ class Nearest(Captioner):
         return -self.log_likelihood(pairs, sentences).sum() / counted.clamp(min=1).to(self.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; a whole annotation has its likelihood in the first column."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         targets = stories(sentences) if self.joined else sentences
         state = self.encode(pairs)

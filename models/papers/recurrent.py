@@ -28,14 +28,12 @@ class Recurrent(Captioner):
 
         Args:
             tokens: int64 ``(N,)``, the last words.
-            state: before them.
 
         Returns:
             What predicts the next word, float32 ``(N, ...)``, and the new state.
         """
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`."""
         seen, state = self.advance(tokens, state)
         return self.next_word(seen).float().log_softmax(dim=1), state
 
@@ -50,7 +48,6 @@ class Recurrent(Captioner):
         """Log probability of the given sentence in each row.
 
         Args:
-            state: N rows.
             sentences: int64 ``(N, L)``, words, EOS, padding; N >= 1.
 
         Returns:
@@ -82,7 +79,6 @@ class WholePair(Recurrent):
 
     @property
     def restarts(self) -> bool:
-        """See `Captioner`."""
         return self.joined
 
     def targets(self, sentences: Tensor) -> Tensor:
@@ -96,7 +92,6 @@ class WholePair(Recurrent):
         return -log_p.sum() / counted.clamp(min=1).to(log_p.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; a story has its whole likelihood in the first column."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         targets = self.targets(sentences)
         state, log_p = self.encode(pairs), torch.zeros(sentences.shape[:2], device=self.device)

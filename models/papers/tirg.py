@@ -53,23 +53,12 @@ class TIRG(nn.Module):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
-        """Sizes.
-
-        Attributes:
-            size: of the vectors of pictures and sentences, and of the LSTM.
-            words: size of the word vectors.
-            grid: cells of the picture, in both directions; 1 is the papers' mean.
-            cells: channels of a cell.
-            scale: s, of normalised vectors, at first; None does not normalise them.
-            dropout: share 0..1, of word vectors and of the LSTM's last state.
-        """
-
-        size: int = 512
-        words: int = 512
-        grid: int = 7
-        cells: int = 64
-        scale: float | None = None
-        dropout: float = 0.1
+        size: int = 512  # of the vectors of pictures and sentences, and of the LSTM
+        words: int = 512  # size of the word vectors
+        grid: int = 7  # cells of the picture, in both directions; 1 is the papers' mean
+        cells: int = 64  # channels of a cell
+        scale: float | None = None  # s, of normalised vectors, at first; None does not normalise them
+        dropout: float = 0.1  # share 0..1, of word vectors and of the LSTM's last state
 
     def __init__(
         self, vocabulary: Vocabulary, channels: int, encoder: tuple[str, str] = ("", ""), **arguments: Any
@@ -77,10 +66,7 @@ class TIRG(nn.Module):
         """Build with random weights.
 
         Args:
-            vocabulary: the words it knows.
-            channels: of the encoder's maps.
             encoder: name and sha256 of the encoder.
-            arguments: see `Options`.
 
         Raises:
             TypeError: an argument that it does not take.
@@ -103,7 +89,6 @@ class TIRG(nn.Module):
         self.dropout = nn.Dropout(options.dropout)
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor's further arguments as plain values."""
         return {"channels": self.channels, **asdict(self.options)}
 
     def pictures(self, maps: Tensor) -> Tensor:
@@ -129,7 +114,8 @@ class TIRG(nn.Module):
         Args:
             pictures: of the before frames, see `pictures`, float ``(N, size)``.
             words: word vectors of the sentences, hard or soft, float ``(N, L, words)``.
-            lengths: int64 ``(N,)``, how many of them count; a sentence of none is a vector of zeros.
+            lengths: int64 ``(N,)``, how many of them count; a sentence of none is a vector of
+                zeros.
 
         Returns:
             float32 ``(N, size)``.
@@ -179,11 +165,6 @@ def save_tirg(network: TIRG, path: Path) -> str:
 
 
 def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
-    """Load a network, ready to rank.
-
-    Raises:
-        CheckpointError: absent, damaged, or of another kind or version.
-    """
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -23,12 +23,8 @@ class Layer(nn.Module):
         """Build with random weights.
 
         Args:
-            size: of the vectors, a multiple of `heads`.
-            heads: of the attention.
-            inner: size of the feed-forward network.
-            dropout: of the inner vectors and what each part adds.
-            attention_dropout: of attention weights; None takes `dropout`. On a CPU it costs as much as all
-                the rest of a layer of small vectors.
+            attention_dropout: of attention weights; None takes `dropout`. On a CPU it costs as much
+                as all the rest of a layer of small vectors.
 
         Raises:
             ValueError: `size` is no multiple of `heads`.
@@ -59,8 +55,10 @@ class Layer(nn.Module):
         Args:
             x: float ``(N, M, size)``.
             kept: of what is attended to, see `kept`, ``(N, S, 2 * size)``.
-            allowed: bool, broadcast to ``(N, M, S)``: who may attend to what, at least one each; None all.
-            bias: float, broadcast to ``(N, heads, M, S)``, added to what is attended by; None nothing.
+            allowed: bool, broadcast to ``(N, M, S)``: who may attend to what, at least one each;
+                None all.
+            bias: float, broadcast to ``(N, heads, M, S)``, added to what is attended by; None
+                nothing.
 
         Returns:
             float ``(N, M, size)``.
@@ -106,8 +104,6 @@ class Layer(nn.Module):
 
 
 class Stack(nn.ModuleList):
-    """Layers, one after the other."""
-
     def __iter__(self) -> Iterator[Layer]:
         return (layer for layer in super().__iter__() if isinstance(layer, Layer))
 

@@ -27,28 +27,17 @@ from train.samples import Sample
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """One split with what a captioner sees of it.
-
-    Attributes:
-        samples: one per pair, further annotators merged into it.
-        features: of the samples, by position.
-        annotations: what can be trained on: position of the sample, and one annotator's sentences.
-        skipped: annotations that are not trained on because their pair has no cluster.
-        sha256: hash (hex) of the annotation file and of the features.
-        whole: whether pairs without clusters are trained on as well, by a captioner that sees pairs
-            as a whole.
-    """
-
-    samples: tuple[Sample, ...]
-    features: Features
+    samples: tuple[Sample, ...]  # one per pair, further annotators merged into it
+    features: Features  # of the samples, by position
+    # what can be trained on: position of the sample, and one annotator's sentences
     annotations: tuple[tuple[int, tuple[str, ...]], ...]
-    skipped: int
-    sha256: str
+    skipped: int  # annotations that are not trained on because their pair has no cluster
+    sha256: str  # hash (hex) of the annotation file and of the features
+    # whether pairs without clusters are trained on as well, by a captioner that sees pairs as a whole
     whole: bool = False
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
-        """Per pair the sentences of all its annotators."""
         return [tuple(s for annotation in sample.annotations for s in annotation) for sample in self.samples]
 
 
@@ -68,20 +57,10 @@ def load_split(
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
     Args:
-        folder: samples in the layout of `train.samples`.
-        split: train, val or test.
-        encoder: gives the maps.
-        options: how clusters are found.
-        cache: folder of the features.
-        progress: told how many samples are ready.
         pairs: take only the first so many pairs, before anything is encoded; None all.
         whole: skip no pair for want of clusters, see `Captioner.whole`.
         images: keep the images beside the maps, see `Captioner.needs_images`.
         masks: open the clusters' masks, see `Captioner.needs_masks`.
-
-    Raises:
-        SampleError: the split cannot be read.
-        FeatureError: an image cannot be read, or the cache cannot be written.
     """
     samples = tuple(load_pairs(folder, split)[:pairs])
     features = sample_features(samples, encoder, options, cache, progress, images=images, masks=masks)
@@ -113,15 +92,9 @@ def epoch_batches(
     The order depends on nothing else, so that a resumed run sees what an uninterrupted one sees.
 
     Args:
-        split: at least one annotation to train on.
-        vocabulary: gives tokens.
         size: annotations in a batch; the last batch may be smaller.
-        seed: of the run, not negative.
-        epoch: not negative.
-        max_words: longer sentences are cut.
-        drawn: take one annotation of every pair, by chance.
-        swapped: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is
-            that other view, see `twins`.
+        swapped: of pairs whose scene was also seen without a change, the share 0..1 whose
+            before frame is that other view, see `twins`.
 
     Yields:
         The pairs and their tokens, int64 ``(B, T, L)``.
@@ -151,7 +124,6 @@ def epoch_batches(
 
 
 def annotations_an_epoch(split: Split, *, drawn: bool) -> int:
-    """How many annotations `epoch_batches` gives."""
     return len({position for position, _ in split.annotations} if drawn else split.annotations)
 
 

@@ -32,64 +32,36 @@ class _Strict(BaseModel):
 
 
 def _section(options: type[Any]) -> Any:
-    """A strict section with the keys, types and defaults of an options dataclass."""
     hints = get_type_hints(options)
     fields: dict[str, Any] = {f.name: (hints[f.name], f.default) for f in dataclasses.fields(options)}
     return create_model(options.__name__, __base__=_Strict, **fields)
 
 
 class ObjectiveConfig(_Strict):
-    """What is lowered instead of the captioner's own loss.
-
-    Attributes:
-        name: key of `train.papers.objectives.OBJECTIVES`.
-        arguments: of its constructor.
-    """
-
-    name: str
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    name: str  # key of `train.papers.objectives.OBJECTIVES`
+    arguments: dict[str, Any] = Field(default_factory=dict)  # of its constructor
 
 
 class PreTrainingConfig(_Strict):
-    """What is trained before, on the same samples.
-
-    Attributes:
-        objective: what it lowers.
-        training: see `TrainOptions`; the seed is the run's.
-    """
-
-    objective: ObjectiveConfig
-    training: TrainOptions = TrainOptions()
+    objective: ObjectiveConfig  # what it lowers
+    training: TrainOptions = TrainOptions()  # see `TrainOptions`; the seed is the run's
 
 
 class TrainConfig(_Strict):
-    """Everything that decides a training run besides the samples.
-
-    Attributes:
-        version: of this file format.
-        captioner: key of `models.CAPTIONERS`.
-        arguments: of its constructor, see the captioner's `Options`.
-        encoder: key of `models.encoders.encoder.ENCODERS`.
-        encoder_weights: file with the encoder's weights; None takes those of its package.
-        min_count: words seen less often in the training sentences are unknown (paper's Table 1: 5).
-        changes: how clusters are found, see `ChangeOptions`.
-        training: see `TrainOptions`.
-        learning: how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`.
-        objective: None lowers the captioner's own loss.
-        pretraining: None for none.
-    """
-
-    version: Literal[1]
-    captioner: str = "ddla"
+    version: Literal[1]  # of this file format
+    captioner: str = "ddla"  # key of `models.CAPTIONERS`
+    # of its constructor, see the captioner's `Options`
     arguments: dict[str, Any] = Field(default_factory=dict)
-    encoder: str = "efficientnet_lite0"
-    encoder_weights: Path | None = None
+    encoder: str = "efficientnet_lite0"  # key of `models.encoders.encoder.ENCODERS`
+    encoder_weights: Path | None = None  # file with the encoder's weights; None takes those of its package
+    # words seen less often in the training sentences are unknown (paper's Table 1: 5)
     min_count: int = Field(5, ge=1)
-    changes: ChangeOptions = ChangeOptions()
-    training: TrainOptions = TrainOptions()
+    changes: ChangeOptions = ChangeOptions()  # how clusters are found, see `ChangeOptions`
+    training: TrainOptions = TrainOptions()  # see `TrainOptions`
+    # how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`
     learning: ChainOptions = ChainOptions()
-    objective: ObjectiveConfig | None = None
-    pretraining: PreTrainingConfig | None = None
+    objective: ObjectiveConfig | None = None  # None lowers the captioner's own loss
+    pretraining: PreTrainingConfig | None = None  # None for none
 
     def pretrain_options(self) -> TrainOptions:
         """The section `pretraining.training`, with the run's seed; the defaults without that section."""
@@ -101,11 +73,8 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
     """Read and check a configuration.
 
     Args:
-        path: YAML file.
-        training: keys of the section `training` that override the file; None leaves the file's value.
-
-    Raises:
-        ConfigError: absent, no YAML, an unknown key, or a value of the wrong type or name.
+        training: keys of the section `training` that override the file; None leaves the file's
+            value.
     """
     try:
         content = read_yaml(path.read_text(encoding="utf-8")).values
@@ -124,11 +93,6 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
 
 
 def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
-    """Check a configuration.
-
-    Raises:
-        ConfigError: an unknown key, or a value of the wrong type or name.
-    """
     try:
         config = TrainConfig.model_validate(dict(content))
     except ValidationError as error:
@@ -138,11 +102,6 @@ def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
 
 
 def build_encoder(config: TrainConfig) -> Encoder:
-    """The encoder that a configuration names.
-
-    Raises:
-        ConfigError: its weights file cannot be used, or its package is not installed.
-    """
     try:
         return ENCODERS[config.encoder](config.encoder_weights)
     except (OSError, ImportError, RuntimeError) as error:
@@ -150,11 +109,6 @@ def build_encoder(config: TrainConfig) -> Encoder:
 
 
 def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> Captioner:
-    """The captioner that a configuration names, with random weights.
-
-    Raises:
-        ConfigError: an argument has a value that the captioner does not take.
-    """
     try:
         return CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -164,11 +118,7 @@ def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encode
 def build_objective(
     config: ObjectiveConfig | None, captioner: Captioner, training: Split
 ) -> Objective | None:
-    """The objective that a configuration names; None for the captioner's own loss.
-
-    Raises:
-        ConfigError: an argument has a value that the objective does not take, or the captioner does not suit.
-    """
+    """The objective that a configuration names; None for the captioner's own loss."""
     if config is None:
         return None
     try:

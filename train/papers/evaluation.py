@@ -38,29 +38,18 @@ class Alignment:
     """How often a gold sentence is aligned to the cluster that overlaps its box best.
 
     Only pairs with at least two clusters are counted.
-
-    Attributes:
-        sentences: how many were counted.
-        precision: share 0..1 of right ones.
-        chance: that of a random cluster.
     """
 
-    sentences: int
-    precision: float
-    chance: float
+    sentences: int  # how many were counted
+    precision: float  # share 0..1 of right ones
+    chance: float  # that of a random cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likelihood:
-    """How likely a captioner finds what people said of each pair.
-
-    Attributes:
-        nats: -log P of all sentences about each pair, summed, float64 ``(N,)``; 0 where none counts.
-        tokens: how many tokens that are, int64 ``(N,)``.
-    """
-
+    # -log P of all sentences about each pair, summed, float64 ``(N,)``; 0 where none counts
     nats: NDArray[np.float64]
-    tokens: NDArray[np.int64]
+    tokens: NDArray[np.int64]  # how many tokens that are, int64 ``(N,)``
 
     @property
     def perplexity(self) -> float:
@@ -71,39 +60,28 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything measured on one split.
-
-    Attributes:
-        single: the first sentence against all sentences of the pair (the paper's Table 4).
-        multi: T sentences, T given, joined, against each annotator's joined sentences (Table 5).
-        length_ratio: LenRatio of the multi-sentence setting.
-        perplexity: per token, under the marginal likelihood, of the pairs that have a cluster; None without.
-        truth: whether what is said is right, with the captioner's own number of sentences for no change.
-        alignment: None where no sample knows its boxes or the captioner aligns nothing.
-        trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
-        human: one annotator's first sentence against the others', on the pairs that have several annotators.
-        without_clusters: pairs in which nothing differs; nothing is said about them. 0 for a
-            captioner that sees pairs as a whole.
-        groups: scores in the single setting of changed and distractor pairs and of each type of change, where
-            samples know; each by its own references.
-        distinct: how many different first sentences there are.
-        likelihood, ratios: what the perplexity and the shares are made of; not among the plain values.
-        first, whole: the texts that were scored, one sentence and all of them; not among the plain values.
-    """
-
-    single: TextScores
-    multi: TextScores
-    length_ratio: float
+    single: TextScores  # the first sentence against all sentences of the pair (the paper's Table 4)
+    multi: TextScores  # T sentences, T given, joined, against each annotator's joined sentences (Table 5)
+    length_ratio: float  # LenRatio of the multi-sentence setting
+    # per token, under the marginal likelihood, of the pairs that have a cluster; None without
     perplexity: float | None
-    truth: Truth
-    alignment: Alignment | None
+    truth: Truth  # whether what is said is right, with the captioner's own number of sentences for no change
+    alignment: Alignment | None  # None where no sample knows its boxes or the captioner aligns nothing
+    # rows of systems that look at no picture: name, sentence, scores in the single setting
     trivial: tuple[tuple[str, str, TextScores], ...]
+    # one annotator's first sentence against the others', on the pairs that have several annotators
     human: TextScores | None
+    # pairs in which nothing differs; nothing is said about them. 0 for a captioner that sees pairs as a
+    # whole.
     without_clusters: int
+    # scores in the single setting of changed and distractor pairs and of each type of change, where samples
+    # know; each by its own references
     groups: tuple[tuple[str, TextScores], ...] = ()
-    distinct: int = 0
+    distinct: int = 0  # how many different first sentences there are
+    # likelihood, ratios: what the perplexity and the shares are made of; not among the plain values
     likelihood: Likelihood | None = None
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    # first, whole: the texts that were scored, one sentence and all of them; not among the plain values
     first: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
 
@@ -138,10 +116,9 @@ def evaluate(
     """Measure a captioner on a split.
 
     Args:
-        captioner: trained.
-        split: at least one pair.
         training: sentences of the training pairs, for the trivial rows.
-        options: how words are sought, and how many sentences are told when the number is its own choice.
+        options: how words are sought, and how many sentences are told when the number is its
+            own choice.
         silence: what a captioner that says nothing about a pair is scored as, see `silence_of`.
     """
     options = options or DescribeOptions()

@@ -125,16 +125,9 @@ def sample_features(
     """Features of samples: those in the cache, the others computed and added to it.
 
     Args:
-        samples: in the order of the features.
-        encoder: gives the maps.
         options: how clusters are found; images are compared at ``options.size``.
         cache: folder of the files; made where it does not exist.
-        progress: called with how many samples are ready.
         images: batches hold the images, for a captioner that needs them.
-        masks: batches hold the clusters' masks.
-
-    Raises:
-        FeatureError: an image cannot be read, or the cache cannot be written.
     """
     made_from = [_FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options), images]
     prefix = json.dumps(made_from, sort_keys=True).encode()
@@ -157,11 +150,7 @@ def sample_features(
 
 
 def read_image(path: Path) -> Image:
-    """An image file as RGB uint8 ``(h, w, 3)``.
-
-    Raises:
-        FeatureError: it is missing or no image.
-    """
+    """An image file as RGB uint8 ``(h, w, 3)``."""
     image = image_in(path)
     if image is None:
         raise FeatureError(
@@ -181,7 +170,6 @@ def _key(sample: Sample, prefix: bytes) -> str:
 
 
 def _is_whole(file: Path, channels: int) -> bool:
-    """Whether a file is there with its header and all bytes."""
     try:
         with safe_open(file, framework="pt") as content:
             return bool(content.get_slice("maps").get_shape() == [2, channels, 14, 14])

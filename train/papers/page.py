@@ -28,11 +28,7 @@ _WIDTH = 600
 def write_page(
     samples: Sequence[Sample], captioner: Captioner, path: Path, source: str, number: int = 100
 ) -> int:
-    """Narrate `number` random pairs on a page that is one file; gives how many there are.
-
-    Raises:
-        SampleError: a picture cannot be read, or the page cannot be written.
-    """
+    """Narrate `number` random pairs on a page that is one file; gives how many there are."""
     order = np.random.default_rng(_SEED).permutation(len(samples))[:number].tolist()
     facts = [
         ("Captioner", f"{captioner.name} (sha256 {captioner.sha256})"),

@@ -33,33 +33,23 @@ HUMAN = "one annotator, by others"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Figures of one system and one seed.
-
-    Attributes:
-        mark: hash over what decides it; empty of a row that is not trained.
-        row: key of the system, or name of a row that looks at no picture.
-        seed: of the run.
-        evaluation: `train.papers.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran.
-        single, multi: what was said about every pair, one sentence and all of them.
-        nats, tokens: -log P of the sentences about every pair and their tokens, see
-            `train.papers.evaluation.Likelihood`; empty of one that gives no probabilities.
-        ratios: of figures that are no mean over pairs every pair's numerator and denominator, by their place.
-        curves, pretraining: points of both trainings.
-        best_epoch: the epoch that was measured.
-    """
-
-    mark: str
-    row: str
-    seed: int
+    mark: str  # hash over what decides it; empty of a row that is not trained
+    row: str  # key of the system, or name of a row that looks at no picture
+    seed: int  # of the run
+    # `train.papers.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran
     evaluation: dict[str, Any]
+    # single, multi: what was said about every pair, one sentence and all of them
     single: tuple[str, ...] = ()
     multi: tuple[str, ...] = ()
+    # nats, tokens: -log P of the sentences about every pair and their tokens, see
+    # `train.papers.evaluation.Likelihood`; empty of one that gives no probabilities
     nats: tuple[float, ...] = ()
     tokens: tuple[int, ...] = ()
+    # of figures that are no mean over pairs every pair's numerator and denominator, by their place
     ratios: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
-    curves: tuple[dict[str, Any], ...] = ()
+    curves: tuple[dict[str, Any], ...] = ()  # curves, pretraining: points of both trainings
     pretraining: tuple[dict[str, Any], ...] = ()
-    best_epoch: int = 0
+    best_epoch: int = 0  # the epoch that was measured
 
     def value(self, path: str) -> float | None:
         """A figure by its place in `evaluation`, like ``single.bleu.3`` or ``groups.changed.cider``."""
@@ -78,11 +68,6 @@ _LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write a result beside its checkpoint, at once or not at all.
-
-    Raises:
-        TrainError: it cannot be written.
-    """
     path = folder / "result.json"
     try:
         replace_file(path, json.dumps(asdict(result)).encode(), durable=True)
@@ -91,11 +76,7 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def read_result(folder: Path, mark: str) -> Result | None:
-    """A finished run's result; None where it is not finished, or of something else.
-
-    Raises:
-        TrainError: the file is damaged.
-    """
+    """A finished run's result; None where it is not finished, or of something else."""
     path = folder / "result.json"
     if not path.is_file():
         return None
@@ -165,8 +146,6 @@ def result_ciders(results: Sequence[Result], measured: Split, path: str) -> NDAr
     """CIDEr-D of every pair, float64 ``(seeds, pairs)``; None of another figure.
 
     Args:
-        results: of one row.
-        measured: the split.
         path: single.cider, multi.cider, multi.changed.cider or groups.<name>.cider.
     """
     head, _, figure = path.rpartition(".")

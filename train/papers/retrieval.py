@@ -23,32 +23,20 @@ _AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """How often the right frame is among the first k.
-
-    Attributes:
-        pairs: how many were asked for.
-        candidates: how many each was chosen from.
-        at_1, at_5, at_10: recall@k, 0..1.
-        median_rank: of the right frame, from 1.
-        before: share 0..1 of pairs whose own before frame was ranked above the right frame.
-        before_otherwise: the same with another pair's sentence: where it is no larger, nothing was read.
-        sibling: of pairs with one before frame and different after frames, the share whose sentence finds its
-            own after frame rather than the other's; .5 is by chance, None where there are no such pairs.
-            Frames that were aligned by different shifts are not the same.
-    """
-
-    pairs: int
-    candidates: int
-    at_1: float
+    pairs: int  # how many were asked for
+    candidates: int  # how many each was chosen from
+    at_1: float  # at_1, at_5, at_10: recall@k, 0..1
     at_5: float
     at_10: float
-    median_rank: float
-    before: float
-    before_otherwise: float
+    median_rank: float  # of the right frame, from 1
+    before: float  # share 0..1 of pairs whose own before frame was ranked above the right frame
+    before_otherwise: float  # the same with another pair's sentence: where it is no larger, nothing was read
+    # of pairs with one before frame and different after frames, the share whose sentence finds its own after
+    # frame rather than the other's; .5 is by chance, None where there are no such pairs. Frames that were
+    # aligned by different shifts are not the same.
     sibling: float | None = None
 
     def chance(self, k: int) -> float:
-        """Recall@k of a random order."""
         return min(k / self.candidates, 1.0)
 
 
@@ -95,11 +83,7 @@ def split_recall(network: TIRG, split: Split) -> Recall:
 
 
 def checked_encoder(network: TIRG, encoder: Encoder | None = None) -> Encoder:
-    """The encoder that a network was trained on; None loads it.
-
-    Raises:
-        CheckpointError: there is no such encoder here, or it has other weights.
-    """
+    """The encoder that a network was trained on; None loads it."""
     name = network.encoder[0]
     if encoder is None and name not in ENCODERS:
         raise CheckpointError(

@@ -17,24 +17,10 @@ from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import refuse_folder, trained_changes, write_checkpoint
 from train.papers.batches import Split, load_split
-from train.papers.config import (
-    ObjectiveConfig,
-    TrainConfig,
-    build_captioner,
-    build_encoder,
-    build_objective,
-)
+from train.papers.config import ObjectiveConfig, TrainConfig, build_captioner, build_encoder, build_objective
 from train.papers.datasets import load_pairs
 from train.papers.evaluation import Evaluation, evaluate
-from train.papers.training import (
-    QUIET,
-    Listeners,
-    Trained,
-    TrainOptions,
-    pretrained_path,
-    state_path,
-    train,
-)
+from train.papers.training import QUIET, Listeners, Trained, TrainOptions, pretrained_path, state_path, train
 from train.samples import Sample, SampleError
 
 
@@ -51,17 +37,9 @@ def train_on_folder(
     """Train a captioner on a folder of samples, measure it on the validation split, write its checkpoint.
 
     Args:
-        data: folder of pairs with a training and a validation split, see `train.papers.datasets`; features
-            are kept in ``.features`` in it.
-        out: where the checkpoint is written.
-        config: what is trained, and how.
+        data: folder of pairs with a training and a validation split, see
+            `train.papers.datasets`; features are kept in ``.features`` in it.
         resume: go on with the run whose state lies beside `out`.
-        device: torch device.
-        command: the command line, for the record.
-        listeners: callbacks for progress.
-
-    Raises:
-        SampleError, FeatureError, ConfigError, TrainError: see their modules.
     """
     refuse_folder(out)
     samples = load_pairs(data, "train")
@@ -91,13 +69,8 @@ def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) 
 
 
 def split_of(
-    captioner: Captioner,
-    data: Path,
-    split: str,
-    changes: ChangeOptions,
-    listeners: Listeners = QUIET,
+    captioner: Captioner, data: Path, split: str, changes: ChangeOptions, listeners: Listeners = QUIET
 ) -> Split:
-    """A split as a captioner sees it, see `load_split`."""
     return load_split(
         data,
         split,
@@ -125,9 +98,6 @@ def train_on_splits(
     """Train a new captioner as its configuration says, its pre-training first; see `train`.
 
     The checkpoint of a pre-training is ``<stem>-pretrained`` beside `out`.
-
-    Raises:
-        ConfigError, TrainError: see their modules.
     """
     if config.pretraining:
         record = {**record, "pretraining": _pretraining_record(config)}
@@ -153,11 +123,7 @@ def train_on_splits(
 def evaluate_on_folder(
     data: Path, checkpoint: Path, split: str = "val", *, device: str = "cpu", listeners: Listeners = QUIET
 ) -> tuple[Captioner, Evaluation]:
-    """Measure a checkpoint on one split of a folder of samples, with the change options it was trained with.
-
-    Raises:
-        SampleError, FeatureError, CheckpointError: see their modules.
-    """
+    """Measure a checkpoint on one split of a folder, with the change options it was trained with."""
     captioner = load_captioner(checkpoint, device)
     loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
     try:
@@ -170,7 +136,6 @@ def evaluate_on_folder(
 
 
 def record_of(config: TrainConfig) -> dict[str, Any]:
-    """The part of a configuration that a user of the checkpoint needs."""
     return {"changes": asdict(config.changes), "min_count": config.min_count}
 
 

@@ -45,46 +45,31 @@ _STATE_FORMAT = 3
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """How a captioner is trained.
-
-    Attributes:
-        epochs: at most this many.
-        batch: annotations in a batch (the paper's 8).
-        learning_rate: of Adam, in the first epoch.
-        decay: the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it.
-        decay_every: epochs, at least 1.
-        warmup: batches over which the learning rate rises to its value, after which it falls with the root of
-            the batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
-        clip_norm: gradients are scaled down to at most this norm.
-        patience: training stops when the validation CIDEr has not risen for this many epochs.
-        seed: of weights, order and dropout.
-        max_words: longer training sentences are cut.
-        keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
-            rate has fallen by then (few validation cameras choose between epochs by chance).
-        by_pair: whether what all annotators say of a pair is learnt at once: the pair is looked at once an
-            epoch instead of once for each of them. A batch then counts pairs. Not for stories, nor where an
-            objective takes all of it as one text.
-        drawn: whether an epoch takes one annotation of each pair, drawn by chance, instead of all.
-        swapped: share 0..1 of the pairs of a scene seen twice without a change that are seen from the other
-            view, see `train.papers.batches.twins`. Not for captioners that look at masks.
-        bf16: whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer,
-            validation and decoding stay float32.
-    """
-
-    epochs: int = 20
-    batch: int = 8
-    learning_rate: float = 1e-3
-    decay: float = 1.0
-    decay_every: int = 1
+    epochs: int = 20  # at most this many
+    batch: int = 8  # annotations in a batch (the paper's 8)
+    learning_rate: float = 1e-3  # of Adam, in the first epoch
+    decay: float = 1.0  # the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it
+    decay_every: int = 1  # epochs, at least 1
+    # batches over which the learning rate rises to its value, after which it falls with the root of the
+    # batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
     warmup: int = 0
-    clip_norm: float = 5.0
-    patience: int = 4
-    seed: int = 0
-    max_words: int = 24
+    clip_norm: float = 5.0  # gradients are scaled down to at most this norm
+    patience: int = 4  # training stops when the validation CIDEr has not risen for this many epochs
+    seed: int = 0  # of weights, order and dropout
+    max_words: int = 24  # longer training sentences are cut
+    # which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose rate
+    # has fallen by then (few validation cameras choose between epochs by chance)
     keep: Literal["best", "last"] = "best"
+    # whether what all annotators say of a pair is learnt at once: the pair is looked at once an epoch
+    # instead of once for each of them. A batch then counts pairs. Not for stories, nor where an objective
+    # takes all of it as one text.
     by_pair: bool = False
-    drawn: bool = False
+    drawn: bool = False  # whether an epoch takes one annotation of each pair, drawn by chance, instead of all
+    # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
+    # `train.papers.batches.twins`. Not for captioners that look at masks.
     swapped: float = 0.0
+    # whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer, validation and
+    # decoding stay float32
     bf16: bool = False
 
     def __post_init__(self) -> None:
@@ -99,7 +84,6 @@ class TrainOptions:
             raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
 
     def rate(self, step: Step) -> float:
-        """The learning rate of a batch."""
         rate = self.learning_rate * self.decay ** ((step.epoch - 1) // self.decay_every)
         if self.warmup:
             reached = (step.done + 1) / self.warmup
@@ -122,7 +106,6 @@ class Point:
 
     @property
     def score(self) -> float:
-        """What chooses between epochs."""
         return self.val_cider if self.val_score is None else self.val_score
 
     def plain(self) -> dict[str, float | None]:
@@ -133,19 +116,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A finished training run.
-
-    Attributes:
-        curves: one point per epoch.
-        best_epoch: the epoch that the checkpoint is from, from 1.
-        stopped_early: True where `patience` ended it.
-        seconds: mean seconds per epoch of this run, validation included.
-    """
-
-    curves: tuple[Point, ...]
-    best_epoch: int
-    stopped_early: bool
-    seconds: float
+    curves: tuple[Point, ...]  # one point per epoch
+    best_epoch: int  # the epoch that the checkpoint is from, from 1
+    stopped_early: bool  # True where `patience` ended it
+    seconds: float  # mean seconds per epoch of this run, validation included
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +137,6 @@ Weights = dict[str, Tensor]
 
 @dataclass(slots=True)
 class _Progress:
-    """The curves, and the weights of the best epoch: captioner's and objective's."""
-
     curves: list[Point] = field(default_factory=list)
     best_epoch: int = 0
     best: tuple[Weights, Weights] = field(default_factory=lambda: ({}, {}))
@@ -178,8 +150,6 @@ class _Progress:
 
 
 class _Run:
-    """One captioner, objective and optimizer on their way through the epochs."""
-
     def __init__(
         self,
         captioner: Captioner,
@@ -196,7 +166,6 @@ class _Run:
         self.progress = _Progress()
 
     def epoch(self) -> Point:
-        """One pass over the training split, and its point of the curves."""
         epoch, captioner, options = len(self.progress.curves) + 1, self.captioner, self.options
         # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
         torch.manual_seed(int(np.random.SeedSequence([options.seed, epoch, 1]).generate_state(1)[0]))
@@ -255,7 +224,6 @@ class _Run:
         self._write_state(mark)
 
     def write(self) -> None:
-        """Write the checkpoint, and beside it what the objective leaves."""
         _write(self.captioner, self.progress, self.out)
         try:
             self.objective.keep(self.captioner, self.out)
@@ -284,11 +252,6 @@ class _Run:
             ) from error
 
     def resume(self, path: Path, mark: str) -> None:
-        """Go on where a state was written.
-
-        Raises:
-            TrainError: the file is damaged, or of a run with other settings or samples.
-        """
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
             if content["format"] != _STATE_FORMAT or content["mark"] != mark:
@@ -328,9 +291,6 @@ def train(
     """Train a captioner, new or trained before; it and the checkpoint `out` keep the best epoch.
 
     The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
-
-    Raises:
-        TrainError: nothing to train on, a state of another run, or the loss is no longer a number.
     """
     objective = (objective or Own()).to(captioner.device)
     training = _suited(captioner, training, objective, options)
@@ -361,7 +321,6 @@ def train(
 
 
 def state_path(out: Path) -> Path:
-    """The state file of the run that writes the checkpoint `out`."""
     return out.with_name(out.name + ".state")
 
 
@@ -437,7 +396,6 @@ def _mark(captioner: Captioner) -> str:
 
 
 def _weights(module: nn.Module) -> Weights:
-    """Its state on the CPU, but for the frozen encoder's."""
     return {k: v.detach().cpu() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
 
 

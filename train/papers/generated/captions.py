@@ -71,15 +71,8 @@ _NEAR = 0.16
 
 @dataclass(frozen=True, slots=True)
 class PairCaption:
-    """One annotator's description of a pair.
-
-    Attributes:
-        sentences: in the annotator's order.
-        changes: per sentence the position of its change; empty where nothing has changed.
-    """
-
-    sentences: tuple[str, ...]
-    changes: tuple[int, ...]
+    sentences: tuple[str, ...]  # in the annotator's order
+    changes: tuple[int, ...]  # per sentence the position of its change; empty where nothing has changed
 
 
 def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> PairCaption:
@@ -153,7 +146,6 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
 
 
 def _nouns(thing: Prop, rng: np.random.Generator) -> tuple[str, str]:
-    """Now and then another noun of the class."""
     nouns = NOUNS[thing.label]
     return nouns[int(rng.integers(len(nouns))) if rng.random() < 0.25 else 0]  # noqa: PLR2004
 

@@ -60,29 +60,19 @@ Entries = list[dict[str, object]]
 class GenerateOptions:
     """What is generated.
 
-    Attributes:
-        pairs: of all splits together, shared 80:10:10.
-        seed: the same options give the same bytes.
-        side: of the frames in pixels.
-        annotators: captions per pair, each of one sentence or more.
-        distractors: share 0..1 of pairs in which nothing changes but light, view or position.
-        cameras: fixed views; those of a split are in no other.
-        stage: what is drawn.
-
     Raises:
         ValueError: a number is out of range.
     """
 
-    pairs: int
-    seed: int = 1
-    side: int = 224
-    annotators: int = 3
-    distractors: float = 0.3
-    cameras: int = 60
-    stage: StageOptions = field(default_factory=StageOptions)
+    pairs: int  # of all splits together, shared 80:10:10
+    seed: int = 1  # the same options give the same bytes
+    side: int = 224  # of the frames in pixels
+    annotators: int = 3  # captions per pair, each of one sentence or more
+    distractors: float = 0.3  # share 0..1 of pairs in which nothing changes but light, view or position
+    cameras: int = 60  # fixed views; those of a split are in no other
+    stage: StageOptions = field(default_factory=StageOptions)  # what is drawn
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be made."""
         if self.pairs < 10 or self.annotators < 1 or self.seed < 0:  # noqa: PLR2004
             raise ValueError("pairs must be at least 10 (they are shared 80:10:10), annotators 1, seed 0")
         if self.side < SMALLEST:
@@ -93,33 +83,18 @@ class GenerateOptions:
 
 @dataclass(frozen=True, slots=True)
 class GenerateReport:
-    """What was generated.
-
-    Attributes:
-        out: the folder.
-        pairs: per split.
-        kinds: changed, light, view, shift: how many pairs of each.
-        types: how often each type of change occurs.
-        sentences: mean number of sentences per annotation.
-    """
-
-    out: Path
-    pairs: dict[str, int]
-    kinds: dict[str, int]
-    types: dict[str, int]
-    sentences: float
+    out: Path  # the folder
+    pairs: dict[str, int]  # per split
+    kinds: dict[str, int]  # changed, light, view, shift: how many pairs of each
+    types: dict[str, int]  # how often each type of change occurs
+    sentences: float  # mean number of sentences per annotation
 
 
 def generate(options: GenerateOptions, out: Path, progress: Progress | None = None) -> GenerateReport:
     """Write a benchmark.
 
     Args:
-        options: what is generated.
-        out: folder to make.
         progress: told the split, how many pairs of it are done, and how many there are.
-
-    Raises:
-        SampleError: `out` exists or cannot be written.
     """
     written: dict[str, list[Entries]] = {}
     with new_folder(out) as folder:
@@ -186,12 +161,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
 
 
 def _staged(
-    options: GenerateOptions,
-    cameras: range,
-    rng: np.random.Generator,
-    *,
-    changed: bool,
-    sibling: int | None,
+    options: GenerateOptions, cameras: range, rng: np.random.Generator, *, changed: bool, sibling: int | None
 ) -> tuple[str, Stage]:
     """A kind and a stage of it; another camera where nothing finds room."""
     kind = "changed" if changed else str(rng.choice(DISTRACTORS))

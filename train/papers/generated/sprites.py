@@ -45,22 +45,13 @@ _TROUSERS = ((44, 46, 66), (72, 66, 58), (30, 30, 32), (92, 96, 110))
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a class of things looks.
-
-    Attributes:
-        height: as a share of the height of a person at the same place.
-        aspect: width over height.
-        parts: polygons in order, each with the role that gives its colour; ``(x, y)`` in 0..1 of the box,
-            y downwards.
-        discs: ``(x, y, radius)``, the radius as a share of the height, each with its role; drawn last.
-        colours: those in which it comes.
-    """
-
-    height: float
-    aspect: float
+    height: float  # as a share of the height of a person at the same place
+    aspect: float  # width over height
+    # polygons in order, each with the role that gives its colour; ``(x, y)`` in 0..1 of the box, y downwards
     parts: tuple[tuple[str, tuple[CanvasPoint, ...]], ...]
+    # ``(x, y, radius)``, the radius as a share of the height, each with its role; drawn last
     discs: tuple[tuple[str, tuple[float, float, float]], ...]
-    colours: tuple[str, ...]
+    colours: tuple[str, ...]  # those in which it comes
 
 
 _PAINTS = ("white", "black", "grey", "red", "blue", "green", "yellow")
@@ -181,14 +172,8 @@ SHAPES: dict[str, Shape] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sprite:
-    """A drawn thing with the shadow at its foot.
-
-    Attributes:
-        colour: RGB float32 ``(h, w, 3)``, 0..255.
-        alpha: float32 ``(h, w, 1)``, 0..1, the share in which it covers what lies behind it.
-    """
-
-    colour: NDArray[np.float32]
+    colour: NDArray[np.float32]  # RGB float32 ``(h, w, 3)``, 0..255
+    # float32 ``(h, w, 1)``, 0..1, the share in which it covers what lies behind it
     alpha: NDArray[np.float32]
 
 
@@ -204,10 +189,7 @@ def sprite(label: str, colour: str, size: tuple[int, int], flip: bool, variant: 
     """Draw a thing.
 
     Args:
-        label: a key of `SHAPES`.
-        colour: a key of `COLOURS`.
         size: ``(width, height)`` in pixels.
-        flip: it looks to the left.
         variant: 0..`VARIANTS` - 1, a shade of the colour and the trousers.
     """
     shape, (width, height) = SHAPES[label], (size[0] * _OVER, size[1] * _OVER)

@@ -35,9 +35,6 @@ def annotation_statistics(folder: Path) -> pd.DataFrame:
 
     Args:
         folder: a set that `load_pairs` reads; no images are needed.
-
-    Raises:
-        SampleError: the set is broken or has no annotations.
     """
     splits = {split: found for split in SPLITS if (found := _annotations(folder, split))}
     if not splits:

@@ -16,8 +16,6 @@ from train.papers.metrics.truth import Truth, spoken_truth
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a name, its sentence if it is a constant, its scores."""
-
     name: str
     sentence: str
     scores: TextScores
@@ -31,21 +29,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FileScores:
-    """Everything about a file of predictions.
-
-    Attributes:
-        rows: the predictions first, then the trivial rows and, where annotators are known, the human rows.
-        groups: text scores of changed and distractor pairs and of each type; empty where it is not known.
-        truth: whether what is said is right.
-        length_ratio: mean predicted tokens over mean reference tokens.
-        notes: what the user should know.
-    """
-
+    # the predictions first, then the trivial rows and, where annotators are known, the human rows
     rows: tuple[Row, ...]
+    # text scores of changed and distractor pairs and of each type; empty where it is not known
     groups: tuple[tuple[str, TextScores], ...]
-    truth: Truth
-    length_ratio: float
-    notes: tuple[str, ...]
+    truth: Truth  # whether what is said is right
+    length_ratio: float  # mean predicted tokens over mean reference tokens
+    notes: tuple[str, ...]  # what the user should know
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -64,14 +54,10 @@ def score_files(
     """Score predicted captions against references, trivial rows beside them.
 
     Args:
-        references: caption file; captions of one id are merged.
-        predictions: caption file with one caption per id.
-        training: caption file from which the best constant and the random captions are drawn; None leaves
-            these rows out.
-        types: file of the type of change of every pair, see `read_types`; None takes what the references say.
-
-    Raises:
-        AnnotationError: a file is broken, or the ids do not fit.
+        training: caption file from which the best constant and the random captions are drawn;
+            None leaves these rows out.
+        types: file of the type of change of every pair, see `read_types`; None takes what the
+            references say.
     """
     gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
     predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
@@ -131,7 +117,6 @@ def _with_words(path: Path | None) -> list[tuple[str, ...]]:
 
 
 def _notes(path: Path, gold: Captions) -> list[str]:
-    """What the user should know of the references."""
     notes = []
     if gold.empty:
         notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")

@@ -50,11 +50,6 @@ def group_scores(
 ) -> tuple[tuple[str, TextScores], ...]:
     """Text scores of every group.
 
-    Args:
-        groups: per pair the names of its groups.
-        predicted: one text per pair.
-        references: at least one text per pair.
-
     Returns:
         Names and scores: changed, distractor, then the types by name; empty without any group.
     """

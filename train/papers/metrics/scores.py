@@ -37,19 +37,10 @@ References = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class TextScores:
-    """Agreement of predicted text with the references.
-
-    Attributes:
-        bleu: BLEU-1, -2, -3, -4 of the corpus, 0..1.
-        rouge_l: ROUGE-L, mean over pairs, 0..1.
-        cider: CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100).
-        pairs: how many pairs were scored.
-    """
-
-    bleu: tuple[float, float, float, float]
-    rouge_l: float
-    cider: float
-    pairs: int
+    bleu: tuple[float, float, float, float]  # BLEU-1, -2, -3, -4 of the corpus, 0..1
+    rouge_l: float  # ROUGE-L, mean over pairs, 0..1
+    cider: float  # CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100)
+    pairs: int  # how many pairs were scored
 
     def plain(self) -> dict[str, Any]:
         """As plain values, rounded to 4 places, for JSON and training records."""
@@ -67,7 +58,6 @@ def text_scores(predicted: Texts, references: References) -> TextScores:
 
     Args:
         predicted: one text per pair; an empty text is allowed and matches nothing.
-        references: at least one text per pair, in the same order.
 
     Returns:
         The scores; all zero where there is no pair, or no reference with a word.
@@ -120,10 +110,6 @@ def spices(systems: Sequence[Texts], references: References) -> list[float] | No
 def trivial_rows(references: References, training: References) -> dict[str, tuple[str, TextScores]]:
     """Scores of systems that look at no picture; every results table shows them.
 
-    Args:
-        references: sentences per scored pair.
-        training: sentences per training pair.
-
     Returns:
         Row name to its sentence ("" for the random row) and its scores.
     """
@@ -141,7 +127,6 @@ def random_captions(training: References, number: int) -> list[str]:
 
     Args:
         training: sentences per training pair, some of them not empty.
-        number: how many.
     """
     sentences = [s for pair in training for s in pair]
     return random.Random(0).choices(sentences, k=number)  # noqa: S311 - no secret
@@ -165,12 +150,7 @@ def best_constant(training: References) -> str:
 
 
 def length_ratio(predicted: Texts, references: References) -> float:
-    """LenRatio of the paper: mean predicted tokens over mean gold tokens.
-
-    Args:
-        predicted: one text per pair.
-        references: gold texts per pair, each a whole annotation.
-    """
+    """LenRatio of the paper: mean predicted tokens over mean gold tokens."""
     said = sum(len(tokenize(text)) for text in predicted)
     gold = sum(sum(len(tokenize(t)) for t in texts) / len(texts) for texts in references if texts)
     return said / gold if gold else 0.0

@@ -16,21 +16,12 @@ from train.papers.batches import Split
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a run is, when a batch is drawn.
-
-    Attributes:
-        epoch: from 1.
-        number: of the batch in its epoch, from 1.
-        batches: in an epoch.
-    """
-
-    epoch: int
-    number: int
-    batches: int
+    epoch: int  # from 1
+    number: int  # of the batch in its epoch, from 1
+    batches: int  # in an epoch
 
     @property
     def done(self) -> int:
-        """Batches of the whole run before this one."""
         return (self.epoch - 1) * self.batches + self.number - 1
 
 
@@ -70,7 +61,6 @@ class Objective(nn.Module, ABC):
         self.options = self.Options(**arguments)
 
     def arguments(self) -> dict[str, Any]:
-        """Its options as plain values, for the training record."""
         return asdict(self.options)
 
     @abstractmethod
@@ -78,10 +68,7 @@ class Objective(nn.Module, ABC):
         """What training lowers, a scalar.
 
         Args:
-            captioner: in training mode.
-            pairs: B pairs, on the captioner's device.
             tokens: int64 ``(B, T, L)``, the sentences about each, see `Vocabulary.batch`.
-            step: how far the run is.
         """
 
     def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
@@ -96,12 +83,9 @@ class Objective(nn.Module, ABC):
 
 
 class Own(Objective):
-    """The captioner's own loss."""
-
     name = "own"
 
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
-        """See `Objective`."""
         return captioner.loss(pairs, tokens)
 
 

@@ -43,15 +43,8 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaptionedImages:
-    """Single images with what is said about them.
-
-    Attributes:
-        cells: float16 ``(N, 49, channels)``, their grid features.
-        captions: per image, at least one.
-    """
-
-    cells: NDArray[np.float16]
-    captions: tuple[tuple[str, ...], ...]
+    cells: NDArray[np.float16]  # float16 ``(N, 49, channels)``, their grid features
+    captions: tuple[tuple[str, ...], ...]  # per image, at least one
 
     def batch(self, vocabulary: Vocabulary, size: int) -> tuple[Tensor, Tensor]:
         """Random images, each with one of its captions.
@@ -68,17 +61,9 @@ class CaptionedImages:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassedImages:
-    """Single images with their classes.
-
-    Attributes:
-        cells: float16 ``(N, 49, channels)``, their grid features.
-        labels: int64 ``(N,)``.
-        classes: their names, at least two.
-    """
-
-    cells: NDArray[np.float16]
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
+    cells: NDArray[np.float16]  # float16 ``(N, 49, channels)``, their grid features
+    labels: NDArray[np.int64]  # int64 ``(N,)``
+    classes: tuple[str, ...]  # their names, at least two
 
     def pairs(self, size: int) -> tuple[Tensor, Tensor]:
         """Random pairs of images, about half of one class.
@@ -98,8 +83,6 @@ class ClassedImages:
 
 
 class ClassTask(nn.Module):
-    """The three losses on fine-grained classes, with the heads that they need."""
-
     def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
         """Build the heads with random weights.
 
@@ -114,7 +97,6 @@ class ClassTask(nn.Module):
         self.same = nn.Linear(2 * captioner.size, 1)
 
     def forward(self, captioner: IDCPCL, size: int) -> Tensor:
-        """L_cls + L_mtc + L_con of a random batch of pairs."""
         cells, labels = (each.to(captioner.device) for each in self.images.pairs(size))
         heads = captioner.look(cells)[:, ::IMAGE]
         of_class = cross_entropy(self.which(heads).flatten(0, 1), labels.flatten())
@@ -134,24 +116,14 @@ def contrastive(vectors: Tensor, labels: Tensor, margin: float) -> Tensor:
 
 
 def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
-    """Read single images with captions; their features are computed once and kept in the folder.
-
-    Raises:
-        SampleError: a list is missing or broken, or there are no words in it.
-        FeatureError: an image cannot be read, or the features cannot be kept.
-    """
+    """Read single images with captions; their features are computed once and kept in the folder."""
     images = load_cub(folder)
     cells = image_cells([image.path for image in images], encoder, folder / ".features")
     return CaptionedImages(cells, tuple(image.captions for image in images))
 
 
 def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
-    """Read single images with classes; their features are computed once and kept in the folder.
-
-    Raises:
-        SampleError: a list is missing or broken, or there are fewer than two classes.
-        FeatureError: an image cannot be read, or the features cannot be kept.
-    """
+    """Read single images with classes; their features are computed once and kept in the folder."""
     images = load_nabirds(folder)
     classes = tuple(sorted({image.label for image in images}))
     if len(classes) < 2:  # noqa: PLR2004 - a class, and another one
@@ -165,8 +137,6 @@ def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArra
     """Grid features of image files, memory-mapped from the cache where they are known.
 
     Args:
-        images: at least one.
-        encoder: gives the maps.
         cache: folder; a file there is named by the hash of encoder and images.
 
     Returns:

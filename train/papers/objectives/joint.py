@@ -57,29 +57,17 @@ SUFFIX = ".tirg.safetensors"
 
 
 class JointTraining(Objective):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Objective.Options):
-        """How the two networks learn from each other.
-
-        Attributes:
-            gamma: share 0..1 of the auxiliary loss.
-            candidates: n, how many pictures are chosen from, at least 2.
-            hard_from: xi, the first epoch in which A is a candidate; None never (the easy set).
-            words: along which words the captioner's probabilities are taken.
-            coupled: whether one network is given what the other one makes.
-            against: what the auxiliary task tells apart: pictures, as in the paper, or captions, too.
-            network: arguments of `TIRG`.
-        """
-
-        gamma: float = 0.2
-        candidates: int = 8
-        hard_from: int | None = 30
+        gamma: float = 0.2  # share 0..1 of the auxiliary loss
+        candidates: int = 8  # n, how many pictures are chosen from, at least 2
+        hard_from: int | None = 30  # xi, the first epoch in which A is a candidate; None never (the easy set)
+        # along which words the captioner's probabilities are taken
         words: Literal["forced", "greedy"] = "forced"
-        coupled: bool = True
+        coupled: bool = True  # whether one network is given what the other one makes
+        # what the auxiliary task tells apart: pictures, as in the paper, or captions, too
         against: Literal["pictures", "captions"] = "pictures"
-        network: dict[str, Any] = field(default_factory=dict)
+        network: dict[str, Any] = field(default_factory=dict)  # arguments of `TIRG`
 
         def __post_init__(self) -> None:
             if (
@@ -101,11 +89,6 @@ class JointTraining(Objective):
     def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
         """Build the retrieval network with random weights.
 
-        Args:
-            captioner: gives vocabulary and encoder.
-            training: what is learnt; nothing of it is kept.
-            arguments: see `Options`.
-
         Raises:
             ValueError: a value out of range, or a captioner that sees no maps of whole frames.
         """
@@ -118,10 +101,7 @@ class JointTraining(Objective):
             )
         encoder = captioner.encoder
         self.network = TIRG(
-            captioner.vocabulary,
-            encoder.channels,
-            (encoder.name, encoder.sha256),
-            **self.options.network,
+            captioner.vocabulary, encoder.channels, (encoder.name, encoder.sha256), **self.options.network
         )
 
     @property
@@ -134,7 +114,7 @@ class JointTraining(Objective):
         return self.options.gamma == 1 and not self.options.coupled
 
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
-        """See `Objective`; equation 14."""
+        """Equation 14."""
         options, maps = self.options, captioner.maps(pairs)
         pairs = replace(pairs, maps=maps)
         hard = options.hard_from is not None and step.epoch >= options.hard_from
@@ -157,7 +137,6 @@ class JointTraining(Objective):
         return (1 - options.gamma) * primary + options.gamma * auxiliary
 
     def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
-        """See `Objective`."""
         return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
 
     def keep(self, captioner: Captioner, out: Path) -> None:
@@ -189,7 +168,6 @@ class PicturedBatch:
     """The pictures of a batch, first all before frames, then all after frames, and who chooses from which."""
 
     def __init__(self, network: TIRG, maps: tuple[Tensor, Tensor], n: int, *, hard: bool) -> None:
-        """Look at the maps of before and after frames, float ``(B, C, h, w)``, and draw n candidates each."""
         self.before, after = (each.float() for each in maps)
         self.maps = torch.cat([self.before, after])
         self.pictures = network.pictures(self.maps)
@@ -219,7 +197,6 @@ def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
     Args:
         same: bool ``(2B, 2B)``, see `same_pictures`; before frames first, then after frames.
         n: how many candidates, as far as there are so many.
-        hard: whether A is among them.
 
     Returns:
         bool ``(B, 2B)``: B always, A if `hard` and it is not the same picture, the others at random from the
@@ -243,7 +220,6 @@ def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
 
     Args:
         tokens: int64 ``(B, T, L)``; the sentences about a pair are one caption.
-        changed: see `PairBatch`.
         n: how many captions, as far as the batch has so many.
 
     Returns:

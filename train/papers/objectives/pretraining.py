@@ -55,28 +55,17 @@ _RANDOM, _KEPT = 0.1, 0.1
 
 
 class PreTraining(Objective):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Objective.Options):
-        """Which tasks there are, and how hard they are.
-
-        Attributes:
-            tasks: how often each is drawn, of mlm, mvcl, fda, single (captions of single images: these three
-                in their proportions) and classes; None is `TASKS`, with 2 for each further set that is given.
-            masked: share of words, and of cells.
-            temperature: tau of both contrastive tasks.
-            single_images: folder of single images with captions, see `train.papers.objectives.expansion`.
-            classes: folder of single images with classes.
-            margin: of the contrastive loss between classes.
-        """
-
+        # how often each is drawn, of mlm, mvcl, fda, single (captions of single images: these three in their
+        # proportions) and classes; None is `TASKS`, with 2 for each further set that is given
         tasks: dict[str, float] | None = None
-        masked: float = 0.15
-        temperature: float = 1.0
+        masked: float = 0.15  # share of words, and of cells
+        temperature: float = 1.0  # tau of both contrastive tasks
+        # folder of single images with captions, see `train.papers.objectives.expansion`
         single_images: str | None = None
-        classes: str | None = None
-        margin: float = 0.4
+        classes: str | None = None  # folder of single images with classes
+        margin: float = 0.4  # of the contrastive loss between classes
 
         def __post_init__(self) -> None:
             drawn, folders = self.drawn, self.folders
@@ -95,12 +84,10 @@ class PreTraining(Objective):
 
         @property
         def folders(self) -> dict[str, str | None]:
-            """Of the tasks that need one."""
             return {"single": self.single_images, "classes": self.classes}
 
         @property
         def drawn(self) -> dict[str, float]:
-            """How often each task is drawn."""
             if self.tasks is not None:
                 return self.tasks
             return TASKS | {task: 2.0 for task, folder in self.folders.items() if folder}
@@ -111,11 +98,6 @@ class PreTraining(Objective):
 
     def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
         """Prepare the tasks.
-
-        Args:
-            captioner: an `IDCPCL`.
-            training: its captions are what negatives are made from.
-            arguments: see `Options`.
 
         Raises:
             ValueError: another captioner, an unknown task, or a task without its folder.
@@ -141,7 +123,7 @@ class PreTraining(Objective):
         )
 
     def arguments(self) -> dict[str, Any]:
-        """See `Objective`; of a folder only its name."""
+        """Of a folder only its name."""
         options = self.options
         named = {task: Path(f).name for task, f in options.folders.items() if f and self.tasks.get(task)}
         return {
@@ -153,7 +135,6 @@ class PreTraining(Objective):
         }
 
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
-        """See `Objective`; of one task, drawn."""
         assert isinstance(captioner, IDCPCL)  # noqa: S101 - the constructor looks
         task = _drawn(self.tasks)
         if task == "classes" and self.classes is not None:
@@ -169,7 +150,6 @@ class PreTraining(Objective):
         return self._task(captioner, task, captioner.cells(pairs), tokens)
 
     def score(self, captioner: Captioner, validation: Split) -> float | None:
-        """See `Objective`: minus the MLM loss per word."""
         assert isinstance(captioner, IDCPCL)  # noqa: S101
         losses = []
         batches = epoch_batches(
@@ -186,7 +166,6 @@ class PreTraining(Objective):
         """Masked language modelling, mean over the masked words.
 
         Args:
-            captioner: what learns.
             cells: float ``(B, 2, 49, channels)``.
             tokens: int64 ``(B, T, L)``.
             present: bool ``(B, 2)``, which images there are; None both.

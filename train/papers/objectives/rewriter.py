@@ -62,9 +62,6 @@ class Rewriter:
     def __init__(self, captions: Sequence[Sequence[str]]) -> None:
         """Index the captions.
 
-        Args:
-            captions: per training pair everything said about it.
-
         Raises:
             ValueError: fewer than two different captions.
         """
@@ -85,12 +82,6 @@ class Rewriter:
         self, caption: str, rng: np.random.Generator, each: int = 2, true: Collection[str] = ()
     ) -> list[Negative]:
         """Different false captions, `each` of every way as far as it goes, always three times `each`.
-
-        Args:
-            caption: a true one, of a training pair or not.
-            rng: chooses.
-            each: how many of every way.
-            true: what else is true of the pair.
 
         Returns:
             Fewer only where the training captions are so few.
@@ -176,7 +167,6 @@ class Rewriter:
         ]
 
     def _nearest(self, caption: str) -> tuple[int, ...]:
-        """Positions of the nearest captions of other pairs that claim something else."""
         known = self._near.get(caption)
         if known is not None:
             return known
@@ -193,7 +183,6 @@ class Rewriter:
 
 
 def _same_claim(caption: str, other: str) -> bool:
-    """Whether two captions say the same, as far as it can be read out of them."""
     if caption == other:
         return True
     claim, second = read(caption), read(other)
@@ -203,7 +192,6 @@ def _same_claim(caption: str, other: str) -> bool:
 
 
 def _swapped(text: str, left: str, right: str) -> str:
-    """Both phrases exchanged, whole words only."""
     swap = {left: right, right: left}
     # The longer first, so that a phrase within the other does not hide it.
     either = "|".join(re.escape(p) for p in sorted(swap, key=len, reverse=True))

@@ -22,8 +22,6 @@ def forced_words(captioner: Captioner, pairs: PairBatch, sentences: Tensor) -> T
     """The word probabilities along true sentences.
 
     Args:
-        captioner: any that gives word distributions.
-        pairs: B pairs.
         sentences: int64 ``(B, T, L)``.
 
     Returns:
