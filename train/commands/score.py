@@ -42,10 +42,6 @@ def score(
             help='Types of change, {"move": ["000000.png", ...]}: scores of each; "<id>_n" is a distractor.'
         ),
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="With a checkpoint: write what it says of 100 pairs to a page (.html)."),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score captions as the field does, the trivial rows beside them; count what a set's annotations hold."""
@@ -61,7 +57,7 @@ def score(
     elif predictions.name.endswith(_TIRG):
         _measure_retrieval(references, predictions)
     else:
-        _measure(references, predictions, page, as_json=as_json)
+        _measure(references, predictions, as_json=as_json)
 
 
 def _count(folder: Path, *, as_json: bool) -> None:
@@ -81,21 +77,12 @@ def _count(folder: Path, *, as_json: bool) -> None:
         raise typer.Exit(SOME_FAILED)
 
 
-def _measure(folder: Path, checkpoint: Path, page: Path | None, *, as_json: bool) -> None:
-    """Scores of a checkpoint, and a page of what it says."""
-    from train.papers.datasets import has_split, load_pairs  # noqa: PLC0415
+def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
+    """Scores of a checkpoint."""
+    from train.papers.datasets import has_split  # noqa: PLC0415
     from train.papers.runs import evaluate_on_folder  # noqa: PLC0415
 
     split = "test" if has_split(folder, "test") else "val"
-    if page is not None:
-        from models import load_captioner  # noqa: PLC0415
-        from train.papers.page import write_page  # noqa: PLC0415
-
-        shown = write_page(
-            load_pairs(folder, split), load_captioner(checkpoint), page, f"{folder.name}, {split}"
-        )
-        say(f"{page}: {shown} pairs")
-        return
     with training_progress() as listeners:
         captioner, found = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
     if as_json:

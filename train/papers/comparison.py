@@ -28,8 +28,8 @@ from train.papers.claims import examine
 from train.papers.config import TrainConfig, build_encoder, checked_config
 from train.papers.datasets import has_split
 from train.papers.evaluation import evaluate, silence_of
+from train.papers.metrics.scores import BEST_CONSTANT
 from train.papers.results import (
-    BEST_CONSTANT,
     Result,
     read_result,
     trivial_results,

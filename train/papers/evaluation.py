@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from models.language.wording import read
 from models.papers.nearest import Nearest
 from train.papers.batches import Split, by_pair, tells_stories
 from train.papers.metrics.groups import group_scores, sample_groups
-from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
+from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_captions
 from train.papers.metrics.truth import Ratio, Truth, share, truth_of, truth_ratios
 from train.samples import Sample
 
@@ -31,18 +31,6 @@ One that says in its own words that nothing changed is scored by these words, as
 
 _AT_ONCE = 32
 _Item = TypeVar("_Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """How often a gold sentence is aligned to the cluster that overlaps its box best.
-
-    Only pairs with at least two clusters are counted.
-    """
-
-    sentences: int  # how many were counted
-    precision: float  # share 0..1 of right ones
-    chance: float  # that of a random cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +54,9 @@ class Evaluation:
     # per token, under the marginal likelihood, of the pairs that have a cluster; None without
     perplexity: float | None
     truth: Truth  # whether what is said is right, with the captioner's own number of sentences for no change
-    alignment: Alignment | None  # None where no sample knows its boxes or the captioner aligns nothing
+    # how often a gold sentence is aligned to the cluster that overlaps its box best: sentences counted (of
+    # pairs with several clusters), precision, chance; None where no box is known or nothing is aligned
+    alignment: Mapping[str, float] | None
     # rows of systems that look at no picture: name, sentence, scores in the single setting
     trivial: tuple[tuple[str, str, TextScores], ...]
     # one annotator's first sentence against the others', on the pairs that have several annotators
@@ -88,16 +78,13 @@ class Evaluation:
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON and training records."""
         rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
-        rest: dict[str, Any] = {
-            key: value if value is None else {k: _rounded(v) for k, v in asdict(value).items()}
-            for key, value in (("truth", self.truth), ("alignment", self.alignment))
-        }
         return {
             "single": self.single.plain(),
             "multi": self.multi.plain(),
             "length_ratio": _rounded(self.length_ratio),
             "perplexity": _rounded(self.perplexity),
-            **rest,
+            "truth": self.truth.plain(),
+            "alignment": self.alignment and {k: _rounded(v) for k, v in self.alignment.items()},
             "trivial": rows,
             "human": self.human.plain() if self.human else None,
             "without_clusters": self.without_clusters,
@@ -135,8 +122,16 @@ def evaluate(
         length_ratio=length_ratio(multi, joined),
         perplexity=None if math.isnan(found.perplexity) else found.perplexity,
         truth=truth_of(right),
-        alignment=_figures(aligned) if aligned else None,
-        trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
+        alignment=None
+        if aligned is None
+        else {
+            "sentences": int(aligned["precision"][:, 1].sum()),
+            **{name: share(each) or 0.0 for name, each in aligned.items()},
+        },
+        trivial=tuple(
+            (name, said[0] if len(set(said)) == 1 else "", text_scores(said, split.sentences))
+            for name, said in trivial_captions(training, len(split.samples)).items()
+        ),
         human=_human(split.samples),
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
         groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
@@ -253,11 +248,6 @@ def _alignment(captioner: Captioner, split: Split) -> dict[str, Ratio] | None:
                     found["precision"][position] += cluster == gold, 1
                     found["chance"][position] += 1 / len(boxes), 1
     return found if found["precision"][:, 1].any() else None
-
-
-def _figures(ratios: Mapping[str, Ratio]) -> Alignment:
-    sentences = int(ratios["precision"][:, 1].sum())
-    return Alignment(sentences, share(ratios["precision"]) or 0.0, share(ratios["chance"]) or 0.0)
 
 
 def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:

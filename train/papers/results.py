@@ -16,18 +16,15 @@ from train.checkpoints import TrainError
 from train.papers.batches import Split
 from train.papers.metrics.groups import CHANGED, DISTRACTOR, group_scores, sample_groups
 from train.papers.metrics.scores import (
-    CONSTANT,
-    best_constant,
     length_ratio,
     meteors,
     pair_ciders,
-    random_captions,
     spices,
     text_scores,
+    trivial_captions,
 )
 from train.papers.metrics.truth import spoken_truth
 
-BEST_CONSTANT = "best constant of train"
 HUMAN = "one annotator, by others"
 
 
@@ -92,11 +89,10 @@ def read_result(folder: Path, mark: str) -> Result | None:
 def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[Result]:
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
-    rows = {"constant": [CONSTANT] * len(gold)}
-    if any(training):
-        rows[BEST_CONSTANT] = [best_constant(training)] * len(gold)
-        rows["random training caption"] = random_captions(training, len(gold))
-    results = [_untrained(name, said, said, gold, measured) for name, said in rows.items()]
+    results = [
+        _untrained(name, said, said, gold, measured)
+        for name, said in trivial_captions(training, len(gold)).items()
+    ]
     several = tuple(sample for sample in samples if sample.further)
     if several:
         first = [sample.annotations[0] for sample in several]

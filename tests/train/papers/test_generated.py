@@ -15,7 +15,7 @@ from train.papers.generated import GenerateOptions, GenerateReport, StageOptions
 from train.papers.generated import folder as written
 from train.papers.generated.captions import NO_CHANGE
 from train.papers.generated.scenery import scenery
-from train.papers.generated.sprites import SHAPES, sprite, sprite_size
+from train.papers.generated.sprites import THINGS, sprite, sprite_size
 from train.papers.generated.stage import NoRoomError, stage
 from train.samples import Sample, SampleError, load_samples
 
@@ -190,15 +190,15 @@ def test_no_room_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert not (tmp_path / "set").exists()
 
 
-@pytest.mark.parametrize("label", SHAPES)
+@pytest.mark.parametrize("label", THINGS)
 def test_sprites_fill_their_box_and_have_soft_edges(label: str) -> None:
     size = sprite_size(label, 30.0)
-    drawn = sprite(label, SHAPES[label].colours[0], size, flip=False, variant=1)
+    drawn = sprite(label, THINGS[label].colours[0], size, flip=False, variant=1)
     assert drawn.alpha.shape == (size[1], size[0], 1)
     assert drawn.colour.shape == (size[1], size[0], 3)
     solid = drawn.alpha[..., 0] > 0.5
     assert solid.any(1).mean() > 0.85
     assert solid.any(0).mean() > 0.8
     assert ((drawn.alpha > 0.05) & (drawn.alpha < 0.95)).any()
-    mirrored = sprite(label, SHAPES[label].colours[0], size, flip=True, variant=1)
+    mirrored = sprite(label, THINGS[label].colours[0], size, flip=True, variant=1)
     assert np.array_equal(mirrored.alpha, drawn.alpha[:, ::-1])

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from train.papers.generated.scenery import GRASS, LOT, ROAD, SIDEWALK, SURFACES, Scenery
-from train.papers.generated.sprites import SHAPES, VARIANTS, sprite_size
+from train.papers.generated.scenery import SURFACES, Scenery
+from train.papers.generated.sprites import THINGS, VARIANTS, sprite_size
 
 Edges = tuple[float, float, float, float]
 """``(left, top, right, bottom)`` in pixels of the canvas."""
@@ -26,24 +26,6 @@ TYPE_SHARES = (0.40, 0.31, 0.12, 0.07, 0.10)
 NUMBER_SHARES = (0.46, 0.34, 0.13, 0.07)
 """Of 1, 2, 3 and 4 changes in a changed pair (1,634 and more annotations of Spot-the-diff)."""
 
-_WHERE: dict[str, tuple[int, ...]] = {
-    "person": (SIDEWALK, LOT, GRASS, ROAD),
-    "car": (LOT, ROAD),
-    "van": (LOT, ROAD),
-    "truck": (ROAD, LOT),
-    "bus": (ROAD,),
-    "bicycle": (SIDEWALK, GRASS),
-    "cyclist": (ROAD, SIDEWALK),
-}
-_CLASS_SHARES = {
-    "person": 0.4,
-    "car": 0.3,
-    "van": 0.08,
-    "truck": 0.07,
-    "bus": 0.04,
-    "bicycle": 0.05,
-    "cyclist": 0.06,
-}
 _GROUPED = ("person", "car")
 _TRIES = 40
 APART = 0.1
@@ -70,7 +52,7 @@ class StageOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prop:
-    label: str  # a key of `sprites.SHAPES`
+    label: str  # a key of `sprites.THINGS`
     colour: str  # a key of `sprites.COLOURS`
     left: int  # left, top, width, height: whole pixels of the canvas
     top: int
@@ -181,7 +163,7 @@ def _change(
 
 def drawn_label(rng: np.random.Generator) -> str:
     """A class, by its share."""
-    return str(rng.choice(list(_CLASS_SHARES), p=list(_CLASS_SHARES.values())))
+    return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
 
 def placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
@@ -198,7 +180,7 @@ def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.G
     """A thing whose foot is at ``(x, y)``; None where it would not stand on its ground or be cut off."""
     width, height = sprite_size(label, scenery.person_height(y))
     left, top = round(x - width / 2), round(y - height)
-    colours = SHAPES[label].colours
+    colours = THINGS[label].colours
     thing = Prop(
         label,
         str(colours[int(rng.integers(len(colours)))]),
@@ -220,7 +202,7 @@ def _grounded(thing: Prop, scenery: Scenery) -> Prop | None:
         return None
     feet = (left, (left + right) // 2, right - 1)
     under = {int(scenery.ground[bottom - 1, x]) for x in feet}
-    if len(under) != 1 or not under <= set(_WHERE[thing.label]):
+    if len(under) != 1 or SURFACES[min(under)] not in THINGS[thing.label].ground:
         return None
     return replace(thing, surface=under.pop())
 
@@ -229,7 +211,7 @@ def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -
     row = [first]
     for _ in range(number - 1):
         gap = round(rng.uniform(0.008, 0.03) * scenery.side)
-        colours = SHAPES[first.label].colours
+        colours = THINGS[first.label].colours
         beside = replace(
             first,
             left=row[-1].left + first.width + gap,

@@ -9,7 +9,14 @@ from typing import Any
 
 from train.papers.metrics.caption_files import Captions, matched, read_captions, read_types
 from train.papers.metrics.groups import group_scores
-from train.papers.metrics.scores import TextScores, length_ratio, meteors, spices, text_scores, trivial_rows
+from train.papers.metrics.scores import (
+    TextScores,
+    length_ratio,
+    meteors,
+    spices,
+    text_scores,
+    trivial_captions,
+)
 from train.papers.metrics.tokens import ptb_tokens
 from train.papers.metrics.truth import Truth, spoken_truth
 
@@ -62,16 +69,17 @@ def score_files(
     gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
     predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
-    rows = [Row(predictions.stem, "", text_scores(predicted, texts))]
-    rows += [Row(name, *row) for name, row in trivial_rows(texts, _with_words(training)).items()]
-    systems = [[row.sentence] * len(texts) if row.sentence else predicted for row in rows]
-    asked = [k for k, row in enumerate(rows) if row.sentence or not k]
+    systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
+    rows = [
+        Row(name, said[0] if n and len(set(said)) == 1 else "", text_scores(said, texts))
+        for n, (name, said) in enumerate(systems.items())
+    ]
     for name, scores in (("meteor", meteors), ("spice", spices)):
-        found = scores([systems[k] for k in asked], texts)
-        if found is None and name == "meteor":
+        values = scores(list(systems.values()), texts)
+        if values is None and name == "meteor":
             notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
-        for k, value in zip(asked, found or (), strict=False):
-            rows[k].further[name] = value
+        for row, value in zip(rows, values or (), strict=False):
+            row.further[name] = value
     rows += human_rows([own for own in gold.annotators.values() if len(own) > 1])
     groups = read_types(types, gold.texts) if types else gold.groups
     return FileScores(

@@ -107,29 +107,21 @@ def spices(systems: Sequence[Texts], references: References) -> list[float] | No
     return [float(Spice().compute_score(*_tokenized(each, references))[0]) for each in systems]
 
 
-def trivial_rows(references: References, training: References) -> dict[str, tuple[str, TextScores]]:
-    """Scores of systems that look at no picture; every results table shows them.
+BEST_CONSTANT = "best constant of train"
 
-    Returns:
-        Row name to its sentence ("" for the random row) and its scores.
+
+def trivial_captions(training: References, number: int) -> dict[str, list[str]]:
+    """By name, what systems that look at no picture say about a number of pairs; every table shows them.
+
+    `training`: sentences per training pair; without any there is only the constant.
     """
-    rows = {"constant": (CONSTANT, text_scores([CONSTANT] * len(references), references))}
+    rows = {"constant": [CONSTANT] * number}
     if any(training):
-        best = best_constant(training)
-        rows["best constant of train"] = (best, text_scores([best] * len(references), references))
-        drawn = random_captions(training, len(references))
-        rows["random training caption"] = ("", text_scores(drawn, references))
+        rows[BEST_CONSTANT] = [best_constant(training)] * number
+        sentences = [s for pair in training for s in pair]
+        drawn = random.Random(0).choices(sentences, k=number)  # noqa: S311 - no secret
+        rows["random training caption"] = drawn
     return rows
-
-
-def random_captions(training: References, number: int) -> list[str]:
-    """Training sentences drawn at random, always the same ones.
-
-    Args:
-        training: sentences per training pair, some of them not empty.
-    """
-    sentences = [s for pair in training for s in pair]
-    return random.Random(0).choices(sentences, k=number)  # noqa: S311 - no secret
 
 
 def best_constant(training: References) -> str:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from models.language.wording import read
-from train.papers.objectives.lexicon import KINDS
-from train.papers.objectives.rewriter import Rewriter
+from train.papers.objectives.rewriter import KINDS, Rewriter
 
 CAPTIONS = [
     ["the red car on the left has appeared", "there is now a red car on the left"],
