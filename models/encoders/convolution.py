@@ -48,14 +48,7 @@ class Convolution(nn.Module):
 
 
 class InvertedBottleneck(nn.Module):
-    """Expansion, depthwise convolution and projection (Sandler et al. 2018), the batch norms folded in.
-
-    Args:
-        expand: None where the block does not expand.
-        depthwise: see above.
-        project: see above.
-        skip: whether the input is added.
-    """
+    """Expansion, depthwise convolution and projection (Sandler et al. 2018), the batch norms folded in."""
 
     def __init__(
         self, expand: nn.Conv2d | None, depthwise: nn.Conv2d, project: nn.Conv2d, *, skip: bool

@@ -62,15 +62,7 @@ class ResNet101(nn.Module):
 
 
 def resnet101_weights(path: Path | None) -> dict[str, Tensor]:
-    """ImageNet weights of the convolutional part.
-
-    Args:
-        path: a state dict in torchvision's layout; None asks torchvision, which downloads it
-            once.
-
-    Raises:
-        ImportError: no path, and torchvision is absent or does not load.
-    """
+    """ImageNet weights without the classifier, of a file of torchvision's; None downloads that."""
     if path is not None:
         state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     else:

@@ -40,11 +40,7 @@ from models.state import State
 
 
 class ChangeCaptioner(WholePair):
-    """See the head of this file.
-
-    Attributes:
-        channels: of `cells`: the encoder's and two of coordinates.
-    """
+    """See the head of this file. `channels` are those of `cells`: the encoder's and two of coordinates."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(WholePair.Options):
@@ -71,12 +67,7 @@ class ChangeCaptioner(WholePair):
 
     @abstractmethod
     def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:
-        """Further terms of the loss, a scalar.
-
-        Args:
-            said: bool ``(N, L)``, False for padding and for all sentences about distractors.
-            changed: bool ``(B,)``, False for distractors.
-        """
+        """Further terms, a scalar; `said` ``(N, L)`` and `changed` ``(B,)`` leave distractors out."""
 
     def cells(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Maps of before and after with each cell's x and y, float32 ``(B, channels, 14, 14)`` each."""

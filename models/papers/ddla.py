@@ -50,15 +50,7 @@ _WORTH_IT = 0.2
 
 
 def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
-    """Log sum_k P(z = k | X) P(S_i | z = k, X), the logarithm of a factor of equation (1).
-
-    Args:
-        log_prior: float ``(B, K)``, -inf for padding.
-        log_likelihood: float ``(B, T, K)``.
-
-    Returns:
-        float ``(B, T)``; -inf for a pair without clusters.
-    """
+    """Log of a factor of (1), ``(B, T)``, of ``(B, K)`` and ``(B, T, K)``; -inf without clusters."""
     return torch.logsumexp(log_prior.unsqueeze(1) + log_likelihood, dim=2)
 
 
@@ -140,11 +132,9 @@ class DDLA(Attending):
         return log_p.new_zeros(worded.shape).index_put((b, t), log_p)
 
     def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
-        """Both factors of equation (1).
+        """Log P(z = k | X) ``(B, K)``, -inf for padding, and log P(S_i | z = k, X) ``(B, T, K)``.
 
-        Returns:
-            log P(z = k | X), float32 ``(B, K)``, -inf for padding, and log P(S_i | z = k, X), float32
-            ``(B, T, K)``, 0 where there is no sentence or no cluster.
+        The latter is 0 where there is no sentence or no cluster.
         """
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         state = self.encode(pairs)
@@ -160,11 +150,7 @@ class DDLA(Attending):
 
     @torch.no_grad()
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Which cluster a sentence tells: argmax_k P(z = k) P(S_i | z = k, X) (section 5 of the paper).
-
-        Returns:
-            int64 ``(B, T)``; -1 for a missing sentence or a pair without clusters.
-        """
+        """Which cluster a sentence tells, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
         log_prior, likelihood = self.aligned(pairs, sentences)
         worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device
@@ -195,11 +181,9 @@ def _in_two_widths(state: State) -> State:
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The cells of each projected mask ``(N, 196)``, padded to the largest number of them, M.
+    """The cells of each projected mask ``(N, 196)``, int64 ``(N, M)``, and the logarithms of their weights.
 
-    Returns:
-        int64 ``(N, M)`` cells, and float32 ``(N, M)`` logarithms of their weights, -inf for padding. A mask
-        keeps at least one cell, so that the attention over it is defined.
+    Padding is -inf. A mask keeps at least one cell, so that the attention over it is defined.
     """
     most = int((weights > MASK_FLOOR).sum(dim=1).max()) if len(weights) else 1
     ordered, cells = weights.topk(max(most, 1), dim=1)

@@ -124,9 +124,6 @@ class CaptPixDiff(_Pooled):
         return 2 * self.channels + 3
 
     def seen(self, pairs: PairBatch) -> Tensor:
-        """Raises:
-        ValueError: the pairs come without images.
-        """
         if pairs.before is None or pairs.after is None:
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         difference = (pairs.after.float() - pairs.before.float()) / 255

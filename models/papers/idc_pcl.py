@@ -128,14 +128,9 @@ class IDCPCL(Captioner):
         return grid_features(torch.stack(self.maps(pairs), dim=1))
 
     def look(self, cells: Tensor, present: Tensor | None = None) -> Tensor:
-        """Through the difference encoder.
+        """The difference encoder: from cells ``(N, 2, 49, channels)`` to ``(N, 100, size)``, [IMG] first.
 
-        Args:
-            cells: float ``(N, 2, 49, channels)``.
-            present: bool ``(N, 2)``, which images there are; None both.
-
-        Returns:
-            float ``(N, 100, size)``: [IMG1] and its cells, [IMG2] and its cells.
+        `present`, bool ``(N, 2)``: which images there are; None both.
         """
         heads = self.image_cls.expand(len(cells), 2, self.size).unsqueeze(2)
         x = torch.cat([heads, self.embed_cell(cells)], dim=2) + self.place + self.kind[1:].unsqueeze(1)
@@ -146,15 +141,9 @@ class IDCPCL(Captioner):
     def joined(
         self, tokens: Tensor, pictures: Tensor, present: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Words and images through the cross-modal layers, all attending to all: pre-training.
+        """Words ``(N, M)`` and pictures of `look` through the cross-modal layers, all attending to all.
 
-        Args:
-            tokens: int64 ``(N, M)``, with `cls`, BOS, EOS, `mask` where wanted, padding.
-            pictures: of `look`, ``(N, 100, size)``.
-            present: bool ``(N, 2)``, which images there are; None both.
-
-        Returns:
-            float ``(N, M, size)`` and ``(N, 100, size)``.
+        Returns ``(N, M, size)`` and ``(N, 100, size)``.
         """
         x = torch.cat([self.words(tokens, torch.arange(tokens.shape[1], device=tokens.device)), pictures], 1)
         images = torch.ones_like(pictures[..., 0], dtype=torch.bool).unsqueeze(1)
@@ -231,11 +220,7 @@ class IDCPCL(Captioner):
 
     @torch.no_grad()
     def distractors(self, pairs: PairBatch) -> Tensor:
-        """The judge's probability that nothing changed, float32 ``(B,)``.
-
-        Raises:
-            ValueError: it was built without a judge.
-        """
+        """The judge's probability that nothing changed, float32 ``(B,)``; ValueError without a judge."""
         if self.judge is None:
             raise ValueError("this captioner was built without a judge (judge: false)")
         return self._verdict(self._images(self.look(self.cells(pairs.to(self.device))))[1]).sigmoid()
@@ -307,8 +292,7 @@ class IDCPCL(Captioner):
     def _streams(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The true words [CLS] [BOS] w_1 .. and beside them a [MASK] in place of each, and who sees what.
 
-        Returns:
-            float ``(N, 2L + 1, size)``, and bool ``(1, 2L + 1, 100 + 2L + 1)``.
+        Returns ``(N, 2L + 1, size)`` and bool ``(1, 2L + 1, 100 + 2L + 1)``.
         """
         n, length = tokens.shape
         device = tokens.device

@@ -40,7 +40,6 @@ class Nearest(Captioner):
     Attributes:
         memory: float32 ``(M, D)``, features of the memorised pairs.
         told: int64 ``(M, L)``, what is said when each is the nearest.
-        joined: whether that is the whole annotation.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +75,7 @@ class Nearest(Captioner):
 
     @torch.no_grad()
     def memorise(self, batches: Iterable[tuple[PairBatch, Tensor]]) -> None:
-        """Forget all and keep these.
-
-        Args:
-            batches: pairs, and the sentences about each, int64 ``(B, T, L)``, see
-                `Vocabulary.batch`.
-
-        Raises:
-            ValueError: there is no sentence in them.
-        """
+        """Forget all and keep these pairs, with the sentences about each, int64 ``(B, T, L)``."""
         draw = np.random.default_rng(self.options.seed)
         features, chosen = [self.memory[:0]], list[Tensor]()
         for pairs, sentences in batches:
@@ -98,11 +89,6 @@ class Nearest(Captioner):
         self.told = nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=PAD)
 
     def encode(self, pairs: PairBatch) -> State:
-        """The words of the nearest neighbour, and how many of them are said.
-
-        Raises:
-            ValueError: nothing is memorised.
-        """
         if not len(self.memory):
             raise ValueError("nothing is memorised yet; train it, or load a checkpoint")
         exactly = "donot_use_mm_for_euclid_dist"  # the quick way rounds, and a pair must find itself

@@ -113,11 +113,6 @@ class SpotIt(WholePair):
             )
 
     def encode(self, pairs: PairBatch) -> State:
-        """One row per pair, which has seen the difference already.
-
-        Raises:
-            ValueError: the pairs come without images.
-        """
         if pairs.before is None or pairs.after is None:
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         before, after = pairs.before.float(), pairs.after.float()
@@ -174,14 +169,7 @@ class SpotIt(WholePair):
 
 
 def difference(before: Tensor, after: Tensor) -> Tensor:
-    """[A | B] - [B | A] of before A and after B, each squeezed to half its width.
-
-    Args:
-        before: float ``(B, 3, height, width)``, grey levels.
-
-    Returns:
-        float ``(B, 3, height, width)``, signed: A - B on the left, B - A on the right.
-    """
+    """[A | B] - [B | A], signed, each image ``(B, 3, height, width)`` squeezed to half its width."""
     height, width = before.shape[2:]
     left, right = (
         interpolate(x, size=(height, half), mode="area")

@@ -43,14 +43,6 @@ FORMAT = 1
 
 
 class TIRG(nn.Module):
-    """See the head of this file.
-
-    Attributes:
-        vocabulary: the words it knows.
-        encoder: name and sha256 (hex) of the encoder whose maps it takes.
-        record: how it was trained: plain values, kept in its file.
-    """
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
         size: int = 512  # of the vectors of pictures and sentences, and of the LSTM
@@ -63,14 +55,7 @@ class TIRG(nn.Module):
     def __init__(
         self, vocabulary: Vocabulary, channels: int, encoder: tuple[str, str] = ("", ""), **arguments: Any
     ) -> None:
-        """Build with random weights.
-
-        Args:
-            encoder: name and sha256 of the encoder.
-
-        Raises:
-            TypeError: an argument that it does not take.
-        """
+        """`encoder`: name and sha256 of the encoder whose maps it takes."""
         super().__init__()
         self.vocabulary, self.encoder, self.channels = vocabulary, encoder, channels
         self.record: Mapping[str, Any] = {}
@@ -92,14 +77,7 @@ class TIRG(nn.Module):
         return {"channels": self.channels, **asdict(self.options)}
 
     def pictures(self, maps: Tensor) -> Tensor:
-        """The vectors of pictures, before they are normalised.
-
-        Args:
-            maps: the encoder's, float ``(N, channels, height, width)``.
-
-        Returns:
-            float32 ``(N, size)``.
-        """
+        """Vectors x of maps ``(N, channels, height, width)``, ``(N, size)``."""
         pooled = adaptive_avg_pool2d(maps.float(), self.options.grid).flatten(2).transpose(1, 2)
         vectors: Tensor = self.picture(self.cell(pooled).relu().flatten(1))
         return vectors
@@ -109,16 +87,9 @@ class TIRG(nn.Module):
         return self._scored(pictures)
 
     def queries(self, pictures: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-        """k(A, C).
+        """k(A, C), ``(N, size)``, of pictures ``(N, size)`` and word vectors ``(N, L, words)``, hard or soft.
 
-        Args:
-            pictures: of the before frames, see `pictures`, float ``(N, size)``.
-            words: word vectors of the sentences, hard or soft, float ``(N, L, words)``.
-            lengths: int64 ``(N,)``, how many of them count; a sentence of none is a vector of
-                zeros.
-
-        Returns:
-            float32 ``(N, size)``.
+        `lengths`, int64 ``(N,)``: how many words count; a sentence of none is a vector of zeros.
         """
         states, _ = self.lstm(self.dropout(words))
         last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, states.shape[2])
@@ -133,16 +104,7 @@ class TIRG(nn.Module):
 
     @torch.no_grad()
     def scores(self, before: Tensor, tokens: Tensor, candidates: Tensor) -> Tensor:
-        """How well each candidate is the after frame.
-
-        Args:
-            before: maps of the before frames, float ``(N, channels, height, width)``.
-            tokens: int64 ``(N, L)``, one text each, padded; EOS counts.
-            candidates: maps of the candidate frames, float ``(M, channels, height, width)``.
-
-        Returns:
-            float32 ``(N, M)``, more is better.
-        """
+        """Scores ``(N, M)``, more is better, of M candidate maps for N before maps and tokens ``(N, L)``."""
         was_training = self.training
         self.eval()
         queries = self.queries(self.pictures(before), self.embed_word(tokens), (tokens != PAD).sum(dim=1))

@@ -20,15 +20,7 @@ class Layer(nn.Module):
     def __init__(
         self, size: int, heads: int, inner: int, dropout: float, attention_dropout: float | None = None
     ) -> None:
-        """Build with random weights.
-
-        Args:
-            attention_dropout: of attention weights; None takes `dropout`. On a CPU it costs as much
-                as all the rest of a layer of small vectors.
-
-        Raises:
-            ValueError: `size` is no multiple of `heads`.
-        """
+        """`attention_dropout` of None takes `dropout`; on a CPU it costs as much as the rest of a layer."""
         super().__init__()
         if size % heads:
             raise ValueError(f"size ({size}) must be a multiple of heads ({heads})")
@@ -50,18 +42,10 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, kept: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """One layer on.
+        """From x ``(N, M, size)`` and `kept` of what is attended to, ``(N, S, 2 * size)``, to the next x.
 
-        Args:
-            x: float ``(N, M, size)``.
-            kept: of what is attended to, see `kept`, ``(N, S, 2 * size)``.
-            allowed: bool, broadcast to ``(N, M, S)``: who may attend to what, at least one each;
-                None all.
-            bias: float, broadcast to ``(N, heads, M, S)``, added to what is attended by; None
-                nothing.
-
-        Returns:
-            float ``(N, M, size)``.
+        `allowed`, bool, broadcast to ``(N, M, S)``: who may attend to what; None all. `bias`, broadcast to
+        ``(N, heads, M, S)``, is added to what is attended by.
         """
         mask = None if allowed is None else allowed.unsqueeze(1)
         if bias is not None:

@@ -56,11 +56,7 @@ def load_split(
 ) -> Split:
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
-    Args:
-        pairs: take only the first so many pairs, before anything is encoded; None all.
-        whole: skip no pair for want of clusters, see `Captioner.whole`.
-        images: keep the images beside the maps, see `Captioner.needs_images`.
-        masks: open the clusters' masks, see `Captioner.needs_masks`.
+    `pairs` are cut before anything is encoded; `whole`, `images` and `masks`: see `Captioner`.
     """
     samples = tuple(load_pairs(folder, split)[:pairs])
     features = sample_features(samples, encoder, options, cache, progress, images=images, masks=masks)
@@ -87,17 +83,10 @@ def epoch_batches(
     drawn: bool = False,
     swapped: float = 0.0,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
-    """The annotations of a split in an order that seed and epoch decide, `size` at a time.
+    """The annotations of a split in an order that seed and epoch alone decide, tokens int64 ``(B, T, L)``.
 
-    The order depends on nothing else, so that a resumed run sees what an uninterrupted one sees.
-
-    Args:
-        size: annotations in a batch; the last batch may be smaller.
-        swapped: of pairs whose scene was also seen without a change, the share 0..1 whose
-            before frame is that other view, see `twins`.
-
-    Yields:
-        The pairs and their tokens, int64 ``(B, T, L)``.
+    `swapped`: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is that
+    other view, see `twins`.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(split.annotations)).tolist()

@@ -70,12 +70,7 @@ class TrainConfig(_Strict):
 
 
 def load_config(path: Path, **training: Any) -> TrainConfig:
-    """Read and check a configuration.
-
-    Args:
-        training: keys of the section `training` that override the file; None leaves the file's
-            value.
-    """
+    """Read a configuration; values of `training` that are not None override the section of that name."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")).values
     except OSError as error:

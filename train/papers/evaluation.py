@@ -100,14 +100,7 @@ def evaluate(
     options: DescribeOptions | None = None,
     silence: str = SILENCE,
 ) -> Evaluation:
-    """Measure a captioner on a split.
-
-    Args:
-        training: sentences of the training pairs, for the trivial rows.
-        options: how words are sought, and how many sentences are told when the number is its
-            own choice.
-        silence: what a captioner that says nothing about a pair is scored as, see `silence_of`.
-    """
+    """Measure a captioner on a split; `silence` is what saying nothing is scored as, see `silence_of`."""
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options, silence)
     described_pairs = described(captioner, split, lambda _: options)
@@ -204,10 +197,7 @@ def _given(options: DescribeOptions, number: int) -> DescribeOptions:
 def described(
     captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
-    """Sentences about every pair, each pair with its own options.
-
-    A pair without clusters has none, but of a captioner that sees pairs as a whole.
-    """
+    """Sentences about every pair with its own options; none without clusters but of whole pairs."""
     described: list[list[Sentence]] = [[] for _ in split.samples]
     groups: dict[DescribeOptions, list[int]] = {}
     for position, sample in enumerate(split.samples):

@@ -42,8 +42,6 @@ class Features:
 
     Attributes:
         counts: int64 ``(N,)``, number of clusters of each sample; 0 where nothing differs.
-        mask_size: ``(height, width)`` of the masks.
-        images, masks: whether batches hold the images and the cluster masks.
         sha256: hash over what the features were made from: images, encoder, options.
     """
 
@@ -71,17 +69,9 @@ class Features:
         return self._active[index]
 
     def batch(self, indices: Sequence[int], *, whole: bool = False) -> PairBatch:
-        """The samples at some positions as one batch with known maps, clusters padded to the largest K.
+        """The samples at some positions as one batch with float16 maps, clusters padded to the largest K.
 
-        Args:
-            indices: at least one position, each of a sample with clusters.
-            whole: also take samples without clusters, for a captioner that sees pairs as a whole.
-
-        Returns:
-            Maps are float16, as on disk. Masks have no pixels unless `masks`.
-
-        Raises:
-            ValueError: a sample has no clusters, or there are no indices.
+        ValueError where one has no clusters, unless `whole`; masks have no pixels unless `masks`.
         """
         counts = self.counts[list(indices)]
         if not len(counts) or not (whole or counts.all()):
@@ -122,13 +112,7 @@ def sample_features(
     images: bool = False,
     masks: bool = True,
 ) -> Features:
-    """Features of samples: those in the cache, the others computed and added to it.
-
-    Args:
-        options: how clusters are found; images are compared at ``options.size``.
-        cache: folder of the files; made where it does not exist.
-        images: batches hold the images, for a captioner that needs them.
-    """
+    """Features of samples: those in the cache, the others computed and added to it."""
     made_from = [_FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options), images]
     prefix = json.dumps(made_from, sort_keys=True).encode()
     files = [cache / f"{_key(sample, prefix)}.safetensors" for sample in samples]

@@ -51,11 +51,7 @@ def write_footage_pairs(
 ) -> dict[str, int]:
     """Write pairs in the layout of `train.samples`; validation cameras are in no training pair.
 
-    Args:
-        progress: called with the split, pairs written, and all of them.
-
-    Returns:
-        How many pairs each split has; fewer than asked for where the footage gives no more.
+    Returns how many pairs each split has; fewer than asked for where the footage gives no more.
     """
     cameras: dict[str, list[LabelledFrame]] = {}
     for frame in read_frames(frames):

@@ -139,11 +139,7 @@ def with_meteor(results: Sequence[Result], measured: Split) -> list[Result]:
 
 
 def result_ciders(results: Sequence[Result], measured: Split, path: str) -> NDArray[np.float64] | None:
-    """CIDEr-D of every pair, float64 ``(seeds, pairs)``; None of another figure.
-
-    Args:
-        path: single.cider, multi.cider, multi.changed.cider or groups.<name>.cider.
-    """
+    """CIDEr-D of every pair, float64 ``(seeds, pairs)``; None of another figure."""
     head, _, figure = path.rpartition(".")
     if figure != "cider" or not results or any(r.row == HUMAN for r in results):
         return None

@@ -46,11 +46,7 @@ def recall(ranks: Sequence[int], k: int) -> float:
 
 
 def split_recall(network: TIRG, split: Split) -> Recall:
-    """Measure a network on a split, with the first annotator's sentences as one text.
-
-    Raises:
-        ValueError: the split has crops instead of maps.
-    """
+    """Measure a network on a split, with the first annotator's sentences as one text."""
     device = next(network.parameters()).device
     before, after = _maps(split)
     texts = [" ".join(sample.sentences) for sample in split.samples]

@@ -34,12 +34,9 @@ def train_on_folder(
     command: str = "",
     listeners: Listeners = QUIET,
 ) -> tuple[Trained, Evaluation]:
-    """Train a captioner on a folder of samples, measure it on the validation split, write its checkpoint.
+    """Train a captioner, measure it on the validation split, write its checkpoint.
 
-    Args:
-        data: folder of pairs with a training and a validation split, see
-            `train.papers.datasets`; features are kept in ``.features`` in it.
-        resume: go on with the run whose state lies beside `out`.
+    Features are kept in ``.features`` in `data`; `resume` goes on with the run whose state lies beside `out`.
     """
     refuse_folder(out)
     samples = load_pairs(data, "train")

@@ -17,11 +17,7 @@ SPOT_THE_DIFF = {"train": 8_566, "val": 1_493, "test": 1_270}
 
 
 def load_pairs(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
-    """The pairs of a split.
-
-    Args:
-        folder: Spot-the-diff, CLEVR-Change, Birds-to-Words as released, or pairs of ours.
-    """
+    """The pairs of a split of Spot-the-diff, CLEVR-Change or Birds-to-Words as released, or of ours."""
     samples = _loader(folder)[1](folder, split)
     if require_images:
         wanted = dict.fromkeys(path for sample in samples for path in (sample.before, sample.after))

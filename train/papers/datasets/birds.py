@@ -35,11 +35,7 @@ class SingleImage:
 
 
 def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
-    """The pairs of a split; images are not opened.
-
-    Args:
-        folder: holds the table and ``images``.
-    """
+    """The pairs of a split; images are not opened."""
     path = folder / TABLE
     rows = csv.DictReader(io.StringIO(read_text(path)), delimiter="\t", quoting=csv.QUOTE_NONE)
     if tuple(rows.fieldnames or ()) != COLUMNS:

@@ -30,9 +30,7 @@ _NAMES = TypeAdapter(dict[str, list[int | str]])
 def load_clevr_change(folder: Path, split: str) -> list[Sample]:
     """The changed pairs and distractors of a split, scene by scene; images are not opened.
 
-    Returns:
-        Samples whose kind is the type of change ("changed" where it is not known) or "distractor"; every
-        caption is an annotator of its own.
+    The kind is the type of change or "distractor"; every caption is an annotator of its own.
     """
     path, types = folder / SPLIT_FILE, _types(folder)
     sources = [(source, read_json(folder / source[0], CAPTIONS)) for source in (_CHANGED, _DISTRACTOR)]

@@ -38,13 +38,7 @@ class PairCaption:
 
 
 def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> PairCaption:
-    """Describe a pair as one annotator.
-
-    Args:
-        stage: what happened; its changes are the largest first.
-        boxes: per change where the thing that is named is, on the frame that shows it.
-        rng: chooses what is told, in which order and in which words.
-    """
+    """Describe a pair as one annotator; `boxes` are of what is named in each change, the largest first."""
     if not stage.changes:
         return PairCaption((NO_CHANGE[int(rng.integers(len(NO_CHANGE)))],), ())
     chance = [_TELLS[min(k, len(_TELLS) - 1)] for k in range(len(stage.changes))]

@@ -56,14 +56,7 @@ _PHRASES = (
 
 
 def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> Stage:
-    """Draw a scene of things alike.
-
-    Args:
-        sibling: which of the things changes, from 0; None gives a pair in which nothing does.
-
-    Raises:
-        NoRoomError: they find no room, or no places that tell them apart.
-    """
+    """Draw things alike of which `sibling` changes, or none; NoRoomError where it cannot be."""
     for _ in range(_TRIES):
         kind = str(rng.choice(TYPES))
         alike = _alike(scenery, rng)

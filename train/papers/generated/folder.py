@@ -58,12 +58,6 @@ Entries = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """What is generated.
-
-    Raises:
-        ValueError: a number is out of range.
-    """
-
     pairs: int  # of all splits together, shared 80:10:10
     seed: int = 1  # the same options give the same bytes
     side: int = 224  # of the frames in pixels
@@ -91,11 +85,6 @@ class GenerateReport:
 
 
 def generate(options: GenerateOptions, out: Path, progress: Progress | None = None) -> GenerateReport:
-    """Write a benchmark.
-
-    Args:
-        progress: told the split, how many pairs of it are done, and how many there are.
-    """
     written: dict[str, list[Entries]] = {}
     with new_folder(out) as folder:
         for split, pairs in _shares(options.pairs).items():

@@ -49,11 +49,7 @@ class Rendered:
 
 
 def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
-    """Draw how the camera differs between the frames.
-
-    Args:
-        hard: as strong as in a distractor; otherwise mild, as beside a real change.
-    """
+    """How the camera differs, `hard` as strongly as in a distractor, else as beside a real change."""
     if kind == "still":
         return Viewpoint(kind)
     if kind == "light":

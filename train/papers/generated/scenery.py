@@ -48,11 +48,7 @@ class Scenery:
 
 
 def scenery(seed: int, number: int, side: int) -> Scenery:
-    """Draw a camera's view.
-
-    Args:
-        side: of the frame, in pixels. The same seed, number and side give the same view.
-    """
+    """A camera's view; the same seed, number and side (of the frame, in pixels) give the same."""
     rng = np.random.default_rng([seed, 0xCA3E, number])
     margin = max(round(0.035 * side), 3)
     whole = side + 2 * margin

@@ -69,12 +69,7 @@ def sprite_size(label: str, person_height: float) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def sprite(label: str, colour: str, size: tuple[int, int], flip: bool, variant: int) -> Sprite:
-    """Draw a thing.
-
-    Args:
-        size: ``(width, height)`` in pixels.
-        variant: 0..`VARIANTS` - 1, a shade of the colour and the trousers.
-    """
+    """Draw a thing of ``(width, height)`` pixels; `variant` is a shade of the colour and the trousers."""
     thing, (width, height) = THINGS[label], (size[0] * _OVER, size[1] * _OVER)
     shade = 1.0 + 0.08 * (variant - (VARIANTS - 1) / 2)
     paint = tuple(min(255.0, c * shade + 4 * variant) for c in COLOURS[colour])

@@ -95,11 +95,7 @@ class Stage:
 
 
 def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, changed: bool) -> Stage:
-    """Draw what stands in a scene and, if it is `changed`, what changes.
-
-    Raises:
-        NoRoomError: no change finds room in this scene.
-    """
+    """Draw what stands in a scene and what changes; NoRoomError where no change finds room."""
     changes: list[StagedChange] = []
     still: list[Prop] = []
     if changed:

@@ -45,11 +45,7 @@ class Captions:
 
 
 def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
-    """Read a caption file.
-
-    Args:
-        may_be_silent: whether there may be no word in it at all, as in predictions.
-    """
+    """Read a caption file; predictions `may_be_silent` altogether."""
     texts: dict[str, list[str]] = {}
     groups: dict[str, tuple[str, ...]] = {}
     written: dict[str, dict[object, list[str]]] = {}
@@ -102,14 +98,7 @@ def matched(references: Captions, predictions: Captions, names: tuple[Path, Path
 
 
 def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Groups of pairs by a file such as CLEVR-Change's ``type_mapping.json``: ``{"move": ["000000.png"]}``.
-
-    Args:
-        ids: of the pairs, see `pair_id`; one that ends in ``_n`` is a distractor.
-
-    Returns:
-        Per id the names of its groups; none where the file does not name it.
-    """
+    """Groups by a file like CLEVR-Change's ``type_mapping.json``; an id in ``_n`` is a distractor."""
     content = read_json(path, _ANY)
     if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
         raise SampleError(f'{path} has another form; expected {{"type": ["id", ...]}}')

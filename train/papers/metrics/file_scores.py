@@ -58,14 +58,7 @@ class FileScores:
 def score_files(
     references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
 ) -> FileScores:
-    """Score predicted captions against references, trivial rows beside them.
-
-    Args:
-        training: caption file from which the best constant and the random captions are drawn;
-            None leaves these rows out.
-        types: file of the type of change of every pair, see `read_types`; None takes what the
-            references say.
-    """
+    """Score predicted captions against references, trivial rows of the `training` captions beside them."""
     gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
     predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
@@ -92,16 +85,10 @@ def score_files(
 
 
 def human_rows(annotated: Sequence[Sequence[Sequence[str]]]) -> list[Row]:
-    """Scores of people: every annotator of a pair in turn, judged by the pair's others.
+    """Two rows of people: every annotator of a pair in turn, judged by the pair's others.
 
     Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
     all sentences of the others compares with a prediction of one sentence.
-
-    Args:
-        annotated: pairs with at least two annotators each: the sentences of each.
-
-    Returns:
-        Two rows, whose `pairs` is the number of pairs; none of no pairs.
     """
     if not annotated:
         return []

@@ -54,16 +54,9 @@ _NOTHING = (0.0, 0.0, 0.0, 0.0)
 
 
 def text_scores(predicted: Texts, references: References) -> TextScores:
-    """Score one text per pair against the references of that pair.
+    """Score one text per pair, which may be empty, against at least one reference of each.
 
-    Args:
-        predicted: one text per pair; an empty text is allowed and matches nothing.
-
-    Returns:
-        The scores; all zero where there is no pair, or no reference with a word.
-
-    Raises:
-        ValueError: the numbers of pairs differ, or a pair has no reference.
+    All is zero where there is no pair, or no reference with a word.
     """
     gold, said = _tokenized(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
@@ -111,10 +104,7 @@ BEST_CONSTANT = "best constant of train"
 
 
 def trivial_captions(training: References, number: int) -> dict[str, list[str]]:
-    """By name, what systems that look at no picture say about a number of pairs; every table shows them.
-
-    `training`: sentences per training pair; without any there is only the constant.
-    """
+    """By name, what systems that look at no picture say about each pair; only a constant without training."""
     rows = {"constant": [CONSTANT] * number}
     if any(training):
         rows[BEST_CONSTANT] = [best_constant(training)] * number
@@ -127,11 +117,7 @@ def trivial_captions(training: References, number: int) -> dict[str, list[str]]:
 def best_constant(training: References) -> str:
     """The frequent training sentence that, said of every training pair, gets the best CIDEr.
 
-    Only training pairs choose it (at most 300 of them, always the same ones), so that it may be scored on
-    validation and test pairs.
-
-    Args:
-        training: sentences per training pair, some of them not empty.
+    At most 300 training pairs choose it, always the same ones.
     """
     pairs = [p for p in training if p]
     counts = Counter(" ".join(tokenize(s)) for p in pairs for s in p)

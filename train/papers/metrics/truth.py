@@ -53,14 +53,7 @@ class Truth:
 def truth_ratios(
     first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[str]]
 ) -> dict[str, Ratio]:
-    """Compare first sentences with gold ones by the type, object and place that their words claim.
-
-    Args:
-        gold: all gold sentences of each pair; a pair without a word in them is not counted.
-
-    Returns:
-        By attribute of `Truth` but `pairs`: of every pair whether it is right and whether it counts.
-    """
+    """By attribute of `Truth` whether the first sentence of every pair is right, and counts."""
     names = (*_ASPECTS, "all", "polarity", "no_change_precision", "no_change_recall")
     found = {name: np.zeros((len(first), 2)) for name in names}
     for k, (text, nothing, truths) in enumerate(zip(first, silent, gold, strict=True)):

@@ -40,10 +40,7 @@ class Objective(nn.Module, ABC):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
-        """What the constructor takes besides captioner and training split: plain values with their defaults.
-
-        As those of a captioner: every objective writes its own here, and nowhere else.
-        """
+        """Plain values with their defaults, besides captioner and training split."""
 
     name: str
     metric: str = "val_cider"
@@ -51,12 +48,6 @@ class Objective(nn.Module, ABC):
     options: Options
 
     def __init__(self, **arguments: Any) -> None:
-        """Take the options.
-
-        Raises:
-            TypeError: an argument that it does not take.
-            ValueError: a value out of range.
-        """
         super().__init__()
         self.options = self.Options(**arguments)
 
@@ -65,11 +56,7 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
-        """What training lowers, a scalar.
-
-        Args:
-            tokens: int64 ``(B, T, L)``, the sentences about each, see `Vocabulary.batch`.
-        """
+        """What training lowers, a scalar, of tokens int64 ``(B, T, L)``."""
 
     def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
         """How good an epoch is, more is better; None leaves it to the validation CIDEr.

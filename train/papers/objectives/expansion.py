@@ -47,11 +47,7 @@ class CaptionedImages:
     captions: tuple[tuple[str, ...], ...]  # per image, at least one
 
     def batch(self, vocabulary: Vocabulary, size: int) -> tuple[Tensor, Tensor]:
-        """Random images, each with one of its captions.
-
-        Returns:
-            float32 ``(size, 2, 49, channels)``, zeros in the second place, and int64 ``(size, 1, L)``.
-        """
+        """Random images, ``(size, 2, 49, channels)``, the second zeros, and captions ``(size, 1, L)``."""
         rows = torch.randint(len(self.captions), (size,)).tolist()
         which = torch.rand(size).tolist()
         words = [[self.captions[r][int(w * len(self.captions[r]))]] for r, w in zip(rows, which, strict=True)]
@@ -66,11 +62,7 @@ class ClassedImages:
     classes: tuple[str, ...]  # their names, at least two
 
     def pairs(self, size: int) -> tuple[Tensor, Tensor]:
-        """Random pairs of images, about half of one class.
-
-        Returns:
-            float32 ``(size, 2, 49, channels)``, and int64 ``(size, 2)``, their classes.
-        """
+        """Random pairs, half of one class, ``(size, 2, 49, channels)``, and their classes ``(size, 2)``."""
         rows = []
         for same in (torch.rand(size) < 0.5).tolist():  # noqa: PLR2004 - half
             first = int(torch.randint(len(self.labels), ()))
@@ -84,11 +76,6 @@ class ClassedImages:
 
 class ClassTask(nn.Module):
     def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
-        """Build the heads with random weights.
-
-        Raises:
-            ValueError: the captioner has no difference encoder, so nothing could be learnt.
-        """
         super().__init__()
         if not captioner.options.difference_encoder:
             raise ValueError("task classes teaches the difference encoder, and this captioner has none")
@@ -134,14 +121,7 @@ def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
 
 
 def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArray[np.float16]:
-    """Grid features of image files, memory-mapped from the cache where they are known.
-
-    Args:
-        cache: folder; a file there is named by the hash of encoder and images.
-
-    Returns:
-        float16 ``(N, 49, channels)``.
-    """
+    """Grid features of image files, float16 ``(N, 49, channels)``, memory-mapped from a cache file."""
     digest = hashlib.sha256(f"{encoder.name} {encoder.sha256} {encoder.image_size}".encode())
     for path in images:
         try:

@@ -87,11 +87,6 @@ class JointTraining(Objective):
     options: Options
 
     def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
-        """Build the retrieval network with random weights.
-
-        Raises:
-            ValueError: a value out of range, or a captioner that sees no maps of whole frames.
-        """
         super().__init__(**arguments)
         del training
         if captioner.needs_images:
@@ -192,15 +187,9 @@ class PicturedBatch:
 
 
 def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
-    """The candidates of each pair, equation 13.
+    """The candidates of each pair, equation 13, bool ``(B, 2B)``, before frames first.
 
-    Args:
-        same: bool ``(2B, 2B)``, see `same_pictures`; before frames first, then after frames.
-        n: how many candidates, as far as there are so many.
-
-    Returns:
-        bool ``(B, 2B)``: B always, A if `hard` and it is not the same picture, the others at random from the
-        other pairs.
+    B always, A if `hard` and it is not the same picture, others at random from the other pairs.
     """
     b = len(same) // 2
     own = torch.arange(b, device=same.device)
@@ -216,15 +205,10 @@ def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
 
 
 def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
-    """The captions that each pair's own is told from, and that.
+    """The captions that each pair's own is told from, and that, bool ``(B, B)``, of tokens ``(B, T, L)``.
 
-    Args:
-        tokens: int64 ``(B, T, L)``; the sentences about a pair are one caption.
-        n: how many captions, as far as the batch has so many.
-
-    Returns:
-        bool ``(B, B)``: the own one always, the others at random from those of other words; never one without
-        words, and of a distractor no other distractor's.
+    Others are drawn from those of other words; never one without words, and of a distractor no other
+    distractor's.
     """
     flat, b = tokens.flatten(1), len(tokens)
     own = torch.eye(b, dtype=torch.bool, device=tokens.device)

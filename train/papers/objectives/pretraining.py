@@ -97,11 +97,6 @@ class PreTraining(Objective):
     options: Options
 
     def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
-        """Prepare the tasks.
-
-        Raises:
-            ValueError: another captioner, an unknown task, or a task without its folder.
-        """
         super().__init__(**arguments)
         if not isinstance(captioner, IDCPCL):
             raise ValueError(  # noqa: TRY004 - an argument that does not suit
@@ -163,12 +158,9 @@ class PreTraining(Objective):
         return -float(np.mean(losses))
 
     def mlm(self, captioner: IDCPCL, cells: Tensor, tokens: Tensor, present: Tensor | None = None) -> Tensor:
-        """Masked language modelling, mean over the masked words.
+        """Masked language modelling, mean over the masked words, of cells ``(B, 2, 49, channels)``.
 
-        Args:
-            cells: float ``(B, 2, 49, channels)``.
-            tokens: int64 ``(B, T, L)``.
-            present: bool ``(B, 2)``, which images there are; None both.
+        `present`, bool ``(B, 2)``: which images there are; None both.
         """
         pictures = captioner.look(cells, present)
         b, t = (tokens[:, :, 0] != PAD).nonzero(as_tuple=True)

@@ -63,11 +63,6 @@ class Rewriter:
     """Rewrites captions so that they become false."""
 
     def __init__(self, captions: Sequence[Sequence[str]]) -> None:
-        """Index the captions.
-
-        Raises:
-            ValueError: fewer than two different captions.
-        """
         pairs: dict[str, set[int]] = defaultdict(set)
         for pair, said in enumerate(captions):
             for caption in said:
@@ -84,11 +79,7 @@ class Rewriter:
     def negatives(
         self, caption: str, rng: np.random.Generator, each: int = 2, true: Collection[str] = ()
     ) -> list[Negative]:
-        """Different false captions, `each` of every way as far as it goes, always three times `each`.
-
-        Returns:
-            Fewer only where the training captions are so few.
-        """
+        """Different false captions, `each` of every way as far as it goes, three times `each` in all."""
         text = " ".join(tokenize(caption))
         taken = {text, *(" ".join(tokenize(t)) for t in true)}
         found: list[Negative] = []

@@ -19,14 +19,7 @@ from models.state import State
 
 
 def forced_words(captioner: Captioner, pairs: PairBatch, sentences: Tensor) -> Tensor:
-    """The word probabilities along true sentences.
-
-    Args:
-        sentences: int64 ``(B, T, L)``.
-
-    Returns:
-        float32 ``(B, T, L, V)``; zeros at padding and for a pair without a row.
-    """
+    """The word probabilities along sentences ``(B, T, L)``, ``(B, T, L, V)``; zeros at padding."""
     state = captioner.encode(pairs)
     worded = sentences[:, :, 0] != PAD
     row, t = worded[state.pair].nonzero(as_tuple=True)
@@ -46,11 +39,7 @@ def forced_words(captioner: Captioner, pairs: PairBatch, sentences: Tensor) -> T
 
 
 def greedy_words(captioner: Captioner, pairs: PairBatch, max_words: int) -> Tensor:
-    """The word probabilities along what the captioner itself says.
-
-    Returns:
-        float32 ``(B, 1, max_words + 1, V)``; zeros after EOS and for a pair without a row.
-    """
+    """Those along what it says itself, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
     state = captioner.encode(pairs)
     prior = state.log_prior[state.pair, state.cluster.clamp(min=0)].tolist()
     best: dict[int, int] = {}
@@ -72,15 +61,7 @@ def greedy_words(captioner: Captioner, pairs: PairBatch, max_words: int) -> Tens
 
 
 def in_one_row(words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """Put the sentences of each pair behind one another, without the padding between them.
-
-    Args:
-        words: word vectors, float ``(B, T, L, d)``.
-        counted: bool ``(B, T, L)``, False for padding.
-
-    Returns:
-        float ``(B, M, d)``, and int64 ``(B,)``, how many of them count.
-    """
+    """Word vectors ``(B, T, L, d)`` without padding between them, ``(B, M, d)``, and their number."""
     flat, real = words.flatten(1, 2), counted.flatten(1)
     lengths = real.sum(dim=1)
     order = (~real).to(torch.int8).argsort(dim=1, stable=True)[:, : max(int(lengths.max()), 1)]
