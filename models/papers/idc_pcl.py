@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.language.wording import read
@@ -60,9 +60,9 @@ _ROOM = 24
 """Words that a state has room for, before it grows."""
 
 
-class IDCPCL(Captioner):
+class IDCPCL(WordCaptioner):
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(Captioner.Options):
+    class Options(WordCaptioner.Options):
         size: int = 512  # of all vectors, even, a multiple of `heads`
         inner: int = 2048  # size of the feed-forward networks
         heads: int = 8  # of every attention

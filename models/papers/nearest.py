@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import EOS, PAD, UNK, Vocabulary
 from models.papers.recurrent import stories
@@ -34,7 +34,7 @@ NEVER = -1e4
 """Log probability of any other word; finite, so that sums of it are numbers."""
 
 
-class Nearest(Captioner):
+class Nearest(WordCaptioner):
     """See the head of this file. It has no weights; `memorise` the training pairs instead of training it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Nearest(Captioner):
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(Captioner.Options):
+    class Options(WordCaptioner.Options):
         pool: int = 1  # cells in both directions that each map is pooled to, at least 1
         seed: int = 0  # of the sentences that NN draws
 

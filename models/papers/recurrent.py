@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, EOS, PAD
 from models.state import State
 
 
-class Recurrent(Captioner):
+class Recurrent(WordCaptioner):
     next_word: nn.Linear
 
     @abstractmethod

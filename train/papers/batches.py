@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary, tokenize
 from models.papers.nearest import Nearest
@@ -163,7 +163,7 @@ def by_pair(split: Split) -> Split:
     return replace(split, annotations=tuple(sentences_of.items()))
 
 
-def tells_stories(captioner: Captioner) -> bool:
+def tells_stories(captioner: WordCaptioner) -> bool:
     """Whether it learns the sentences of an annotation as one, so that annotations must stay apart."""
     return isinstance(captioner, (WholePair, Nearest)) and captioner.joined
 

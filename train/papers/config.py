@@ -10,7 +10,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from models import CAPTIONERS
-from models.captioner import Captioner
+from models.captioner import WordCaptioner
 from models.encoders.encoder import ENCODERS, Encoder
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
@@ -103,15 +103,18 @@ def build_encoder(config: TrainConfig) -> Encoder:
         raise ConfigError(f"encoder {config.encoder} cannot be loaded: {error}") from error
 
 
-def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> Captioner:
+def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> WordCaptioner:
     try:
-        return CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
+        captioner = CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"captioner {config.captioner} does not take its arguments: {error}") from error
+    if not isinstance(captioner, WordCaptioner):
+        raise ConfigError(f"captioner {captioner.name} learns from labelled frames (`label`), not from pairs")
+    return captioner
 
 
 def build_objective(
-    config: ObjectiveConfig | None, captioner: Captioner, training: Split
+    config: ObjectiveConfig | None, captioner: WordCaptioner, training: Split
 ) -> Objective | None:
     """The objective that a configuration names; None for the captioner's own loss."""
     if config is None:

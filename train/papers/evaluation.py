@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.boxes import Box, overlaps
-from models.captioner import Captioner, DescribeOptions, Sentence
+from models.captioner import DescribeOptions, Sentence, WordCaptioner
 from models.language.vocabulary import PAD, tokenize
 from models.language.wording import read
 from models.papers.nearest import Nearest
@@ -94,7 +94,7 @@ class Evaluation:
 
 
 def evaluate(
-    captioner: Captioner,
+    captioner: WordCaptioner,
     split: Split,
     training: Sequence[Sequence[str]] = (),
     options: DescribeOptions | None = None,
@@ -148,7 +148,7 @@ def silence_of(training: Sequence[Sequence[str]]) -> str:
 
 
 def single_sentences(
-    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+    captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
     one = _given(options or DescribeOptions(), 1)
@@ -157,7 +157,7 @@ def single_sentences(
 
 
 def multi_texts(
-    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+    captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
     """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
     chosen = options or DescribeOptions()
@@ -165,7 +165,7 @@ def multi_texts(
     return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
-def likelihood(captioner: Captioner, split: Split) -> Likelihood:
+def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     """-log P(S_i | X) of the sentences about the pairs that have a cluster.
 
     The pairs are the same for every captioner, also for one that sees pairs as a whole and could be asked
@@ -195,7 +195,7 @@ def _given(options: DescribeOptions, number: int) -> DescribeOptions:
 
 
 def described(
-    captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
+    captioner: WordCaptioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
     """Sentences about every pair with its own options; none without clusters but of whole pairs."""
     described: list[list[Sentence]] = [[] for _ in split.samples]
@@ -216,7 +216,7 @@ def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         yield items[start : start + _AT_ONCE]
 
 
-def _alignment(captioner: Captioner, split: Split) -> dict[str, Ratio] | None:
+def _alignment(captioner: WordCaptioner, split: Split) -> dict[str, Ratio] | None:
     """Right alignments, and those of a random cluster, of every pair; None where nothing is aligned."""
     align = getattr(captioner, "alignment", None)  # DDLA's; not every captioner aligns
     known = [

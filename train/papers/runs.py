@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from models import load_captioner
-from models.captioner import Captioner
+from models.captioner import WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
-from train.checkpoints import refuse_folder, trained_changes, write_checkpoint
+from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
 from train.papers.batches import Split, load_split
 from train.papers.config import ObjectiveConfig, TrainConfig, build_captioner, build_encoder, build_objective
 from train.papers.datasets import load_pairs
@@ -58,7 +58,7 @@ def train_on_folder(
     return trained, scores
 
 
-def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> Captioner:
+def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> WordCaptioner:
     """A captioner with random weights, which the seed decides, and the words of the samples."""
     torch.manual_seed(config.training.seed)
     words = [s for sample in samples for said in sample.annotations for s in said]
@@ -66,7 +66,7 @@ def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) 
 
 
 def split_of(
-    captioner: Captioner, data: Path, split: str, changes: ChangeOptions, listeners: Listeners = QUIET
+    captioner: WordCaptioner, data: Path, split: str, changes: ChangeOptions, listeners: Listeners = QUIET
 ) -> Split:
     return load_split(
         data,
@@ -82,7 +82,7 @@ def split_of(
 
 
 def train_on_splits(
-    captioner: Captioner,
+    captioner: WordCaptioner,
     training: Split,
     validation: Split,
     config: TrainConfig,
@@ -119,9 +119,11 @@ def train_on_splits(
 
 def evaluate_on_folder(
     data: Path, checkpoint: Path, split: str = "val", *, device: str = "cpu", listeners: Listeners = QUIET
-) -> tuple[Captioner, Evaluation]:
+) -> tuple[WordCaptioner, Evaluation]:
     """Measure a checkpoint on one split of a folder, with the change options it was trained with."""
     captioner = load_captioner(checkpoint, device)
+    if not isinstance(captioner, WordCaptioner):
+        raise TrainError(f"{checkpoint} holds captioner {captioner.name}, which gives no word probabilities")
     loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
     try:
         training = load_pairs(data, "train", require_images=False)

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.captioner import Captioner
+from models.captioner import WordCaptioner
 from models.checkpoint import ENCODER
 from models.papers.nearest import Nearest
 from pipeline.disk import replacing
@@ -152,7 +152,7 @@ class _Progress:
 class _Run:
     def __init__(
         self,
-        captioner: Captioner,
+        captioner: WordCaptioner,
         objective: Objective,
         options: TrainOptions,
         splits: tuple[Split, Split],
@@ -277,7 +277,7 @@ class _Run:
 
 
 def train(
-    captioner: Captioner,
+    captioner: WordCaptioner,
     training: Split,
     validation: Split,
     options: TrainOptions,
@@ -329,7 +329,7 @@ def pretrained_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}-pretrained{out.suffix}")
 
 
-def _suited(captioner: Captioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
+def _suited(captioner: WordCaptioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
     """The split with pairs instead of annotations, where the options say so and it can be."""
     if not training.annotations:
         raise TrainError(
@@ -361,14 +361,14 @@ def _memorise(captioner: Nearest, training: Split, validation: Split, options: T
     return _Progress([Point(1, 0.0, cider, math.nan)], 1)
 
 
-def _write(captioner: Captioner, progress: _Progress, out: Path) -> None:
+def _write(captioner: WordCaptioner, progress: _Progress, out: Path) -> None:
     record = {"curves": [p.plain() for p in progress.curves], "best_epoch": progress.best_epoch}
     captioner.record = {**captioner.record, **record}
     write_checkpoint(captioner, out)
 
 
 def _provenance(
-    captioner: Captioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
+    captioner: WordCaptioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
 ) -> dict[str, Any]:
     """What decides the result, as plain values; nothing about the machine's paths or clock."""
     settings = {k: v for k, v in asdict(options).items() if k not in ("epochs", "patience")}
@@ -388,7 +388,7 @@ def _provenance(
     }
 
 
-def _mark(captioner: Captioner) -> str:
+def _mark(captioner: WordCaptioner) -> str:
     """Hash over what must be equal for a run to go on; how long it may last is none of it."""
     decides = {k: v for k, v in captioner.record.items() if k not in ("command", "versions")}
     described = [decides, captioner.arguments(), captioner.vocabulary.words, captioner.encoder.sha256]

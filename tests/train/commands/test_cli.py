@@ -77,10 +77,6 @@ def test_train_then_score(run: Run, toy: Path, sample_folder: Path, tmp_path: Pa
     for row in ("toy, test, single", "toy, test, multi", "best constant of train", "different sentences"):
         assert row in shown
     assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("constant"))
-    page = tmp_path / "page.html"
-    code, _, told = run("score", sample_folder, out, "--page", page)
-    assert code == 0, told
-    assert page.read_text().count("<article") == page.read_text().count("Truth: ") == 3
 
 
 def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from train.papers.batches import Split
 
 
@@ -55,24 +55,24 @@ class Objective(nn.Module, ABC):
         return asdict(self.options)
 
     @abstractmethod
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
         """What training lowers, a scalar, of tokens int64 ``(B, T, L)``."""
 
-    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
+    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
         """How good an epoch is, more is better; None leaves it to the validation CIDEr.
 
         An objective under which the captioner does not learn to write whole sentences needs its own.
         """
         return None
 
-    def keep(self, captioner: Captioner, out: Path) -> None:
+    def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write what the product needs beside the checkpoint `out`, whenever that is written."""
 
 
 class Own(Objective):
     name = "own"
 
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
         return captioner.loss(pairs, tokens)
 
 

@@ -45,7 +45,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import PAD
 from models.papers.tirg import TIRG, save_tirg
 from train.papers.batches import Split
@@ -86,7 +86,7 @@ class JointTraining(Objective):
     one_text = True
     options: Options
 
-    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
+    def __init__(self, captioner: WordCaptioner, training: Split, **arguments: Any) -> None:
         super().__init__(**arguments)
         del training
         if captioner.needs_images:
@@ -108,7 +108,7 @@ class JointTraining(Objective):
     def _retrieval_alone(self) -> bool:
         return self.options.gamma == 1 and not self.options.coupled
 
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
         """Equation 14."""
         options, maps = self.options, captioner.maps(pairs)
         pairs = replace(pairs, maps=maps)
@@ -131,15 +131,15 @@ class JointTraining(Objective):
         primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
         return (1 - options.gamma) * primary + options.gamma * auxiliary
 
-    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
+    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002
         return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
 
-    def keep(self, captioner: Captioner, out: Path) -> None:
+    def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
         self.network.record = captioner.record
         save_tirg(self.network, out.with_name(out.stem + SUFFIX))
 
-    def _soft(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def _soft(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
         if self.options.words == "forced":
             likely = forced_words(captioner, pairs, tokens)

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, PAD, UNK
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE
 from train.papers.batches import Split, epoch_batches
@@ -96,7 +96,7 @@ class PreTraining(Objective):
     metric = "minus_val_mlm"
     options: Options
 
-    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
+    def __init__(self, captioner: WordCaptioner, training: Split, **arguments: Any) -> None:
         super().__init__(**arguments)
         if not isinstance(captioner, IDCPCL):
             raise ValueError(  # noqa: TRY004 - an argument that does not suit
@@ -129,7 +129,7 @@ class PreTraining(Objective):
             **named,
         }
 
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
         assert isinstance(captioner, IDCPCL)  # noqa: S101 - the constructor looks
         task = _drawn(self.tasks)
         if task == "classes" and self.classes is not None:
@@ -144,7 +144,7 @@ class PreTraining(Objective):
             return self._task(captioner, task, cells, said, present=present, rewriter=rewriter)
         return self._task(captioner, task, captioner.cells(pairs), tokens)
 
-    def score(self, captioner: Captioner, validation: Split) -> float | None:
+    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:
         assert isinstance(captioner, IDCPCL)  # noqa: S101
         losses = []
         batches = epoch_batches(

@@ -13,12 +13,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, EOS, PAD
 from models.state import State
 
 
-def forced_words(captioner: Captioner, pairs: PairBatch, sentences: Tensor) -> Tensor:
+def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) -> Tensor:
     """The word probabilities along sentences ``(B, T, L)``, ``(B, T, L, V)``; zeros at padding."""
     state = captioner.encode(pairs)
     worded = sentences[:, :, 0] != PAD
@@ -38,7 +38,7 @@ def forced_words(captioner: Captioner, pairs: PairBatch, sentences: Tensor) -> T
     return mixed.view(*sentences.shape, -1)
 
 
-def greedy_words(captioner: Captioner, pairs: PairBatch, max_words: int) -> Tensor:
+def greedy_words(captioner: WordCaptioner, pairs: PairBatch, max_words: int) -> Tensor:
     """Those along what it says itself, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
     state = captioner.encode(pairs)
     prior = state.log_prior[state.pair, state.cluster.clamp(min=0)].tolist()
@@ -68,7 +68,7 @@ def in_one_row(words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     return flat.gather(1, order.unsqueeze(2).expand(-1, -1, flat.shape[2])), lengths
 
 
-def _along(captioner: Captioner, state: State, tokens: Tensor) -> Tensor:
+def _along(captioner: WordCaptioner, state: State, tokens: Tensor) -> Tensor:
     """Log probabilities ``(N, L, V)`` before each word of ``(N, L)``."""
     said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
     each = []
