@@ -225,36 +225,6 @@ class IDCPCL(WordCaptioner):
             raise ValueError("this captioner was built without a judge (judge: false)")
         return self._verdict(self._images(self.look(self.cells(pairs.to(self.device))))[1]).sigmoid()
 
-    @torch.no_grad()
-    def attention(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Where it looks while it says each word: the last layer's attention of its [MASK], mean over heads.
-
-        Args:
-            sentences: int64 ``(B, T, L)``.
-
-        Returns:
-            float32 ``(B, T, L, 2, 7, 7)``, of both images together 1; zeros for padding.
-        """
-        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _worded(sentences)
-        where = torch.zeros(*sentences.shape, 2, SIDE, SIDE, device=self.device)
-        if not len(b):
-            return where
-        x, allowed = self._streams(tokens)
-        kept = kept.index_select(0, b)
-        for k, layer in enumerate(self.cross):
-            last = torch.cat([kept[:, k], layer.kept(x)], dim=1)
-            if k + 1 < len(self.cross):
-                x = layer(x, last, allowed)
-        weights = layer.weights(x, last, allowed)
-        n, length = tokens.shape
-        cells = weights[:, -length:, : 2 * IMAGE].reshape(n, length, 2, IMAGE)[..., 1:]
-        cells = cells / cells.sum(dim=(2, 3), keepdim=True) * (tokens != PAD)[..., None, None]
-        t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)[1]
-        where[b, t, :length] = cells.reshape(n, length, 2, SIDE, SIDE)
-        return where
-
     def words(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embedded words ``(N, M, size)`` at positions ``(M,)``."""
         embedded = self.embed_word(tokens) + sinusoids(positions, self.size) + self.kind[0]

@@ -62,14 +62,6 @@ class Layer(nn.Module):
         after: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
         return after
 
-    def weights(self, x: Tensor, kept: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """How much attention each of M vectors pays to each of S, mean over heads, ``(N, M, S)``."""
-        keys = self._split(kept.chunk(2, dim=2)[0])
-        scores = self._split(self.query(self.norm(x))) @ keys.transpose(2, 3) / math.sqrt(keys.shape[3])
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed.unsqueeze(1), -math.inf)
-        return scores.softmax(dim=3).mean(dim=1)
-
     @torch.no_grad()
     def subtract(self, scale: float) -> None:
         """Let it begin by taking `scale` times what it attends to from what comes in.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -97,18 +96,17 @@ def _measure_retrieval(folder: Path, network: Path) -> None:
     from pipeline.changes import ChangeOptions  # noqa: PLC0415
     from train.papers.batches import load_split  # noqa: PLC0415
     from train.papers.datasets import has_split  # noqa: PLC0415
-    from train.papers.retrieval import checked_encoder, split_recall  # noqa: PLC0415
+    from train.papers.retrieval import encoder_of, split_recall  # noqa: PLC0415
 
     trained = load_tirg(network)
     changes = ChangeOptions.of(trained.record.get("changes", {}))
     split = load_split(
         folder,
         "test" if has_split(folder, "test") else "val",
-        checked_encoder(trained),
+        encoder_of(trained),
         changes,
         cache=folder / ".features",
         whole=True,
         masks=False,
     )
-    found = split_recall(trained, split)
-    print_json({**asdict(found), "chance_at_1": found.chance(1)})
+    print_json(split_recall(trained, split))

@@ -171,8 +171,8 @@ def tells_stories(captioner: WordCaptioner) -> bool:
 def prior_features(split: Split) -> Tensor:
     """`PairBatch.features` of all clusters of a split, float32 ``(N, 4)``."""
     rows = range(len(split.samples))
-    boxes = np.concatenate([split.features.boxes(i) for i in rows])
-    active = np.concatenate([split.features.active(i) for i in rows])
+    boxes = np.concatenate([split.features.boxes[i] for i in rows])
+    active = np.concatenate([split.features.active[i] for i in rows])
     valid = torch.ones(1, len(boxes), dtype=torch.bool)
     clusters = (torch.from_numpy(boxes).unsqueeze(0), torch.from_numpy(active).unsqueeze(0), valid)
     return PairBatch(None, None, valid.view(1, -1, 1, 1), *clusters).features()[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -127,35 +127,31 @@ def build_objective(
 
 
 def _check_names(config: TrainConfig, source: str) -> None:
-    for key, name, known in (
-        ("captioner", config.captioner, CAPTIONERS),
-        ("encoder", config.encoder, ENCODERS),
+    pre = config.pretraining.objective if config.pretraining else None
+    for key, name, arguments, known in (
+        ("captioner", config.captioner, config.arguments, CAPTIONERS),
+        ("encoder", config.encoder, None, ENCODERS),
+        *_objective("objective", config.objective),
+        *_objective("pretraining.objective", pre),
     ):
         if name not in known:
             raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
-    options = CAPTIONERS[config.captioner]().Options
-    _check_keys(source, "arguments", config.captioner, options, config.arguments)
-    try:
-        _section(options).model_validate(config.arguments, strict=True)
-    except ValidationError as error:
-        raise ConfigError(f"{source}: {_wrong(error, 'arguments')}") from error
-    before = config.pretraining.objective if config.pretraining else None
-    for key, objective in (("objective", config.objective), ("pretraining.objective", before)):
-        if objective is None:
+        if arguments is None:
             continue
-        if objective.name not in OBJECTIVES:
-            raise ConfigError(
-                f"{source}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
-            )
-        taken = OBJECTIVES[objective.name]().Options
-        _check_keys(source, f"{key}.arguments", objective.name, taken, objective.arguments)
+        options = known[name]().Options
+        section = f"{key.rpartition('.name')[0]}.arguments".removeprefix(".")
+        unknown = arguments.keys() - {each.name for each in dataclasses.fields(options)}
+        if unknown:
+            taken = ", ".join(each.name for each in dataclasses.fields(options))
+            raise ConfigError(f"{source}: {section}.{min(unknown)}: unknown key; {name} takes {taken}")
+        try:
+            _section(options).model_validate(arguments, strict=key == "captioner")
+        except ValidationError as error:
+            raise ConfigError(f"{source}: {_wrong(error, section)}") from error
 
 
-def _check_keys(source: str, key: str, name: str, options: type[Any], arguments: Iterable[str]) -> None:
-    taken = [each.name for each in dataclasses.fields(options)]
-    for each in arguments:
-        if each not in taken:
-            raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(taken)}")
+def _objective(key: str, config: ObjectiveConfig | None) -> list[tuple[str, str, dict[str, Any], Any]]:
+    return [(f"{key}.name", config.name, config.arguments, OBJECTIVES)] if config else []
 
 
 def _wrong(error: ValidationError, *section: str) -> str:

@@ -231,7 +231,7 @@ def _alignment(captioner: WordCaptioner, split: Split) -> dict[str, Ratio] | Non
         tokens = captioner.vocabulary.batch([[c.sentence for c in changes] for _, changes in some])
         chosen = align(split.features.batch([p for p, _ in some]), tokens).tolist()
         for (position, changes), row in zip(some, chosen, strict=True):
-            boxes = split.features.boxes(position)
+            boxes = split.features.boxes[position]
             for change, cluster in zip(changes, row, strict=False):
                 gold = _overlapping(boxes, [b for b in (change.box_before, change.box_after) if b])
                 if gold is not None and cluster >= 0:

@@ -42,6 +42,7 @@ class Features:
 
     Attributes:
         counts: int64 ``(N,)``, number of clusters of each sample; 0 where nothing differs.
+        boxes, active: per sample ``(K, 4)`` in 0..1, and ``(K,)``, active pixels as shares of the frame.
         sha256: hash over what the features were made from: images, encoder, options.
     """
 
@@ -51,22 +52,14 @@ class Features:
         self._files = tuple(files)
         self.mask_size, self.images, self.masks = mask_size, images, masks
         clusters = [_read(file, ("boxes", "active")) for file in files]
-        self._boxes = [each["boxes"].numpy() for each in clusters]
-        self._active = [each["active"].numpy() for each in clusters]
-        self.counts: NDArray[np.int64] = np.array([len(each) for each in self._boxes], np.int64)
+        self.boxes = [each["boxes"].numpy() for each in clusters]
+        self.active = [each["active"].numpy() for each in clusters]
+        self.counts: NDArray[np.int64] = np.array([len(each) for each in self.boxes], np.int64)
         names = "\n".join(file.stem for file in files)
         self.sha256 = hashlib.sha256(names.encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._files)
-
-    def boxes(self, index: int) -> NDArray[np.float32]:
-        """Boxes of one sample's clusters, float32 ``(K, 4)``, in 0..1."""
-        return self._boxes[index]
-
-    def active(self, index: int) -> NDArray[np.float32]:
-        """Active pixels of one sample's clusters, float32 ``(K,)``, as shares of the frame."""
-        return self._active[index]
 
     def batch(self, indices: Sequence[int], *, whole: bool = False) -> PairBatch:
         """The samples at some positions as one batch with float16 maps, clusters padded to the largest K.
@@ -87,8 +80,8 @@ class Features:
             if self.masks:
                 unpacked = np.unpackbits(read[row]["masks"].numpy(), axis=1, count=height * width)
                 masks[row, : counts[row]] = unpacked.reshape(-1, height, width).view(np.bool_)
-            boxes[row, : counts[row]] = self._boxes[index]
-            active[row, : counts[row]] = self._active[index]
+            boxes[row, : counts[row]] = self.boxes[index]
+            active[row, : counts[row]] = self.active[index]
         maps = torch.stack([each["maps"] for each in read])
         images = torch.stack([each["images"] for each in read]) if self.images else None
         return PairBatch(

@@ -37,7 +37,7 @@ from train.papers.batches import (
 )
 from train.papers.evaluation import likelihood, single_sentences
 from train.papers.metrics.scores import text_scores
-from train.papers.objectives import Objective, Own, Step
+from train.papers.objectives import Objective, Step
 from train.progress import Progress
 
 _STATE_FORMAT = 3
@@ -292,7 +292,7 @@ def train(
 
     The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
     """
-    objective = (objective or Own()).to(captioner.device)
+    objective = (objective or Objective()).to(captioner.device)
     training = _suited(captioner, training, objective, options)
     decisive = _provenance(captioner, training, validation, options, objective)
     captioner.record = {**(record or {}), **decisive}
@@ -372,7 +372,7 @@ def _provenance(
 ) -> dict[str, Any]:
     """What decides the result, as plain values; nothing about the machine's paths or clock."""
     settings = {k: v for k, v in asdict(options).items() if k not in ("epochs", "patience")}
-    record = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
+    record = {} if type(objective) is Objective else {"name": objective.name, **objective.arguments()}
     return {
         "captioner": captioner.name,
         "training": settings,

@@ -8,7 +8,7 @@ import torch
 
 from models.captioner import PairBatch
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, EOS, Vocabulary
+from models.language.vocabulary import BOS, Vocabulary
 from models.papers.idc_pcl import IDCPCL, IMAGE
 from models.papers.transformer import Layer, sinusoids
 
@@ -162,21 +162,6 @@ def test_a_share_of_the_words_counts(vocabulary: Vocabulary, encoder: Encoder, m
     every = float(build(vocabulary, encoder, judge=False).loss(pairs, vocabulary.batch(TOLD)).detach())
     assert len({round(x, 4) for x in drawn}) > 5
     assert sum(drawn) / 150 == pytest.approx(every, rel=0.1)
-
-
-def test_attention_from_words_to_regions(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    captioner, pairs = build(vocabulary, encoder), make_pairs(PLACES)
-    sentences = vocabulary.batch(TOLD)
-    where = captioner.attention(pairs, sentences)
-    assert where.shape == (*sentences.shape, 2, 7, 7)
-    torch.testing.assert_close(where.sum(dim=(3, 4, 5)), (sentences != 0).float())
-    assert int((sentences == EOS).sum()) == 3  # EOS is said, too
-
-
-def test_every_image_has_a_place_for_itself() -> None:
-    assert IMAGE == 50
 
 
 @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"size": 31}, {"heads": 3}])

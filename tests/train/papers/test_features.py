@@ -128,8 +128,8 @@ def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, t
         one, k = features.batch([index]), int(features.counts[index])
         assert torch.equal(both.masks[b, :k], one.masks[0])
         assert torch.equal(both.boxes[b, :k], one.boxes[0])
-        assert np.array_equal(features.boxes(index), one.boxes[0].numpy())
-        assert np.array_equal(features.active(index), one.active[0].numpy())
+        assert np.array_equal(features.boxes[index], one.boxes[0].numpy())
+        assert np.array_equal(features.active[index], one.active[0].numpy())
         assert both.maps is not None
         assert one.maps is not None
         assert torch.equal(both.maps[1][b], one.maps[1][0])

@@ -75,16 +75,10 @@ class GenerateOptions:
             raise ValueError("distractors is a share 0..1, and every split needs a camera of its own")
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateReport:
-    out: Path  # the folder
-    pairs: dict[str, int]  # per split
-    kinds: dict[str, int]  # changed, light, view, shift: how many pairs of each
-    types: dict[str, int]  # how often each type of change occurs
-    sentences: float  # mean number of sentences per annotation
-
-
-def generate(options: GenerateOptions, out: Path, progress: Progress | None = None) -> GenerateReport:
+def generate(
+    options: GenerateOptions, out: Path, progress: Progress | None = None
+) -> dict[str, dict[str, int]]:
+    """Write a benchmark; how many pairs there are of each split, kind and type of change."""
     written: dict[str, list[Entries]] = {}
     with new_folder(out) as folder:
         for split, pairs in _shares(options.pairs).items():
@@ -95,8 +89,14 @@ def generate(options: GenerateOptions, out: Path, progress: Progress | None = No
                     progress(split, len(made), pairs)
             write_entries(folder / f"{split}.json", (entry for entries in made for entry in entries))
             written[split] = made
-        report = _report(out, written)
-        record = {"format": FORMAT, "options": asdict(options), "report": {**asdict(report), "out": out.name}}
+        first = [entries[0] for made in written.values() for entries in made]
+        types = (str(c["type"]) for entry in first for c in cast("Entries", entry["changes"]))
+        report = {
+            "pairs": {split: len(made) for split, made in written.items()},
+            "kinds": dict(Counter(str(entry["kind"]) for entry in first).most_common()),
+            "types": dict(Counter(types).most_common()),
+        }
+        record = {"format": FORMAT, "options": asdict(options), "report": report}
         (folder / "generated.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return report
 
@@ -213,16 +213,3 @@ def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tu
         sides = (hull(before), hull(after))
         changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
     return tuple(changes), tuple(objects)
-
-
-def _report(out: Path, written: dict[str, list[Entries]]) -> GenerateReport:
-    pairs = [entries for made in written.values() for entries in made]
-    flat = [entry for entries in pairs for entry in entries]
-    changes = [c for entries in pairs for c in cast("Entries", entries[0]["changes"])]
-    return GenerateReport(
-        out=out,
-        pairs={split: len(made) for split, made in written.items()},
-        kinds=dict(Counter(str(entries[0]["kind"]) for entries in pairs).most_common()),
-        types=dict(Counter(str(c["type"]) for c in changes).most_common()),
-        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in flat) / len(flat), 3),
-    )

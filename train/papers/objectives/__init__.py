@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ class Step:
         return (self.epoch - 1) * self.batches + self.number - 1
 
 
-class Objective(nn.Module, ABC):
+class Objective(nn.Module):
     """A loss around a captioner, with what it learns beside the captioner.
 
     Its own parameters are trained with the captioner's, and its state is kept with the state of the run. What
@@ -42,7 +41,7 @@ class Objective(nn.Module, ABC):
     class Options:
         """Plain values with their defaults, besides captioner and training split."""
 
-    name: str
+    name: str = "own"
     metric: str = "val_cider"
     one_text: bool = False
     options: Options
@@ -54,9 +53,9 @@ class Objective(nn.Module, ABC):
     def arguments(self) -> dict[str, Any]:
         return asdict(self.options)
 
-    @abstractmethod
-    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
-        """What training lowers, a scalar, of tokens int64 ``(B, T, L)``."""
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
+        """What training lowers, a scalar, of tokens int64 ``(B, T, L)``: the captioner's own loss."""
+        return captioner.loss(pairs, tokens)
 
     def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
         """How good an epoch is, more is better; None leaves it to the validation CIDEr.
@@ -67,13 +66,6 @@ class Objective(nn.Module, ABC):
 
     def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write what the product needs beside the checkpoint `out`, whenever that is written."""
-
-
-class Own(Objective):
-    name = "own"
-
-    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
-        return captioner.loss(pairs, tokens)
 
 
 def _joint() -> type[Objective]:

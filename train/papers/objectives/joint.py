@@ -18,7 +18,9 @@ Where the paper is silent, and departures:
 * B^ of equation 10 is a vector, where a captioner needs a map: the candidates' maps are mixed with omega.
   Clusters, where a captioner has them, stay those of (A, B).
 * L_pri is the captioner's whole loss, with its regularisers and for DDLA marginal over clusters.
-* P is taken along the true words (`words="forced"`), or along what the captioner says (`"greedy"`).
+* P is taken along the true words (`words="forced"`, one pass), or along what the captioner says (`"greedy"`).
+  DDLA has a P for every cluster: along the true words they are mixed by the posterior P(z | S, X); by itself
+  it tells the cluster of the largest prior.
 * Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
   up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
   pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
@@ -46,11 +48,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.captioner import PairBatch, WordCaptioner
-from models.language.vocabulary import PAD
+from models.language.vocabulary import BOS, EOS, PAD
 from models.papers.tirg import TIRG, save_tirg
+from models.state import State
 from train.papers.batches import Split
 from train.papers.objectives import Objective, Step
-from train.papers.objectives.soft_words import forced_words, greedy_words, in_one_row
 from train.papers.retrieval import same_pictures, split_recall
 
 SUFFIX = ".tirg.safetensors"
@@ -132,7 +134,7 @@ class JointTraining(Objective):
         return (1 - options.gamma) * primary + options.gamma * auxiliary
 
     def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002
-        return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
+        return split_recall(self.network, validation)["at_1"] if self._retrieval_alone else None
 
     def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
@@ -218,3 +220,70 @@ def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
     drawn = torch.rand(b, b, device=tokens.device).masked_fill(~others, -1.0)
     ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
     return own | (others & (ranks < n - 1))
+
+
+def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) -> Tensor:
+    """The word probabilities along sentences ``(B, T, L)``, ``(B, T, L, V)``; zeros at padding."""
+    state = captioner.encode(pairs)
+    worded = sentences[:, :, 0] != PAD
+    row, t = worded[state.pair].nonzero(as_tuple=True)
+    b, k = state.pair[row], state.cluster[row].clamp(min=0)
+    tokens = sentences[b, t]
+    shape = worded.numel(), tokens.shape[1], len(captioner.vocabulary)
+    whole = sentences.new_zeros(*shape, dtype=torch.float32)
+    if not len(row):
+        return whole.view(*sentences.shape, -1)
+    log_probs = _along(captioner, state.select(row), tokens)
+    real = tokens != PAD
+    likelihood = log_probs.gather(2, tokens.unsqueeze(2))[..., 0].masked_fill(~real, 0.0).sum(dim=1)
+    which = b * worded.shape[1] + t
+    posterior = _softmax_within((state.log_prior[b, k] + likelihood).detach(), which, worded.numel())
+    mixed = whole.index_add(0, which, log_probs.exp() * (posterior.unsqueeze(1) * real).unsqueeze(2))
+    return mixed.view(*sentences.shape, -1)
+
+
+def greedy_words(captioner: WordCaptioner, pairs: PairBatch, max_words: int) -> Tensor:
+    """Those along what it says itself, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
+    state = captioner.encode(pairs)
+    prior = state.log_prior[state.pair, state.cluster.clamp(min=0)].tolist()
+    best: dict[int, int] = {}
+    for row, b in enumerate(state.pair.tolist()):
+        if b not in best or prior[row] > prior[best[b]]:
+            best[b] = row
+    rows = torch.tensor(list(best.values()), dtype=torch.int64, device=state.pair.device)
+    whole = torch.zeros(len(pairs.valid), max_words + 1, len(captioner.vocabulary), device=state.pair.device)
+    if not len(rows):
+        return whole.unsqueeze(1)
+    state = state.select(rows)
+    words, going, said = torch.full_like(rows, BOS), torch.ones_like(rows, dtype=torch.bool), []
+    for _ in range(max_words + 1):
+        log_probs, state = captioner.step(words, state)
+        said.append(log_probs.exp() * going.unsqueeze(1))
+        words = log_probs.detach().argmax(dim=1)
+        going = going & (words != EOS)
+    return whole.index_add(0, state.pair, torch.stack(said, dim=1)).unsqueeze(1)
+
+
+def in_one_row(words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """Word vectors ``(B, T, L, d)`` without padding between them, ``(B, M, d)``, and their number."""
+    flat, real = words.flatten(1, 2), counted.flatten(1)
+    lengths = real.sum(dim=1)
+    order = (~real).to(torch.int8).argsort(dim=1, stable=True)[:, : max(int(lengths.max()), 1)]
+    return flat.gather(1, order.unsqueeze(2).expand(-1, -1, flat.shape[2])), lengths
+
+
+def _along(captioner: WordCaptioner, state: State, tokens: Tensor) -> Tensor:
+    """Log probabilities ``(N, L, V)`` before each word of ``(N, L)``."""
+    said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
+    each = []
+    for position in range(tokens.shape[1]):
+        log_probs, state = captioner.step(said[:, position], state)
+        each.append(log_probs)
+    return torch.stack(each, dim=1)
+
+
+def _softmax_within(scores: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Softmax of ``(N,)`` among those of the same group."""
+    largest = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores, "amax")
+    shares = (scores - largest[group]).exp()
+    return shares / shares.new_zeros(groups).index_add(0, group, shares)[group]

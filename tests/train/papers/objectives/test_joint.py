@@ -19,8 +19,15 @@ from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
 from train.papers.batches import Split, load_split
 from train.papers.objectives import Step
-from train.papers.objectives.joint import JointTraining, PicturedBatch, candidate_sets, caption_sets
-from train.papers.objectives.soft_words import forced_words, greedy_words, in_one_row
+from train.papers.objectives.joint import (
+    JointTraining,
+    PicturedBatch,
+    candidate_sets,
+    caption_sets,
+    forced_words,
+    greedy_words,
+    in_one_row,
+)
 from train.papers.retrieval import same_pictures, split_recall
 from train.papers.training import TrainOptions, train
 
