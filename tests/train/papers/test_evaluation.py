@@ -122,21 +122,6 @@ def test_alignment_is_judged_where_there_is_a_choice(split: Split) -> None:
     assert sorted(f.precision for f in found if f) == [0, 1]
 
 
-def test_the_number_of_sentences_is_given_in_the_multi_setting(split: Split) -> None:
-    both = Oracle(split, lambda i: ["the red car on the left has appeared", "a dog is gone", "a third"])
-    evaluated = evaluate(both, split)
-    # Two sentences are asked for about the first pair, one about each other, none about the last.
-    said = 8 + 4 + 4 * 8 + len(SILENCE.split())
-    gold = sum(len(" ".join(s.sentences).split()) for s in split.samples) - (8 - 6.5)
-    assert evaluated.length_ratio == pytest.approx(said / gold)
-
-
-def test_no_tokens_no_perplexity(split: Split) -> None:
-    nothing = Split(split.samples, split.features, (), 6, "")
-    assert math.isnan(likelihood(Oracle(split, lambda _: []), nothing).perplexity)
-    assert evaluate(Oracle(split, lambda _: []), nothing).plain()["perplexity"] is None
-
-
 def test_perplexities_are_of_the_same_sentences(split: Split) -> None:
     """Of a captioner of whole pairs, too: nothing differs in the last, about which DDLA cannot be asked."""
     every = tuple((k, a) for k, sample in enumerate(split.samples) for a in sample.annotations)
