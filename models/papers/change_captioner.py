@@ -23,7 +23,6 @@ Where the papers are silent, and departures:
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +64,9 @@ class ChangeCaptioner(WholePair):
         at = cell_coordinates().T.reshape(1, 2, GRID, GRID)
         self.register_buffer("coordinates", at, persistent=False)
 
-    @abstractmethod
-    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:
-        """Further terms, a scalar; `said` ``(N, L)`` and `changed` ``(B,)`` leave distractors out."""
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002 - for subclasses
+        """Further terms, none here; `said` ``(N, L)`` and `changed` ``(B,)`` leave distractors out."""
+        return state.pictures[0].new_zeros(())
 
     def cells(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Maps of before and after with each cell's x and y, float32 ``(B, channels, 14, 14)`` each."""

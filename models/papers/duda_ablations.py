@@ -70,16 +70,6 @@ class OneVector(ChangeCaptioner):
         hidden, cell = self.telling(seen, state.memory)
         return self.dropout(hidden), state.remember(hidden, cell)
 
-    def further_loss(
-        self,
-        state: State,
-        unrolled: list[State],  # noqa: ARG002 - DUDA's
-        said: Tensor,  # noqa: ARG002
-        changed: Tensor,  # noqa: ARG002
-    ) -> Tensor:
-        """None."""
-        return state.pictures[0].new_zeros(())
-
 
 class _Pooled(OneVector):
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +137,7 @@ class _Attended(OneVector):
     class Options(AttendingOptions):
         """DUDA's, but for the choice between images that there is none of."""
 
+    dual: bool  # an attention for each image, from its map and the difference; else one for both
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
@@ -155,36 +146,25 @@ class _Attended(OneVector):
         self.attention = SpatialAttention(2 * self.channels, options)
         self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
 
-    @abstractmethod
-    def weights(self, before: Tensor, after: Tensor) -> Tensor:
-        """The attention over the maps, ``(B, 1 or 2, 196)``: one for both images, or one for each."""
-
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
         before, after = self.cells(pairs)
-        weights = self.weights(before, after)
+        if self.dual:
+            weights = self.attention.of_both(before, after)
+        else:
+            weights = self.attention(torch.cat([before, after], dim=1)).unsqueeze(1)
         each = (before, weights[:, 0]), (after, weights[:, -1])
         left, right = (self.options.scale * attended(cells, own) for cells, own in each)
         return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
 
-    def further_loss(
-        self,
-        state: State,
-        unrolled: list[State],  # noqa: ARG002 - DUDA's
-        said: Tensor,  # noqa: ARG002
-        changed: Tensor,
-    ) -> Tensor:
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002
         return self.options.attention_weight * attention_size(state.pictures[1], changed)
 
 
 class CaptAtt(_Attended):
     name = "capt-att"
-
-    def weights(self, before: Tensor, after: Tensor) -> Tensor:
-        return torch.stack([self.attention(torch.cat([before, after], dim=1))], dim=1)
+    dual = False
 
 
 class CaptDualAtt(_Attended):
     name = "capt-dual-att"
-
-    def weights(self, before: Tensor, after: Tensor) -> Tensor:
-        return self.attention.of_both(before, after)
+    dual = True
