@@ -26,6 +26,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from joblib import Memory
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
@@ -33,7 +34,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
-from pipeline.disk import replacing
 from train.papers.datasets.birds import load_cub, load_nabirds
 from train.papers.features import FeatureError, read_image
 from train.samples import SampleError
@@ -121,26 +121,22 @@ def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
 
 
 def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArray[np.float16]:
-    """Grid features of image files, float16 ``(N, 49, channels)``, memory-mapped from a cache file."""
-    digest = hashlib.sha256(f"{encoder.name} {encoder.sha256} {encoder.image_size}".encode())
-    for path in images:
-        try:
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-        except OSError as error:
-            raise FeatureError(f"{path} cannot be read: {error.strerror}; fetch it again") from error
-    file = cache / f"cells-{digest.hexdigest()[:32]}.npy"
-    if not file.is_file():
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file, durable=True) as out:
-                np.save(out, _computed(images, encoder))
-        except OSError as error:
-            raise FeatureError(f"{file} cannot be written ({error}); free some space") from error
-    cells: NDArray[np.float16] = np.load(file, mmap_mode="r")
+    """Grid features of image files, float16 ``(N, 49, channels)``, memory-mapped from the cache."""
+    try:
+        made_from = [encoder.sha256, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in images)]
+    except OSError as error:
+        raise FeatureError(f"{error.filename} cannot be read: {error.strerror}; fetch it again") from error
+    memory = Memory(cache, mmap_mode="r", verbose=0)
+    try:
+        cells: NDArray[np.float16] = memory.cache(_computed, ignore=["images", "encoder"])(
+            images, encoder, made_from
+        )
+    except OSError as error:
+        raise FeatureError(f"{cache} cannot be written ({error}); free some space") from error
     return cells
 
 
-def _computed(images: Sequence[Path], encoder: Encoder) -> NDArray[np.float16]:
+def _computed(images: Sequence[Path], encoder: Encoder, made_from: list[str]) -> NDArray[np.float16]:  # noqa: ARG001 - the key
     height, width = encoder.image_size
     cells = np.empty((len(images), CELLS, encoder.channels), np.float16)
     for start in range(0, len(images), _AT_ONCE):
