@@ -202,11 +202,8 @@ def _folded(block: nn.Module) -> nn.Module:
     depthwise, project = fused("_depthwise_conv", "_bn1"), fused("_project_conv", "_bn2")
     assert depthwise is not None  # noqa: S101 - every block has them
     assert project is not None  # noqa: S101
-    skip = tuple(depthwise.stride) == (1, 1) and project.out_channels == _inputs(block, depthwise)
+    skip = (
+        tuple(depthwise.stride) == (1, 1)
+        and project.out_channels == getattr(block, "_expand_conv", depthwise).in_channels
+    )
     return InvertedBottleneck(fused("_expand_conv", "_bn0"), depthwise, project, skip=skip)
-
-
-def _inputs(block: nn.Module, depthwise: nn.Conv2d) -> int:
-    first = getattr(block, "_expand_conv", depthwise)
-    channels: int = first.in_channels
-    return channels

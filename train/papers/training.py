@@ -13,8 +13,8 @@ import json
 import math
 import pickle
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from train.papers.objectives import Objective, Step
 from train.progress import Progress
 
 _STATE_FORMAT = 3
+_DAMAGES = (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +136,6 @@ QUIET = Listeners()
 Weights = dict[str, Tensor]
 
 
-@dataclass(slots=True)
-class _Progress:
-    curves: list[Point] = field(default_factory=list)
-    best_epoch: int = 0
-    best: tuple[Weights, Weights] = field(default_factory=lambda: ({}, {}))
-
-    @property
-    def best_score(self) -> float:
-        return self.curves[self.best_epoch - 1].score if self.best_epoch else -math.inf
-
-    def is_stale(self, options: TrainOptions) -> bool:
-        return bool(self.best_epoch) and len(self.curves) - self.best_epoch >= max(options.patience, 1)
-
-
 class _Run:
     def __init__(
         self,
@@ -163,10 +150,17 @@ class _Run:
         every = (*captioner.parameters(), *objective.parameters())
         self.parameters = [p for p in every if p.requires_grad]
         self.optimizer = torch.optim.Adam(self.parameters, lr=options.learning_rate)
-        self.progress = _Progress()
+        self.curves: list[Point] = []
+        self.best_epoch = 0
+        self.best: tuple[Weights, Weights] = ({}, {})  # the captioner's and the objective's
+
+    @property
+    def is_stale(self) -> bool:
+        waited = len(self.curves) - self.best_epoch
+        return self.best_epoch > 0 and waited >= max(self.options.patience, 1)
 
     def epoch(self) -> Point:
-        epoch, captioner, options = len(self.progress.curves) + 1, self.captioner, self.options
+        epoch, captioner, options = len(self.curves) + 1, self.captioner, self.options
         # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
         torch.manual_seed(int(np.random.SeedSequence([options.seed, epoch, 1]).generate_state(1)[0]))
         whole = annotations_an_epoch(self.training, drawn=options.drawn)
@@ -214,17 +208,16 @@ class _Run:
 
     def keep(self, point: Point, mark: str) -> None:
         """Add an epoch to the curves; write the checkpoint if it is the best, and the state of the run."""
-        progress = self.progress
-        best = self.options.keep == "last" or point.score > progress.best_score
-        progress.curves.append(point)
-        if best:
-            progress.best_epoch = point.epoch
-            progress.best = (_cloned(self.captioner), _cloned(self.objective))
+        known = self.curves[self.best_epoch - 1].score if self.best_epoch else -math.inf
+        self.curves.append(point)
+        if self.options.keep == "last" or point.score > known:
+            self.best_epoch = point.epoch
+            self.best = (_cloned(self.captioner), _cloned(self.objective))
             self.write()
         self._write_state(mark)
 
     def write(self) -> None:
-        _write(self.captioner, self.progress, self.out)
+        _write(self.captioner, self.curves, self.best_epoch, self.out)
         try:
             self.objective.keep(self.captioner, self.out)
         except OSError as error:
@@ -239,8 +232,9 @@ class _Run:
             "mark": mark,
             "weights": (_weights(self.captioner), _weights(self.objective)),
             "optimizer": self.optimizer.state_dict(),
-            **{name: getattr(self.progress, name) for name in ("best_epoch", "best")},
-            "curves": [asdict(p) for p in self.progress.curves],
+            "best_epoch": self.best_epoch,
+            "best": self.best,
+            "curves": [asdict(p) for p in self.curves],
         }
         path = state_path(self.out)
         try:
@@ -262,17 +256,9 @@ class _Run:
             self.captioner.load_state_dict(content["weights"][0], strict=False)
             self.objective.load_state_dict(content["weights"][1])
             self.optimizer.load_state_dict(content["optimizer"])
-            curves = [Point(**p) for p in content["curves"]]
-            self.progress = _Progress(curves, content["best_epoch"], content["best"])
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-            KeyError,
-            TypeError,
-            EOFError,
-            pickle.UnpicklingError,
-        ) as error:
+            self.curves = [Point(**p) for p in content["curves"]]
+            self.best_epoch, self.best = content["best_epoch"], content["best"]
+        except _DAMAGES as error:
             raise TrainError(f"{path} is damaged ({error!r}); start again without --resume") from error
 
 
@@ -298,26 +284,25 @@ def train(
     captioner.record = {**(record or {}), **decisive}
     started = time.monotonic()
     if isinstance(captioner, Nearest):
-        progress = _memorise(captioner, training, validation, options)
-        _write(captioner, progress, out)
-        return Trained(tuple(progress.curves), 1, stopped_early=False, seconds=time.monotonic() - started)
+        point = _memorise(captioner, training, validation, options)
+        _write(captioner, [point], 1, out)
+        return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
     run, mark = _Run(captioner, objective, options, (training, validation), out), _mark(captioner)
     with torch.random.fork_rng():
         if resume and state_path(out).exists():
             run.resume(state_path(out), mark)
         elif not captioner.whole:
             captioner.fit_scaling(prior_features(training).to(captioner.device))
-        progress = run.progress
-        first = len(progress.curves)
-        while len(progress.curves) < options.epochs and not progress.is_stale(options):
+        first = len(run.curves)
+        while len(run.curves) < options.epochs and not run.is_stale:
             point = run.epoch()
             run.keep(point, mark)
             listeners.count("epochs", point.epoch, options.epochs)
-    seconds = (time.monotonic() - started) / max(len(progress.curves) - first, 1)
-    captioner.load_state_dict(progress.best[0], strict=False)
-    objective.load_state_dict(progress.best[1])
+    seconds = (time.monotonic() - started) / max(len(run.curves) - first, 1)
+    captioner.load_state_dict(run.best[0], strict=False)
+    objective.load_state_dict(run.best[1])
     run.write()
-    return Trained(tuple(progress.curves), progress.best_epoch, progress.is_stale(options), seconds)
+    return Trained(tuple(run.curves), run.best_epoch, run.is_stale, seconds)
 
 
 def state_path(out: Path) -> Path:
@@ -351,18 +336,18 @@ def _suited(captioner: WordCaptioner, training: Split, objective: Objective, opt
     return by_pair(training)
 
 
-def _memorise(captioner: Nearest, training: Split, validation: Split, options: TrainOptions) -> _Progress:
+def _memorise(captioner: Nearest, training: Split, validation: Split, options: TrainOptions) -> Point:
     """Let a captioner keep the training pairs: one pass, nothing to lower, no epochs to choose."""
     words, most = captioner.vocabulary, options.max_words
     captioner.memorise(
         epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
     )
     cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
-    return _Progress([Point(1, 0.0, cider, math.nan)], 1)
+    return Point(1, 0.0, cider, math.nan)
 
 
-def _write(captioner: WordCaptioner, progress: _Progress, out: Path) -> None:
-    record = {"curves": [p.plain() for p in progress.curves], "best_epoch": progress.best_epoch}
+def _write(captioner: WordCaptioner, curves: Sequence[Point], best_epoch: int, out: Path) -> None:
+    record = {"curves": [p.plain() for p in curves], "best_epoch": best_epoch}
     captioner.record = {**captioner.record, **record}
     write_checkpoint(captioner, out)
 
