@@ -79,6 +79,14 @@ def test_train_then_score(run: Run, toy: Path, sample_folder: Path, tmp_path: Pa
     assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("constant"))
 
 
+def test_the_captioner_that_writes_by_templates_learns_from_no_pairs(
+    run: Run, sample_folder: Path, tmp_path: Path
+) -> None:
+    config = CONFIGS / "grounded.yaml"
+    told = run("train", "--data", sample_folder, "--out", tmp_path / "g.safetensors", "--config", config)
+    failed(told, 78, "grounded", "labelled frames")
+
+
 def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
     network = "{size: 24, words: 12, cells: 8}"
     toy.write_text(
