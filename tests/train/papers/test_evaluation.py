@@ -117,9 +117,9 @@ def test_alignment_is_judged_where_there_is_a_choice(split: Split) -> None:
     moved = [i for i in range(6) if split.features.counts[i] == 2]
     assert moved == [2]
     found = [evaluate(Oracle(split, lambda _: [], aligned=k), split).alignment for k in (0, 1)]
-    assert all(f is not None and (f.sentences, f.chance) == (1, 0.5) for f in found)
+    assert all(f is not None and (f["sentences"], f["chance"]) == (1, 0.5) for f in found)
     # Either cluster overlaps one of the two boxes of what moved; the larger overlap is the right one.
-    assert sorted(f.precision for f in found if f) == [0, 1]
+    assert sorted(f["precision"] for f in found if f) == [0, 1]
 
 
 def test_perplexities_are_of_the_same_sentences(split: Split) -> None:

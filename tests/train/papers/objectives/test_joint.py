@@ -181,11 +181,11 @@ def test_the_retrieval_network_alone_learns_to_find_the_frame(
     options = TrainOptions(epochs=40, batch=12, learning_rate=5e-3, patience=40)
     trained = train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
     recall = split_recall(objective.network, splits[1])
-    assert recall.candidates == 10
-    assert recall.chance(1) == pytest.approx(0.1)
-    assert recall.at_1 == max(p.score for p in trained.curves)
-    assert recall.at_1 > max(0.5, untrained.at_1)
-    assert recall.at_1 <= recall.at_5 <= recall.at_10
+    assert recall["candidates"] == 10
+    assert recall["chance_at_1"] == pytest.approx(0.1)
+    assert recall["at_1"] == max(p.score for p in trained.curves)
+    assert recall["at_1"] > max(0.5, untrained["at_1"])
+    assert recall["at_1"] <= recall["at_5"] <= recall["at_10"]
     assert all(math.isnan(p.val_cider) for p in trained.curves)
     assert captioner.record["metric"] == "val_recall_1"
 
@@ -209,4 +209,4 @@ def test_siblings_are_told_apart_by_their_captions(
             return torch.nn.functional.one_hot(right, len(candidates)).float()
 
     network = Choosing(captioner.vocabulary, captioner.encoder.channels, **NETWORK)
-    assert split_recall(network, split).sibling == float(reads)
+    assert split_recall(network, split)["sibling"] == float(reads)
