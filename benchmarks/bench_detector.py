@@ -25,7 +25,7 @@ from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
-from models.grounded.sight import seen
+from models.grounded.inference import detect
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merged
@@ -41,7 +41,7 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
 
     def look(image: Image) -> Found:
         with torch.inference_mode():
-            (found,) = seen(net, [viewed(image)])
+            (found,) = detect(net, [viewed(image)])
         names = [family_of(OBJECTS[best]) for best in found.label.argmax(1).tolist()]
         boxes = [(x, y, w, h) for x, y, w, h in found.box.tolist()]
         return list(zip(names, found.score.tolist(), boxes, strict=True))

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 
 from conftest import RtspServer
 
-from pipeline.sources import CameraState, Source, SourceOptions, open_source
+from pipeline.sources import ConnectionState, Source, SourceOptions, open_source
 
 
 class Reader:
@@ -68,8 +68,8 @@ def main() -> None:
                 time.sleep(6)
             print(f"away for {away_s:g} s: next frame {statistics.median(back):.2f} s after its return")
         server.freeze()
-        shown = reader.until(lambda: source.report.state is CameraState.STALLED)
-        given_up = shown + reader.until(lambda: source.report.state is CameraState.BACKING_OFF)
+        shown = reader.until(lambda: source.report.state is ConnectionState.STALLED)
+        given_up = shown + reader.until(lambda: source.report.state is ConnectionState.BACKING_OFF)
         server.thaw()
         print(f"frozen: shown as stalled after {shown:.1f} s, given up after {given_up:.1f} s,", end=" ")
         print(f"next frame {reader.next_frame():.2f} s after it moves again")

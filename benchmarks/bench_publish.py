@@ -17,13 +17,13 @@ from plain_narration import narration
 
 from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.publisher import Delivery, DeliveryOptions, open_publisher
+from pipeline.publisher import Delivery, open_publisher
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=60_000)
-    parser.add_argument("--batch", type=int, default=DeliveryOptions().batch)
+    parser.add_argument("--batch", type=int, default=512)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
@@ -42,7 +42,7 @@ def main() -> None:
 def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -> None:
     """Drain the whole journal into a fresh server and print the rates."""
     with Journal(folder, "yard", fsync=False) as journal:
-        delivery = Delivery(journal, open_publisher(server.url), DeliveryOptions(batch=options.batch))
+        delivery = Delivery(journal, open_publisher(server.url), batch=options.batch)
         began, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_s(server)
         total = 0
         while journal.published.seq < options.records:

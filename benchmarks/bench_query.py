@@ -142,9 +142,9 @@ def ask(search: Search, words: str) -> None:
         begin, busy = time.perf_counter(), time.process_time()
         asked = search.asker().read(words, START + SPAN)
         if asked.measure.count:
-            found = len(search.count(asked))
+            found = len(search.selection.count(asked))
         elif asked.of_visits:
-            found = len(search.visits(asked))
+            found = len(search.selection.visits(asked))
         else:
             found = search.answer(asked, 50).shown
         worked.append(time.process_time() - busy)

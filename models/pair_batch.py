@@ -1,11 +1,13 @@
-"""Frame pairs as tensors: what every captioner looks at."""
+"""Frame pairs as tensors, the input of every captioner."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -23,13 +25,14 @@ class PairBatch:
         maps: encoder features of before and after, float ``(B, C, 14, 14)`` each, where they are
             known already (the trainer's cache); otherwise None and `encode` computes them.
         views: of each pair uint8 ``(2, 3, h, w)``, RGB, before aligned and after, at a size of their own (see
-            `models.grounded.sight.canvas`); None for a captioner that sees frames of one size.
+            `models.grounded.inference.canvas`); None for a captioner that sees frames of one size.
         tiles: uint8 ``(T, 2, 3, S, S)``, RGB, both frames in square windows where something small differs.
         tile_windows: float32 ``(T, 4)``, in 0..1 of the frame.
         tile_pair: int64 ``(T,)``, which pair a tile is of.
+        images: of each pair both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
         gap_s: float32 ``(B,)``, seconds between before and after, NaN where that is not known; None where no
             pair's is.
-        changed: bool ``(B,)``, False for distractors, pairs in which nothing changed that is worth telling;
+        changed: bool ``(B,)``, False for distractors, pairs without a change worth reporting;
             for training, otherwise None.
     """
 
@@ -44,6 +47,7 @@ class PairBatch:
     tiles: Tensor | None = None
     tile_windows: Tensor | None = None
     tile_pair: Tensor | None = None
+    images: tuple[tuple[NDArray[np.uint8], NDArray[np.uint8]], ...] | None = None
     gap_s: Tensor | None = None
     changed: Tensor | None = None
 
@@ -52,8 +56,8 @@ class PairBatch:
 
         def moved(part: Any) -> Any:
             if isinstance(part, tuple):
-                return tuple(each.to(device) for each in part)
-            return None if part is None else part.to(device)
+                return tuple(moved(each) for each in part)
+            return part.to(device) if isinstance(part, Tensor) else part
 
         return PairBatch(*(moved(getattr(self, each.name)) for each in fields(self)))
 

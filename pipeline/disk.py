@@ -44,6 +44,27 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
         sync_folder(each.parent)
 
 
+def append_durably(path: Path, content: bytes) -> None:
+    """Append to a file, which is made where it is missing; all of it is on the disk then.
+
+    Raises:
+        OSError: the disk fails or is full; nothing of it stays.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        size = os.fstat(handle).st_size
+        try:
+            if os.write(handle, content) != len(content):
+                raise OSError("the disk took only a part")  # noqa: TRY301 - undone below
+            os.fsync(handle)
+            sync_folder(path.parent)
+        except OSError:
+            os.ftruncate(handle, size)
+            raise
+    finally:
+        os.close(handle)
+
+
 def replace_file(path: Path, content: bytes, *, durable: bool, mode: int = 0o666) -> None:
     """Write a file as a whole or not at all; see `replacing`."""
     with replacing(path, durable=durable, mode=mode) as file:

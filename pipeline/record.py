@@ -42,6 +42,7 @@ __all__ = [
     "Share",
     "build_record",
     "check_camera",
+    "format_stream_id",
     "format_time",
     "hash_holds",
     "json_schema",
@@ -77,7 +78,8 @@ def format_time(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def _format_stream_id(stream_id: tuple[int, int]) -> str:
+def format_stream_id(stream_id: tuple[int, int]) -> str:
+    """As Redis writes it, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
     return f"{stream_id[0]}-{stream_id[1]}"
 
 
@@ -141,7 +143,7 @@ def build_record(
         **_told(narration),
         "seq": end.seq + 1,
         "suppressed": suppressed,
-        "stream_id": _format_stream_id(next_stream_id(narration.after.time, end.stream_id)),
+        "stream_id": format_stream_id(next_stream_id(narration.after.time, end.stream_id)),
         "latency_ms": latency_ms and {k: _rounded(v, _LATENCY_DIGITS) for k, v in latency_ms.items()},
         "evidence": evidence,
         "prev": end.hash,

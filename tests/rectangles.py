@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, pad
 
 from models.families import CLASSES
+from models.grounded.association import CHANGE_SIGNS, SIGNS
+from models.grounded.change_classifier import EVIDENCE, ChangeClassifier
 from models.grounded.detector import BINS, STRIDES, Answer, Detector
 from models.grounded.grounded import Grounded
-from models.grounded.judge import EVIDENCE, Judge
 
 GREY = 90
 """Of a picture in which nothing stands."""
@@ -80,14 +81,18 @@ def lively(detector: Detector) -> Detector:
 
 
 def see_rectangles(captioner: Grounded) -> Grounded:
-    """Let a captioner see rectangles, and find those real whose pixels differ; its other weights stay."""
+    """Let a captioner see rectangles: a change is what differs in pixels, and what matches has moved."""
     captioner.detector.__class__ = RectangleDetector
-    for judge in (each for each in captioner.judge.modules() if isinstance(each, Judge)):
-        for parameter in judge.parameters():
+    for each in captioner.classifier.modules():
+        if not isinstance(each, ChangeClassifier):
+            continue
+        for parameter in each.parameters():
             torch.nn.init.zeros_(parameter)
-        first, second, last = (judge.net[k] for k in (0, 2, 4))
+        first, second, last = (each.net[k] for k in (0, 2, 4))
         with torch.no_grad():
             first.weight[0, EVIDENCE.index("share of its box that differs")] = 1.0
             second.weight[0, 0] = 1.0
             last.weight[0, 0], last.bias[0] = 8.0, -4.0
+    captioner.change_weights[CHANGE_SIGNS.index("change")] = 1.0
+    captioner.move_weights[SIGNS.index("best match")] = 1.0
     return captioner

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from pipeline.journal import Journal, Position
-from pipeline.record import Record, read_record
+from pipeline.journal import Journal
+from pipeline.record import ChainEnd, Record, read_record
 
 
-def unpublished(journal: Journal) -> Iterator[tuple[Record, Position]]:
-    """The records that are not acknowledged, each with the position behind it, oldest first."""
+def unpublished(journal: Journal) -> Iterator[tuple[Record, ChainEnd]]:
+    """The records that are not acknowledged, each with the chain up to it, oldest first."""
     for number in count(1):
         batch = journal.backlog(number)
         if len(batch.lines) < number:
             return
-        yield read_record(batch.lines[-1]), batch.behind
+        yield read_record(batch.lines[-1]), batch.last

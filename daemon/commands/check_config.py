@@ -23,7 +23,7 @@ def check_config(
     ] = False,
     schema: Annotated[bool, schema_option(configuration_schema, "the file")] = False,  # noqa: ARG001 - its callback exits
 ) -> None:
-    """Check a configuration file, and all that it names: secrets, checkpoint, folders, addresses, footage."""
+    """Check a configuration file and what it names: secrets, checkpoint, folders, server, footage."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
 
     configuration = load_configuration(config)

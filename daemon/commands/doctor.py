@@ -15,7 +15,7 @@ def doctor(
     captioner: CaptionerChoice = None,
     json: Json = False,
 ) -> None:
-    """Check that everything is installed and works."""
+    """Check the installation: packages, kernels, captioner, and with -c what the configuration names."""
     configuration = load_configuration(config) if config else None
     from daemon.tools.doctor import examine  # noqa: PLC0415
 

@@ -53,7 +53,7 @@ def query(
     json: Json = False,
     out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
 ) -> None:
-    """Ask what was narrated: with filters, or in plain English. A table shows the newest 50."""
+    """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape
     with selection.complaints():
         groupings = _groupings(by or ())
@@ -94,7 +94,7 @@ def _check(question: Question, shape: OutputFormat, *, follow: bool) -> None:
 
 def _print_counts(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
 
-    groups = search.count(question)
+    groups = search.selection.count(question)
     by = question.measure.by
     if shape is OutputFormat.JSONL:
         _write(file, output.json_lines(output.count_members(groups, by)))
@@ -108,7 +108,7 @@ def _print_counts(search: Search, question: Question, shape: OutputFormat, file:
 
 def _print_visits(search: Search, question: Question, shape: OutputFormat, file: TextIO) -> None:
 
-    visits = search.visits(question)
+    visits = search.selection.visits(question)
     if shape is OutputFormat.JSONL:
         _write(file, output.json_lines(output.visit_members(visits, search.local)))
     else:

@@ -31,7 +31,7 @@ def serve(
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Serve a web page: narrations live and past, and feedback on them; until SIGTERM or Ctrl-C."""
+    """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""
     if new_password is not None:
         _print_password(new_password)
         return

@@ -184,8 +184,6 @@ def _print_comparison(comparison: Comparison) -> None:
         typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
     for camera, same in comparison.same.items():
         line = f"{camera}: {same.records} records agree"
-        if same.by_pixels:
-            line += f", {same.by_pixels} of them by the pixels of their frames alone (other ids)"
         if same.of_events:
             line += f"; of the others {same.events} of {same.of_events} events agree within {WITHIN_S:.0f} s"
         typer.echo(line)

@@ -10,9 +10,13 @@ from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.forward import secret_texts
-from daemon.config.plan import CameraPlan, camera_plan, camera_plans
+from daemon.config.plan import camera_plan, camera_plans
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.settings import Configuration
+from models import CheckpointError, read_label
+from pipeline.journal.signatures import SigningError, SigningKey
+from pipeline.publisher import PublisherError, open_publisher
+from pipeline.sources import open_source
 
 _LIVE = ("rtsp://", "rtsps://")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
@@ -71,9 +75,6 @@ def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
-    from pipeline.journal.signatures import SigningError, SigningKey  # noqa: PLC0415
-    from pipeline.publisher import PublisherError, open_publisher  # noqa: PLC0415
-
     if configuration.signing.key:
         try:
             SigningKey(secrets.reveal(configuration.signing.key))
@@ -84,13 +85,11 @@ def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterato
             open_publisher(secrets.reveal(url)).close()
         except PublisherError as error:
             yield f"redis.url: {error}"
-    if reason := unwritable(configuration.state):
+    if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
 
 
 def _captioner_problems(configuration: Configuration) -> Iterator[str]:
-    from models import CheckpointError, read_label  # noqa: PLC0415
-
     settings = configuration.captioner
     try:
         label = read_label(settings.checkpoint)
@@ -116,19 +115,13 @@ def _footage_problems(configuration: Configuration, secrets: Secrets) -> Iterato
     """Cameras that cannot be opened, and whether that is a mistake rather than footage that is not there."""
     for plan in camera_plans(configuration, secrets):
         try:
-            _open(plan)
+            open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched
             mistaken = "://" in plan.url and not plan.url.startswith("file://")
             yield f"cameras.{plan.name}.url: {error}", mistaken
 
 
-def _open(plan: CameraPlan) -> None:
-    from pipeline.sources import open_source  # noqa: PLC0415 - loads the decoders
-
-    open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
-
-
-def unwritable(folder: Path) -> str:
+def _write_problem(folder: Path) -> str:
     """Reason for which a folder cannot be written or created; empty where it can.
 
     A folder that is there on a disk that is full or read-only is no mistake: records wait for the disk.

@@ -11,13 +11,11 @@ from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import render
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError
+from daemon.forward.target import AwayError, RefusedError, Target
 
 
-class AppriseTarget:
+class AppriseTarget(Target):
     """Notifies one service. Apprise does not say why it failed: every failure may pass."""
-
-    updates = False
 
     def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
@@ -26,8 +24,8 @@ class AppriseTarget:
             each.socket_connect_timeout = each.socket_read_timeout = settings.timeout
         self._kind = ", ".join(str(each.service_name) for each in self._service)
 
-    @staticmethod
-    def check(settings: AppriseSettings, secrets: Secrets) -> str:
+    @classmethod
+    def check(cls, settings: AppriseSettings, secrets: Secrets) -> str:
         """See `Target.check`."""
         known = _load(secrets.reveal(settings.url))
         return "" if known else "url: Apprise knows no such service; see its list, `apprise --details`"
@@ -41,9 +39,6 @@ class AppriseTarget:
         picture = str(message.picture) if message.picture else None
         if not self._service.notify(body=body, title=title, attach=picture):
             raise AwayError(f"{self._kind} has not taken the notification")
-
-    def close(self) -> None:
-        """Nothing is open between two messages."""
 
 
 def _load(url: str) -> Any:

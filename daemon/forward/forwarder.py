@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import logging
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from zoneinfo import ZoneInfo
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import ForwardSettings, TargetSettings, secret_texts
+from daemon.config.forward import ForwardSettings, secret_texts
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder
-from daemon.forward.filter import Filter
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Sender
-from daemon.forward.target import Target, target_class
+from daemon.forward.target import target_class
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
 from pipeline.evidence import EvidenceStore
@@ -51,22 +50,20 @@ def check(configuration: Configuration, secrets: Secrets, name: str = "configura
         ConfigurationError: with one line per problem, none of which shows a secret.
         ModuleNotFoundError: a library is not installed.
     """
-    settings = configuration.forward
-    problems = []
-    url = configuration.redis.url
+    settings, problems = configuration.forward, list[str]()
+    url = configuration.redis.url or "embedded"
     if not list(settings.targets()):
         problems.append("forward: names no target; docs/forward.md shows some")
-    if url is None or url == "embedded" or url.startswith("embedded:"):
+    if url.partition(":")[0] == "embedded":
         problems.append("redis.url: forwarding reads the streams of a server: redis://, rediss:// or unix://")
-    for key, text in [("redis.url", url or ""), *secret_texts(settings)]:
+    for key, text in [("redis.url", url), *secret_texts(settings)]:
         try:
             secrets.reveal(text)
         except SecretError as error:
             problems.append(f"{key}: {error}")
-    if not problems:
-        for target, each in settings.targets():
-            if fault := target_class(each).check(each, secrets):
-                problems.append(f"forward target {target}: {fault}")
+    for target, each in () if problems else settings.targets():
+        if fault := target_class(each).check(each, secrets):
+            problems.append(f"forward target {target}: {fault}")
     if problems:
         raise ConfigurationError([f"{name}: {problem}" for problem in problems])
     return settings
@@ -120,19 +117,19 @@ def startup(
     folder = unit_folder(configuration.state / "forward")
     _lock(folder, resources)
     zone = ZoneInfo(settings.timezone) if settings.timezone else None
-    watch, store, url = (
-        ServiceWatch(),
-        EvidenceStore(configuration.state / "evidence"),
-        configuration.redis.url,
-    )
-    resources.callback(watch.close)
-    forwarding = Forwarding({}, Heartbeats(), watch, signals)
+    store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
+    forwarding = Forwarding({}, Heartbeats(), ServiceWatch(), signals)
+    resources.callback(forwarding.watch.close)
     for name, target in settings.targets():
-        path = folder / f"{name}.json"
-        queue = Queue(lambda: secrets.reveal(url or ""), name, path, from_start=from_start)
-        opener = _opener(target, secrets, queue, list(configuration.cameras))
+        queue = Queue(partial(secrets.reveal, url), name, folder / f"{name}.json", from_start=from_start)
         forwarding.senders[name] = Sender(
-            target, opener, queue, store, heartbeats=forwarding.heartbeats, zone=zone
+            target,
+            secrets,
+            queue,
+            store,
+            cameras=configuration.cameras,
+            heartbeats=forwarding.heartbeats,
+            zone=zone,
         )
     signals.watching()
     for sender in forwarding.senders.values():
@@ -141,7 +138,7 @@ def startup(
 
 
 def main_loop(forwarding: Forwarding) -> None:
-    """Look after the threads, and tell systemd, until the end is asked for or a thread has failed."""
+    """Look after the threads, and notify systemd, until the end is asked for or a thread has failed."""
     watch, signals = forwarding.watch, forwarding.signals
     watch.ready(forwarding.status)
     logger.info("forwarding to %s", forwarding.status)
@@ -161,18 +158,6 @@ def shutdown(forwarding: Forwarding) -> None:
             logger.warning(
                 "target %s takes too long to end: its message is sent again at the next start", name
             )
-
-
-def _opener(
-    settings: TargetSettings, secrets: Secrets, queue: Queue, cameras: list[str]
-) -> Callable[[], Target]:
-    wanted = Filter(settings.filter)
-
-    def objects() -> dict[str, list[str]]:
-        known: dict[str, list[str]] = {camera: [] for camera in cameras} | queue.objects
-        return {camera: list(found) for camera, found in known.items() if wanted.has_camera(camera)}
-
-    return lambda: target_class(settings)(settings, secrets, queue.target, objects)
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:

@@ -1,19 +1,75 @@
-"""One record as one target is sent it."""
+"""Which records a target is sent, which of their sentences, and one record as it is sent."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, time, tzinfo
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from daemon.config.forward import PictureChoice
+from daemon.config.forward import FilterSettings, PictureChoice
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 
 _MOST_BYTES = 10_000_000
+
+
+class Filter:
+    """Selects sentences: one passes where camera and hour fit and it meets every condition.
+
+    A zone is recognized by its words in the sentence, which are the narrator's own. An event of the whole
+    scene has no object and no zone, so that a condition on either leaves it out.
+
+    Args:
+        settings: the conditions.
+        zone: time zone of the hours; None is the machine's.
+    """
+
+    def __init__(self, settings: FilterSettings, zone: tzinfo | None = None) -> None:
+        self._settings, self._zone = settings, zone
+        self._places = [
+            re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) for name in settings.zone
+        ]
+        self._hours = [time.fromisoformat(hour) for hour in (settings.hours or "").split("-") if hour]
+
+    def select(self, record: Record) -> tuple[RecordSentence, ...] | None:
+        """The sentences to be sent; None where the target is sent nothing of the record.
+
+        A record without sentences (a gap) passes, empty, where nothing is asked of sentences; one of a
+        deletion only where `kind` asks for it. What a limit holds is not sent.
+        """
+        asked = self._settings
+        if record.held or not self.has_camera(record.camera) or not self._in_hours(record.after.moment):
+            return None
+        if not record.sentences:
+            wanted = record.event in asked.kind if asked.kind else record.event != "deletion"
+            return () if wanted and not (asked.zone or asked.object or asked.confidence) else None
+        return tuple(s for s in record.sentences if self._passes(record, s)) or None
+
+    def has_camera(self, name: str) -> bool:
+        """True where the camera is one of those asked for."""
+        asked = self._settings.camera
+        return not asked or any(fnmatchcase(name, pattern) for pattern in asked)
+
+    def _passes(self, record: Record, sentence: RecordSentence) -> bool:
+        asked = self._settings
+        return (
+            (not asked.kind or bool({kind_of(record, sentence), sentence.action} & {*asked.kind}))
+            and (not asked.object or sentence.object in asked.object)
+            and (not asked.zone or any(place.search(sentence.text) for place in self._places))
+            and sentence.confidence >= asked.confidence
+        )
+
+    def _in_hours(self, moment: datetime) -> bool:
+        if not self._hours:
+            return True
+        begin, end = self._hours
+        now = moment.astimezone(self._zone).time()
+        return begin <= now < end if begin < end else now >= begin or now < end
 
 
 @dataclass(frozen=True)
@@ -64,10 +120,16 @@ class Message:
             return None
 
 
+def kind_of(record: Record, sentence: RecordSentence) -> str:
+    """The type of the sentence, or the event of the whole scene."""
+    if record.event != "change":
+        return record.event
+    return "unknown" if sentence.type == "none" else sentence.type
+
+
 def find_picture(record: Record, store: EvidenceStore, choice: PictureChoice) -> Path | None:
     """The file of the chosen picture, of another one of the same pair, or None."""
     if record.evidence is None or choice == "none":
         return None
-    names = (choice, "overlay", "after", "before")
-    references = [getattr(record.evidence, name) for name in names]
+    references = [getattr(record.evidence, name) for name in (choice, "overlay", "after", "before")]
     return next((path for each in references if each and (path := store.find(each))), None)

@@ -20,9 +20,8 @@ from daemon import __version__
 from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import render
-from daemon.forward.filter import kind_of
-from daemon.forward.message import Message
-from daemon.forward.target import AwayError, Objects, check_url
+from daemon.forward.message import Message, kind_of
+from daemon.forward.target import AwayError, Objects, Target
 from pipeline.record import RecordSentence
 
 ANNOUNCED_S = 1.0
@@ -41,7 +40,7 @@ _PRESENT = frozenset({"appeared", "moved", "more", "replaced"})
 """Changes after which an object is there."""
 
 
-class MqttTarget:
+class MqttTarget(Target):
     """Publishes at QoS 1; sent is what the broker has acknowledged.
 
     Retained are only the last sentence, the last picture, the devices and whether we are there: Home
@@ -59,6 +58,7 @@ class MqttTarget:
     """
 
     updates = True
+    schemes = ("mqtt", "mqtts")
 
     def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, objects: Objects) -> None:
         self._settings, self._objects = settings, objects
@@ -88,11 +88,6 @@ class MqttTarget:
             self._client.disconnect()
             self._client.loop_stop()
             raise AwayError(f"{self._host}:{port} refuses the login: {self._refusal or 'no answer'}")
-
-    @staticmethod
-    def check(settings: MqttSettings, secrets: Secrets) -> str:
-        """See `Target.check`."""
-        return check_url(secrets.reveal(settings.url), "mqtt", "mqtts")
 
     def send(self, message: Message) -> None:
         """Publish it; see `Target.send`."""

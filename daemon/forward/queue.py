@@ -77,7 +77,7 @@ class Queue:
         Raises:
             PublisherError: the server is away (`ServerAwayError`) or refuses.
         """
-        with self._server.asked() as client:
+        with self._server.client() as client:
             if monotonic() >= self._scan_at:
                 self._join(client)
             streams: Any = dict.fromkeys(self._streams, "0" if self._pending else ">")
@@ -101,13 +101,13 @@ class Queue:
             self._sent[entry.stream] = entry.id, entry.record.seq
         known = self.objects.setdefault(entry.record.camera, [])
         known += [name for name in objects if name not in known]
-        with self._server.asked() as client:
+        with self._server.client() as client:
             self._drop(client, entry.stream, entry.id)
 
     def bury(self, entry: Entry, reason: str) -> None:
         """The entry leaves the queue as a dead letter."""
         fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
-        with self._server.asked() as client:
+        with self._server.client() as client:
             client.xadd(dead_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
         self.settle(entry)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Iterable
 from datetime import tzinfo
 from time import monotonic
 
 from daemon.config.forward import TargetSettings
-from daemon.config.secrets import SecretError, hide_secrets
+from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.template import TemplateError
-from daemon.forward.filter import Filter
-from daemon.forward.message import Message, find_picture
+from daemon.forward.message import Filter, Message, find_picture
 from daemon.forward.queue import Entry, Queue
-from daemon.forward.target import DeliveryError, RefusedError, Target
+from daemon.forward.target import DeliveryError, RefusedError, Target, target_class
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
@@ -41,15 +40,17 @@ class Sender:
     def __init__(
         self,
         settings: TargetSettings,
-        open_target: Callable[[], Target],
+        secrets: Secrets,
         queue: Queue,
         store: EvidenceStore,
         *,
+        cameras: Iterable[str],
         heartbeats: Heartbeats,
         zone: tzinfo | None = None,
     ) -> None:
-        self._settings, self._open, self._queue, self._store = settings, open_target, queue, store
+        self._settings, self._secrets, self._queue, self._store = settings, secrets, queue, store
         self._filter, self._zone = Filter(settings.filter, zone), zone
+        self._cameras = [name for name in cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
         self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
@@ -65,7 +66,8 @@ class Sender:
         try:
             entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker is to know that we are there
-                self._target = self._open()
+                kind, queue = target_class(self._settings), self._queue
+                self._target = kind(self._settings, self._secrets, queue.target, self._objects)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -101,6 +103,12 @@ class Sender:
                 return
             self._recover()
         self._queue.settle(entry, [s.object for s in sentences or ()])
+
+    def _objects(self) -> dict[str, list[str]]:
+        """Kinds of objects that the target was sent, by camera."""
+        sent = self._queue.objects
+        names = dict.fromkeys([*self._cameras, *filter(self._filter.has_camera, sent)])
+        return {name: list(sent.get(name, ())) for name in names}
 
     def _back_off(self, error: Exception) -> None:
         """Warn once a minute, and wait: twice as long each time, or as long as the target asks."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from daemon.config.forward import TargetSettings
@@ -35,27 +36,38 @@ class RefusedError(DeliveryError):
     """The target does not want this message; others it may take."""
 
 
-class Target(Protocol):
+class Target(ABC):
     """Takes messages; for one thread.
 
     Attributes:
         updates: it shows the last message, and one that completes it can take its place.
+        schemes: of its address.
     """
 
-    updates: bool
+    updates: ClassVar[bool] = False
+    schemes: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def __init__(self, settings: Any, secrets: Secrets, name: str, objects: Objects) -> None:
         """Open it; raises `AwayError`."""
 
-    @staticmethod
-    def check(settings: Any, secrets: Secrets) -> str:
-        """Why it can never be sent anything, as configured, without secrets; empty where it may."""
+    @classmethod
+    def check(cls, settings: Any, secrets: Secrets) -> str:
+        """Why nothing can ever be sent as configured, without secrets; empty where it may."""
+        try:
+            address = urlsplit(secrets.reveal(settings.url))
+            usable = address.scheme in cls.schemes and address.hostname and address.port != 0
+        except ValueError:
+            usable = False
+        written = " or ".join(f"{scheme}://host" for scheme in cls.schemes)
+        return "" if usable else f"url: write {written}, with a port if need be"
 
+    @abstractmethod
     def send(self, message: Message) -> None:
         """Deliver: when this returns, the target has taken the message. Raises `DeliveryError`."""
 
-    def close(self) -> None:
-        """Let go of connections."""
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Close connections."""
 
 
 def target_class(settings: TargetSettings) -> type[Target]:
@@ -63,13 +75,3 @@ def target_class(settings: TargetSettings) -> type[Target]:
     module = import_module(f"daemon.forward.{settings.kind}")
     found: type[Target] = getattr(module, f"{settings.kind.title()}Target")
     return found
-
-
-def check_url(url: str, *schemes: str) -> str:
-    """The fault of an address, without the address; empty where there is none."""
-    try:
-        address = urlsplit(url)
-        usable = address.scheme in schemes and address.hostname and address.port != 0
-    except ValueError:
-        usable = False
-    return "" if usable else f"url: write {schemes[0]}://host or {schemes[1]}://host, with a port if need be"

@@ -20,7 +20,7 @@ from daemon.config.forward import WebhookSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import render
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError, check_url
+from daemon.forward.target import AwayError, RefusedError, Target
 
 _HOLDING = frozenset({401, 403, 404, 407, 408, 425, 429})
 """Not the message's fault: a password, an address or the hour is wrong."""
@@ -28,10 +28,10 @@ _HOLDING = frozenset({401, 403, 404, 407, 408, 425, 429})
 _PREFIX = "whsec_"
 
 
-class WebhookTarget:
+class WebhookTarget(Target):
     """Posts messages."""
 
-    updates = False
+    schemes = ("https", "http")
 
     def __init__(self, settings: WebhookSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
@@ -44,11 +44,6 @@ class WebhookTarget:
             verify=ssl.create_default_context(cafile=settings.ca),
             headers={"user-agent": f"narrated/{__version__}", **headers},
         )
-
-    @staticmethod
-    def check(settings: WebhookSettings, secrets: Secrets) -> str:
-        """See `Target.check`."""
-        return check_url(secrets.reveal(settings.url), "https", "http")
 
     def send(self, message: Message) -> None:
         """Post it; see `Target.send`."""
@@ -69,7 +64,7 @@ class WebhookTarget:
             raise AwayError(f"{self._url.host} cannot be reached: {reason}") from None
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._client.close()
 
     def _check_status(self, response: httpx.Response) -> None:
@@ -93,11 +88,11 @@ class WebhookTarget:
 
 def signing_key(text: str) -> bytes:
     """The bytes of a key: Base64 behind ``whsec_``, else the text itself."""
-    if text.startswith(_PREFIX):
-        try:
+    try:
+        if text.startswith(_PREFIX):
             return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
-        except binascii.Error:
-            pass
+    except binascii.Error:
+        pass
     return text.encode()
 
 

@@ -20,7 +20,6 @@ MINUTES = 24 * 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = range(1900, 3000)
 _NOON = 12
-_WEEKS = re.compile(r"(\d+(?:\.\d+)?)w")
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.](\d\d))? ?(am|pm|o'clock)?", re.IGNORECASE)
 _NAMED_TIMES = {"midnight": 0, "noon": 12 * 60, "midday": 12 * 60}
 
@@ -95,18 +94,16 @@ class LocalTime:
         return found
 
     def parse(self, text: str, now: datetime) -> datetime:
-        """A time: so long ago (``7d``, ``2w``, ``90m``), the begin of a day, or a local ISO 8601 time.
+        """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.
 
         Raises:
             SearchError: it cannot be read as one.
         """
         wanted = text.strip().lower()
         try:
-            if weeks := _WEEKS.fullmatch(wanted):
-                moment = now - timedelta(weeks=float(weeks[1]))
-            elif re.match(DURATION_PATTERN, wanted):
+            if re.match(DURATION_PATTERN, wanted):
                 moment = now - timedelta(seconds=parse_duration(wanted))
-            elif wanted in ("today", "yesterday", *DAY_NAMES) or re.fullmatch(r"\d{4}-\d\d-\d\d", wanted):
+            elif wanted in ("today", "yesterday", *DAY_NAMES):
                 moment = self.midnight(self.day(wanted, now))
             else:
                 moment = datetime.fromisoformat(text.strip())

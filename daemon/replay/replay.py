@@ -29,8 +29,7 @@ from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
 from pipeline.report.summary import ReportFacts
 from pipeline.sources import Source, open_source
-from pipeline.sources.stills import StillsSource, is_still
-from pipeline.sources.video import VideoSource
+from pipeline.sources.url import open_files
 
 BATCH = 8
 """Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
@@ -314,8 +313,7 @@ class _Replay:
         paths = self._footage[plan.name].paths
         if len(paths) == 1:
             return open_source(str(paths[0]), plan.source, plan.name)
-        stills = all(map(is_still, paths))
-        return (StillsSource if stills else VideoSource)(paths, plan.source, plan.name)
+        return open_files(paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
         if thread.loop.error is not None:

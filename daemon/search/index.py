@@ -229,7 +229,7 @@ class Index:
                     break  # still being written
                 intake.add(line, known.offset)
                 known.offset += len(line)
-            intake.save_ends()
+            intake.save()
             more = intake.lines - known.lines == BLOCK
             known.lines = intake.lines
             db.execute(
@@ -237,7 +237,7 @@ class Index:
                 "fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
                 (file.name, *_stamp(state), known.offset, known.lines, intake.fault, known.id),
             )
-        self._read_now += intake.records
+        self._read_now += len(intake.records)
         if self._progress:
             self._progress(self._read_now)
         return more

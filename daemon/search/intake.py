@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,9 @@ _UNTIL_THE_NEXT = 2**62
 """End of what a mask hides until the next record of masks."""
 
 
+Row = tuple[object, ...]
+
+
 @dataclass(slots=True)
 class ChainMark:
     """A camera's part of a file: number and ``prev`` of its first record; number, hash, time of its last."""
@@ -38,30 +41,28 @@ class ChainMark:
     time: int
 
 
-@dataclass(slots=True)
 class Intake:
-    """Writes lines of a file into the index, within a transaction.
+    """Lines of a file on their way into the index, within a transaction.
 
-    Attributes:
+    Args:
+        db: of the index.
         file: its number.
         chain: the name that it shares with the other files of its chain.
         lines: how many were read before.
-        ends: by camera.
-        records: how many of the lines were records.
+
+    Attributes:
+        records: rows of those of the lines that are records.
         fault: the first line that does not hold, and why; mostly empty.
     """
 
-    db: sqlite3.Connection
-    file: int
-    chain: str
-    lines: int
-    ends: dict[str, ChainMark] = field(default_factory=dict)
-    records: int = 0
-    fault: str = ""
-
-    def __post_init__(self) -> None:
+    def __init__(self, db: sqlite3.Connection, file: int, chain: str, lines: int) -> None:
+        self.lines, self.fault = lines, ""
+        self.records, self._sentences, self._gaps = list[Row](), list[Row](), list[Row]()
+        self._db, self._file, self._chain = db, file, chain
         sql = "SELECT camera, first_seq, first_prev, last_seq, last_hash, last_time FROM ends WHERE file = ?"
-        self.ends = {name: ChainMark(*rest) for name, *rest in self.db.execute(sql, (self.file,))}
+        self._ends = {name: ChainMark(*rest) for name, *rest in db.execute(sql, (file,))}
+        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
+        (self._newest,) = db.execute(sql).fetchone()
 
     def add(self, raw: bytes, offset: int) -> None:
         """Take a whole line that begins at a byte of the file."""
@@ -81,43 +82,42 @@ class Intake:
         if not holds:
             self._note("the hash does not match: the line was changed")
         flags |= (0 if holds else ALTERED) | (HELD if members.get("held") else 0)
-        self.records += 1
-        record = self.db.execute(
-            "INSERT INTO records (file, offset, length, digest, key, time, camera, flags) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.file, offset, len(raw), digest, key, time, camera, flags),
-        ).lastrowid
+        record = self._newest + len(self.records) + 1
+        self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, flags))
         for n, (*row, visit, text) in enumerate(sentences):
-            self.db.execute(
-                "INSERT INTO sentences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (record, n, time, camera, *row, visit and self._visit(visit), self._text(text)),
-            )
+            visit_id = self._visit(visit) if visit else None
+            self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
         if gap:
-            if gap[2] == "mask":
-                sql = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND end = ?"
-                self.db.execute(sql, (gap[0], camera, _UNTIL_THE_NEXT))
-            self.db.execute("INSERT INTO gaps VALUES (?, ?, ?, ?, ?)", (record, camera, *gap))
+            self._gaps.append((record, camera, *gap))
 
-    def save_ends(self) -> None:
-        """Write the ends of the chains; to be called last."""
-        self.db.executemany(
-            "INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (self.file, name, e.first_seq, e.first_prev, e.seq, e.hash, e.time)
-                for name, e in self.ends.items()
-            ],
-        )
+    def save(self) -> None:
+        """Write what was taken."""
+        marks = [
+            (self._file, name, e.first_seq, e.first_prev, e.seq, e.hash, e.time)
+            for name, e in self._ends.items()
+        ]
+        for table, rows in (("records", self.records), ("sentences", self._sentences), ("gaps", self._gaps)):
+            if rows:
+                self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        self._db.executemany("INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)", marks)
+        if self._gaps:
+            sql = (
+                "UPDATE gaps AS g SET end = coalesce((SELECT min(n.begin) FROM gaps n "
+                "WHERE n.camera = g.camera AND n.reason = 'mask' AND n.record > g.record), end) "
+                "WHERE reason = 'mask' AND end = ?"
+            )
+            self._db.execute(sql, (_UNTIL_THE_NEXT,))
 
     def _link(self, camera: str, seq: int, prev: str, digest: str, time: int) -> int:
         """The flags of a record beside the one before it, which it then replaces."""
-        flags, end = 0, self.ends.get(camera)
+        flags, end = 0, self._ends.get(camera)
         if end is None:
             sql = (
                 "SELECT last_time FROM ends JOIN files ON files.id = file"
                 " WHERE chain = ? AND camera = ? ORDER BY last_seq DESC LIMIT 1"
             )
-            (before,) = self.db.execute(sql, (self.chain, camera)).fetchone() or (time,)
-            self.ends[camera] = ChainMark(seq, prev, seq, digest, time)
+            (before,) = self._db.execute(sql, (self._chain, camera)).fetchone() or (time,)
+            self._ends[camera] = ChainMark(seq, prev, seq, digest, time)
         else:
             before = end.time
             if (seq, prev) != (end.seq + 1, end.hash):
@@ -129,17 +129,17 @@ class Intake:
     def _note(self, reason: str) -> None:
         self.fault = self.fault or f"{self.lines}: {reason}"
 
-    def _visit(self, row: tuple[object, ...]) -> int:
+    def _visit(self, row: Row) -> int:
         sql = (
             "INSERT INTO visits (camera, track, begin, end, last) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (camera, track) DO UPDATE SET begin = min(begin, excluded.begin), "
             "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
         )
-        return int(self.db.execute(sql, row).fetchone()[0])
+        return int(self._db.execute(sql, row).fetchone()[0])
 
     def _text(self, text: str) -> int:
         sql = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
-        return int(self.db.execute(sql, (text,)).fetchone()[0])
+        return int(self._db.execute(sql, (text,)).fetchone()[0])
 
 
 def key_of(identity: str) -> bytes:
@@ -174,7 +174,7 @@ def _sentences(members: Mapping[str, Any], time: int) -> list[tuple[Any, ...]]:
     return rows or [(event, None, "", "", 0.0, 1, False, None, members["text"])]
 
 
-def _visit(said: Mapping[str, Any], camera: str, track: str, time: int) -> tuple[object, ...]:
+def _visit(said: Mapping[str, Any], camera: str, track: str, time: int) -> Row:
     """Camera, track, begin, end and last sign of a visit, as far as a sentence says."""
     at = _time(said["time"]) if said.get("time") else time
     begin, end = at, None

@@ -160,7 +160,7 @@ def subtitles_of(found: Sequence[FoundRecord], start: datetime | None, *, srt: b
 
 def gap_sentences(search: Search, question: Question) -> list[str]:
     """One sentence about what was not recorded of the span that is asked for; mostly none."""
-    gaps = search.gaps(question)
+    gaps = search.selection.gaps(question)
     if not gaps:
         return []
     local = search.local

@@ -14,7 +14,7 @@ from daemon.questions.question import Question, Span
 from daemon.search.found import FoundRecord, Reader
 from daemon.search.index import Index, Look
 from daemon.search.intake import key_of
-from daemon.search.selection import Gap, Group, Selection, Visit
+from daemon.search.selection import Selection
 from pipeline.evidence import evidence_beside
 from pipeline.record import Record
 
@@ -44,7 +44,7 @@ class Search:
         progress: called with the number of records read so far while the index is built.
 
     Attributes:
-        selection: finds records; see there for the errors of all questions.
+        selection: records, visits and counts in the index; see there for the errors of all questions.
         reader: counts what changed between looking and reading.
     """
 
@@ -104,31 +104,12 @@ class Search:
         if limit is None:
             limit = 1 if order in ("first", "last") else default_limit or 0
         newest = order != "first"
-        with self.index.store.snapshot():
-            records = self.selection.records(question, limit and skip + limit + 1, newest=newest)
+        records = self.selection.records(question, limit and skip + limit + 1, newest=newest)
         records = records[: max(0, len(records) - skip)] if newest else records[skip:]
         more = 0 < limit < len(records)
         if more:
             records = records[-limit:] if newest else records[:limit]
         return Matches(self.reader.read(records), len(records), more)
-
-    def count(self, question: Question) -> list[Group]:
-        """How many visits there are."""
-        with self.index.store.snapshot():
-            return self.selection.count(question)
-
-    def visits(self, question: Question) -> list[Visit]:
-        """The visits that match."""
-        with self.index.store.snapshot():
-            return self.selection.visits(question)
-
-    def gaps(self, question: Question) -> list[Gap]:
-        """The spans that were not recorded of what is asked for."""
-        return self.selection.gaps(question)
-
-    def spread(self, question: Question) -> list[tuple[int, str]]:
-        """Time (microseconds since 1970) and camera of each record, by time."""
-        return self.selection.spread(question)
 
     def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
         """The narrations that come from now on, in the order of their journals, until `stop` is set."""

@@ -81,16 +81,6 @@ class Store:
     notice: str = ""
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Read within as of one moment, whatever other processes write."""
-        self.connection.execute("BEGIN")
-        try:
-            self.connection.execute("SELECT 1 FROM files LIMIT 1").fetchone()
-            yield
-        finally:
-            self.connection.execute("ROLLBACK")
-
-    @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; other writers wait."""
         self.connection.execute("BEGIN IMMEDIATE")

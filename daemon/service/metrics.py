@@ -23,7 +23,7 @@ from daemon import __version__
 from daemon.service.state import Daemon
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
-from pipeline.sources.state import CameraState
+from pipeline.sources import ConnectionState
 
 VERIFIED = "verified.json"
 """Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
@@ -106,7 +106,7 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
             ("screening", SCREENING, thread.screening_state, small.skew_s if small else None),
         ):
             if now is not None:
-                state |= {(name, stream, str(each)): each == now for each in (*CameraState, now)}
+                state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
             if skew_s is not None:
                 skew[name, stream] = skew_s
             if prefix + "decoded" in counts:

@@ -23,8 +23,8 @@ from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, MotionFrame, Slots, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
-from pipeline.sources import CameraState, Frame, Source, SourceReport, redacted
-from pipeline.sources.rtsp import BACK_OFF_S
+from pipeline.sources import ConnectionState, Frame, Source, SourceReport, redacted
+from pipeline.sources.rtsp import BACKOFF_S
 from pipeline.thresholds import PairThresholds, calibrate
 
 STUCK_S = 20.0
@@ -110,7 +110,7 @@ class CameraThread:
     @property
     def sees(self) -> bool:
         """True while pictures come, or footage is read."""
-        return self.loop.alive and self.report.state in {None, CameraState.STREAMING}
+        return self.loop.alive and self.report.state in {None, ConnectionState.STREAMING}
 
     @property
     def screening_state(self) -> str | None:
@@ -150,7 +150,7 @@ class CameraThread:
     @property
     def _longest_wait_s(self) -> float:
         options = self.plan.source
-        return max(options.open_timeout_s, options.stall_timeout_s, BACK_OFF_S[1]) + STUCK_S
+        return max(options.open_timeout_s, options.stall_timeout_s, BACKOFF_S[1]) + STUCK_S
 
     @property
     def read_s(self) -> float:

@@ -11,9 +11,8 @@ from av.container.input import InputContainer
 from av.error import FFmpegError
 from av.video.stream import VideoStream
 
-from pipeline.sources import SourceError, SourceOptions, redacted
+from pipeline.sources import SourceError, SourceOptions, SourceReport, redacted
 from pipeline.sources.clock import CaptureClock
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.rtsp import open_camera, why_not_opened
 
@@ -102,7 +101,7 @@ class _StreamMeter:
     frames: int = 0
     bytes: int = 0
     keyframes: list[float] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: SourceReport = field(default_factory=SourceReport)
     clock: CaptureClock = field(default_factory=CaptureClock)
 
     def read(self, container: InputContainer, stream: VideoStream, patience_s: float, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Detections: from the detector's answers in every cell to the objects of a picture."""
+"""Decoding: from the detector's answers in every cell to the detections of a picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT_ONCE = 100
 _MARGIN = 1e-3  # in logits, for the first sieve
 
 
-def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Detections]:
+def decode(answer: Answer, size: tuple[int, int], least: float) -> list[Detections]:
     """The objects of B pictures.
 
     Args:
@@ -55,10 +55,10 @@ def detections(answer: Answer, size: tuple[int, int], least: float) -> list[Dete
 def _suppressed(corners: Tensor, family: Tensor) -> Tensor:
     """Rows that stay when of overlapping boxes of one family only the first stays, int64."""
     shares = corner_overlaps(corners, corners)
-    return unrivalled((shares > OVERLAP) & (family[:, None] == family[None]))
+    return suppress((shares > OVERLAP) & (family[:, None] == family[None]))
 
 
-def unrivalled(rivals: Tensor) -> Tensor:
+def suppress(rivals: Tensor) -> Tensor:
     """The rows that stay when each that stays sends away those of its rivals that come after it.
 
     Args:

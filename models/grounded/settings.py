@@ -14,7 +14,7 @@ class PerceptionSettings:
 
     Attributes:
         pixels: about how many of a frame the detector sees at once.
-        fine_pixels: ... of stills `fine_gap_s` or more apart, which have more objects to find than to link.
+        fine_pixels: ... of stills `fine_gap_s` or more apart, which have more to find than to associate.
         fine_gap_s: of closer stills, more pixels show shadows and signs as objects.
         seen_score: detections below are not looked at.
         proposed_score: detections below are only weighed against the other side, never told.
@@ -24,20 +24,13 @@ class PerceptionSettings:
         twice: overlap from which two boxes of one side are the same object.
         stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
             at rest, seen twice, lie within .13.
-        link_shift: log odds added to links of boxes that lie apart, of stills less than `replaced_s` apart:
-            the linker learnt from tracks in streets, and a person who looks at two stills calls far more
-            objects the same one.
-        moved: least link times the weaker end, in shares of the surer end, to call it a move.
-        doubtful: links below it may or may not be one object.
-        step_link, step_s, step_sizes, step_ratio: two that would be one gone and one come, with this link, at
-            most so many seconds and sizes apart and alike in area to this ratio, have moved.
-        soon_s: within so many seconds hardly anybody leaves an otherwise still scene while another comes.
-        lone: log odds added to the only two of their family that went and came within that time.
-        stirs: a detection this likely to be a change counts against that.
+        doubtful: matches below it may or may not be one object.
+        least_match: matches below it are no move, however sure it is that both ends moved.
+        move_prior: log odds added to those that a change moved: labels by tracks call some moves two changes.
+        match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
         least: facts below this probability are dropped, whatever threshold is asked for.
-        beside: overlap from which the change classifier cannot tell a short step from none.
-        real_slope, real_offset: from the log odds of a score to those that the object is there.
-        lot_area, lot_ratio, lot_count: a vehicle of this share that holds so many so much smaller is a place.
+        lot_area, lot_ratio, lot_count, lot_score: a vehicle of this share that holds so many so much
+            smaller ones of this score is a place.
         car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
             below which it is only a vehicle; above, it is a large one.
         named: share of one name above which a large vehicle is called so.
@@ -59,23 +52,15 @@ class PerceptionSettings:
     part: float = 0.8
     twice: float = 0.5
     stayed: float = 0.15
-    link_shift: float = 2.0
-    moved: float = 1 / 3
     doubtful: float = 0.5
-    step_link: float = 0.09
-    step_s: float = 6.0
-    step_sizes: float = 1.7
-    step_ratio: float = 2.0
-    soon_s: float = 10.0
-    lone: float = 4.0
-    stirs: float = 0.3
+    least_match: float = 0.01
+    move_prior: float = 0.2
+    match_worth: float = 0.2
     least: float = 0.02
-    beside: float = 0.1
-    real_slope: float = 1.5
-    real_offset: float = 1.0
     lot_area: float = 0.25
     lot_ratio: float = 8.0
     lot_count: int = 3
+    lot_score: float = 0.3
     car_below: float = 0.35
     vehicle_below: float = 0.7
     named: float = 0.85

@@ -2,11 +2,10 @@
 
 from pipeline.journal.chain import JournalError
 from pipeline.journal.comparison import Comparison, compare
-from pipeline.journal.reader import latest_first, read_camera, read_journal
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits
-from pipeline.journal.segments import Segment, Start
+from pipeline.journal.segments import Segment, Start, latest_first, read_camera, read_journal
 from pipeline.journal.verification import Problem, Verification, VerifyOptions, verify
-from pipeline.journal.writer import Backlog, Journal, Position
+from pipeline.journal.writer import Backlog, Journal
 
 __all__ = [
     "Backlog",
@@ -14,7 +13,6 @@ __all__ = [
     "Journal",
     "JournalError",
     "JournalLockedError",
-    "Position",
     "Problem",
     "Segment",
     "SegmentLimits",

@@ -48,17 +48,17 @@ def is_canonical(line: bytes) -> bool:
 
 
 def check_line(raw: bytes) -> Record:
-    """The record in a line with its end, if it holds by itself.
+    """The record in a line with its end.
 
     Raises:
-        RecordError: it does not; the message says why.
+        RecordError: it does not hold by itself; the message says why.
     """
-    if not raw.endswith(b"\n"):
+    line = raw.removesuffix(b"\n")
+    if line == raw:
         raise RecordError(
             "the line has no end: its writer was interrupted or is still writing "
             "(the next start of the writer cuts it off)"
         )
-    line = raw[:-1]
     if not hash_holds(line):
         raise RecordError("the hash does not match: the line was changed, or is not a record")
     if not is_canonical(line):
@@ -72,14 +72,13 @@ def follow(end: ChainEnd, record: Record) -> ChainEnd:
     Raises:
         RecordError: the record does not continue the chain.
     """
-    stream_id = parse_stream_id(record.stream_id)
     reason = ""
     if record.seq != end.seq + 1:
         reason = f" where {end.seq + 1} is due: lines are missing or moved"
     elif record.prev != end.hash:
         reason = ": prev is not the hash of the record before it"
-    elif stream_id <= end.stream_id:
+    elif parse_stream_id(record.stream_id) <= end.stream_id:
         reason = ": its stream id does not rise"
     if reason:
         raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
-    return ChainEnd(record.seq, record.hash, stream_id)
+    return ChainEnd.of(record)

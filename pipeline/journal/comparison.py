@@ -1,38 +1,30 @@
-"""Whether two journals say the same: that of a live run, and that of a replay of the same footage."""
+"""Comparison of two journals: that of a live run, and that of a replay of the same footage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from pipeline.journal.chain import JournalError
-from pipeline.journal.reader import read_journal
-from pipeline.journal.segments import find_chains
+from pipeline.journal.segments import find_chains, read_journal
 from pipeline.record import CUT_WHERE_HELD, Record
 
 WITHIN_S = 5.0
 """Events of a recording and of its stream are one within so long: the start of a recorded file is known to a
 second or two, and its frames are sampled at other moments."""
 
-_SAME_CLOCK_S = 2.0
-"""Pixels that are the same were taken at the same time, but for a constant offset of the clocks."""
-
 _APART = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
-
-_CLOCKED = frozenset({"id", "clock", "time", "pts", "since", "until", "continues", "covers", "rule"})
-"""Members of a record, a frame or a sentence that depend on when it was."""
 
 _SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One thing in which two journals differ; `id` is the record's, empty for the camera as a whole."""
+    """A difference of two journals; `id` is the record's, empty for the camera as a whole."""
 
     camera: str
     id: str
@@ -48,20 +40,18 @@ class Agreement:
 
     Attributes:
         records: records that say the same.
-        by_pixels: how many of them have different ids and were matched by the pixels of their frames.
         events, of_events: of the events (sentences) of all other records, how many were matched by what
             happened and when, and how many there are in the journal that has more.
     """
 
     records: int = 0
-    by_pixels: int = 0
     events: int = 0
     of_events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `compare` found: by camera how far they agree, and all differences in the order of the records."""
+    """By camera how far two journals agree, and all differences in the order of the records."""
 
     same: dict[str, Agreement] = field(default_factory=dict)
     differences: tuple[Discrepancy, ...] = ()
@@ -70,8 +60,7 @@ class Comparison:
 def compare(journal: Path, other: Path) -> Comparison:
     """Compare what two journals say, whatever their place in the chain and however long it took.
 
-    Records belong together where their ids are equal (the same footage, settings and captioner), else where
-    their frames have the same pixels at the same time, but for a constant offset of the clocks. The events of
+    Records belong together where their ids are equal: the same footage, settings and captioner. The events of
     all others, such as those of a recording whose frames were sampled at other moments, are matched one by
     one: the same action or type of change, by the same kind of object, within `WITHIN_S`.
 
@@ -124,9 +113,9 @@ class _PairOfJournals:
 
     def compare(self) -> Agreement:
         """Compare the records, and note the differences."""
-        twins = self._match()
-        same_ids = [(one, two) for one, two in twins if one.id == two.id]
-        limits = [(one, two) for one, two in same_ids if one.config_sha256 != two.config_sha256]
+        by_id = {two.id: (two, place) for place, two in enumerate(self._theirs)}
+        twins = [(one, *by_id.pop(one.id)) for one in self._mine if one.id in by_id]  # each at most once
+        limits = [(one, two) for one, two, _ in twins if one.config_sha256 != two.config_sha256]
         if limits:
             one, two = limits[0]
             self._note(
@@ -134,51 +123,23 @@ class _PairOfJournals:
                 f"other limits (replay with --limits?): config_sha256 is {one.config_sha256}, in "
                 f"{self._names[1]} {two.config_sha256}; {len(limits)} records",
             )
-        agreed = by_pixels = 0
-        for one, two, reason in self._differences(twins):
-            if reason:
+        last, agreed = -1, 0
+        for one, two, place in twins:
+            late, last = place < last, max(last, place)
+            if reason := f"it stands elsewhere in {self._names[1]}" if late else self._difference(one, two):
                 self._note(one.id, reason)
             else:
-                agreed, by_pixels = agreed + 1, by_pixels + (one.id != two.id)
-        met = {id(each) for pair in twins for each in pair}
-        return Agreement(
-            agreed,
-            by_pixels,
-            *self._compare_events(
-                _events(record for record in self._mine if id(record) not in met),
-                _events(record for record in self._theirs if id(record) not in met),
-            ),
-        )
+                agreed += 1
+        met = {id(each) for one, two, _ in twins for each in (one, two)}
+        sides = [_events(r for r in side if id(r) not in met) for side in (self._mine, self._theirs)]
+        return Agreement(agreed, *self._compare_events(*sides))
 
     def _note(self, record: str, reason: str) -> None:
         self.differences.append(Discrepancy(self._camera, record, reason))
 
-    def _match(self) -> list[tuple[Record, Record]]:
-        """Records that belong together, by their ids, else by their frames; each at most once."""
-        by_id = {record.id: record for record in self._theirs}
-        found = {id(one): by_id.pop(one.id) for one in self._mine if one.id in by_id}
-        rest = [one for one in self._mine if id(one) not in found]
-        by_frames = _match_frames(rest, by_id.values(), 0.0)
-        if not (found or by_frames):  # another clock
-            pairs = _match_frames(rest, by_id.values(), None)
-            shifts = [_shift_s(one, pairs[id(one)]) for one in rest if id(one) in pairs]
-            by_frames = _match_frames(rest, by_id.values(), median(shifts)) if shifts else {}
-        found |= by_frames
-        return [(one, found[id(one)]) for one in self._mine if id(one) in found]
-
-    def _differences(self, twins: list[tuple[Record, Record]]) -> Iterator[tuple[Record, Record, str]]:
-        """What differs in records that belong together; empty where nothing does."""
-        order = {id(record): number for number, record in enumerate(self._theirs)}
-        last = -1
-        for one, two in twins:
-            late, last = order[id(two)] < last, max(last, order[id(two)])
-            reason = f"it stands elsewhere in {self._names[1]}" if late else self._difference(one, two)
-            yield one, two, reason
-
     def _difference(self, one: Record, two: Record) -> str:
-        apart = _APART if one.id == two.id else (_APART | _CLOCKED | {"track", "same_as"}) - {"config_sha256"}
-        if one.config_sha256 != two.config_sha256 and one.id == two.id:
-            apart |= {"held"}  # by other limits
+        """What the two say differently; empty where they say the same."""
+        apart = _APART | {"held"} if one.config_sha256 != two.config_sha256 else _APART
         if bool(one.held) != bool(two.held):
             apart |= {*CUT_WHERE_HELD, "box"}
         if not (one.evidence and two.evidence):
@@ -194,14 +155,13 @@ class _PairOfJournals:
         matched, rest = 0, list[tuple[float, str, str]]()
         for what in sorted(mine.keys() | theirs.keys()):
             sides = mine.get(what, []), theirs.get(what, [])
-            times = [[event[0] for event in side] for side in sides]
-            pairs = match_times(times[0], times[1], WITHIN_S)
+            ours, others = ([time for time, *_ in side] for side in sides)
+            pairs = match_times(ours, others, WITHIN_S)
             matched += len(pairs)
             for number, (side, name) in enumerate(zip(sides, self._names, strict=True)):
                 met = {pair[number] for pair in pairs}
-                for place, (time, record, text) in enumerate(side):
-                    if place not in met:
-                        rest.append((time, record, f"only in {name}: {_short(text)}"))
+                alone = (event for place, event in enumerate(side) if place not in met)
+                rest += [(time, record, f"only in {name}: {_short(text)}") for time, record, text in alone]
         for _, record, reason in sorted(rest):
             self._note(record, reason)
         return matched, max(sum(map(len, side.values())) for side in (mine, theirs))
@@ -211,7 +171,7 @@ _Events = dict[tuple[str, str], list[tuple[float, str, str]]]
 """By action (or type) and object: seconds since 1970, id of the record and text, in the order of time."""
 
 
-def _events(records: Iterator[Record]) -> _Events:
+def _events(records: Iterable[Record]) -> _Events:
     """A record that only completes another one has none."""
     found: _Events = {}
     for record in records:
@@ -220,32 +180,6 @@ def _events(records: Iterator[Record]) -> _Events:
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
             found.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
     return {what: sorted(events) for what, events in found.items()}
-
-
-def _match_frames(
-    mine: Iterable[Record], theirs: Iterable[Record], offset_s: float | None
-) -> dict[int, Record]:
-    """By `id`, records with the same pixels whose times are `offset_s` apart; None: however far."""
-    by_frames: dict[tuple[str, str, str], list[Record]] = {}
-    for two in theirs:
-        by_frames.setdefault(_frames(two), []).append(two)
-    found = {}
-    for one in mine:
-        for two in by_frames.get(_frames(one), []):  # a drawn scene, or a covered lens, is the same often
-            if offset_s is None or abs(_shift_s(one, two) - offset_s) <= _SAME_CLOCK_S:
-                found[id(one)] = two
-                by_frames[_frames(one)].remove(two)
-                break
-    return found
-
-
-def _shift_s(one: Record, two: Record) -> float:
-    return (one.after.moment - two.after.moment).total_seconds()
-
-
-def _frames(record: Record) -> tuple[str, str, str]:
-    """The hashes of both frames, and the event: several records may be of the same frames."""
-    return record.before.sha256, record.after.sha256, record.event
 
 
 def _without(value: Any, names: frozenset[str]) -> Any:

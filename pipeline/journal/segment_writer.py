@@ -7,20 +7,14 @@ import logging
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, sync_folder
+from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, make_folder, sync_folder
 from pipeline.journal.chain import JournalError
-from pipeline.journal.segments import (
-    Segment,
-    Start,
-    closed_path,
-    closed_segments,
-    line_start,
-    whole_record,
-)
-from pipeline.record import ChainEnd, Record, RecordError
+from pipeline.journal.segments import Segment, Start, closed_segments, line_before
+from pipeline.record import ChainEnd, Record, RecordError, hash_holds, read_record
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +54,6 @@ class SegmentWriter:
         first: number of the first record of the current segment, or what it will be.
         size: bytes of whole lines in it.
         end: end of the chain at opening.
-        torn_bytes: bytes behind them at opening.
         token: 32 hexadecimal digits that name the journal, the same for every run on it. So a daemon that
             was killed takes its own lease up again at once, and two journals of one camera are told apart.
 
@@ -71,19 +64,16 @@ class SegmentWriter:
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
-        self.folder, self.camera = folder, camera
         self.path = folder / f"{camera}.jsonl"
-        self.size, self.torn_bytes, self._day = 0, 0, ""
+        self.first, self.size, self.end, self._day = 1, 0, ChainEnd(), ""
+        self._folder, self._camera, self._anchor = folder, camera, folder / f"{camera}.start"
         self._limits, self._fsync, self._file, self._lock = limits, fsync, -1, -1
         try:
             self.token = self._take_lock()
-            start = self.start()
-            segments = closed_segments(folder, camera)
+            start, segments = self.start(), closed_segments(folder, camera)
             self.full = [segment for segment in segments if segment.first > start.seq]
             self.deleted = [segment for segment in segments if segment.first <= start.seq]
-            record = self._resume()
-            self.end = ChainEnd.of(record) if record else self._end_before()
-            self.first = self._first_seq() if record else self.end.seq + 1
+            self._resume()
         except BaseException:
             self.close()
             raise
@@ -95,93 +85,58 @@ class SegmentWriter:
 
     def start(self) -> ChainEnd:
         """The record before the first that is left."""
-        start = Start.load(self.folder / f"{self.camera}.start")
+        start = Start.load(self._anchor)
         return ChainEnd(start.seq, start.hash) if start else ChainEnd()
 
-    def is_due(self, day: str) -> bool:
-        """True where the next record, of `day`, belongs into a new segment."""
-        if self.size == 0:
-            return False
-        limits = self._limits
-        return (limits.bytes is not None and self.size >= limits.bytes) or (limits.daily and day > self._day)
-
     def open(self) -> None:
-        """Open the current segment for writing, and move a torn last line out of it.
-
-        Raises:
-            OSError: the folder or the file cannot be written.
-        """
+        """Open the current segment for writing, and move a torn last line out of it."""
         if self._file >= 0:
             return
         file = self._open_current()
         try:
             self._cut(file)
             os.fsync(file)  # who wrote the last line, or made the file, may have been killed before that
-            sync_folder(self.folder)
+            sync_folder(self._folder)
         except OSError:
             os.close(file)
             raise
         self._file = file
 
-    def write(self, lines: bytes, day: str) -> None:
-        """Append lines; nothing of them stays where the disk does not take all.
+    def write(self, line: bytes, record: Record) -> None:
+        """Append the line of a record, in a new segment where one is due.
 
         Raises:
-            OSError: the disk is full, read-only, or fails.
+            OSError: the disk is full, read-only, or fails; nothing of the line stays.
         """
         self.open()
+        limits, day = self._limits, record.after.time[:_DAY]
+        too_large = limits.bytes is not None and self.size >= limits.bytes
+        if self.size and (too_large or (limits.daily and day > self._day)):
+            self._begin_segment(record.seq)
         try:
             if os.fstat(self._file).st_size != self.size:  # an earlier failure could not be undone
                 os.ftruncate(self._file, self.size)
             written = 0
-            while written < len(lines):
-                written += os.write(self._file, lines[written:])
+            while written < len(line):
+                written += os.write(self._file, line[written:])
             if self._fsync:
                 os.fsync(self._file)
         except OSError:
-            self._undo()
+            with suppress(OSError):  # else half a line stays until the next append
+                os.ftruncate(self._file, self.size)
             raise
         if self.size == 0:
             self._day = day
-        self.size += len(lines)
-
-    def begin_segment(self, first: int) -> None:
-        """Close the current segment under its number and begin the one whose first record is `first`.
-
-        Killed between the two steps, the next run finds no current segment and begins it then.
-
-        Raises:
-            OSError: the folder cannot be written; the current segment is still the old one.
-        """
-        self.open()
-        closed = closed_path(self.folder, self.camera, self.first)
-        self.path.rename(closed)
-        try:
-            file = self._open_current()
-        except OSError:
-            closed.rename(self.path)
-            raise
-        os.close(self._file)
-        self.full.append(Segment(closed, self.first))
-        self._file, self.first, self.size, self._day = file, first, 0, ""
-        sync_folder(self.folder)
+        self.size += len(line)
 
     def move_start(self, start: Start) -> None:
-        """Let the chain begin behind `start`: full segments up to it no longer count.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        start.save(self.folder / f"{self.camera}.start")
+        """Let the chain begin behind `start`: full segments up to it no longer count."""
+        start.save(self._anchor)
         self.deleted += [segment for segment in self.full if segment.first <= start.seq]
         self.full = [segment for segment in self.full if segment.first > start.seq]
 
     def unlink(self, segment: Segment) -> None:
-        """Remove the file of a deleted segment.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Remove the file of a deleted segment."""
         segment.path.unlink(missing_ok=True)
         self.deleted.remove(segment)
 
@@ -192,10 +147,27 @@ class SegmentWriter:
                 os.close(handle)
         self._file = self._lock = -1
 
+    def _begin_segment(self, first: int) -> None:
+        """Close the current segment under its number and begin the one whose first record is `first`.
+
+        Killed between the two steps, the next run finds no current segment and begins it then.
+        """
+        closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
+        self.path.rename(closed)
+        try:
+            file = self._open_current()
+        except OSError:
+            closed.rename(self.path)
+            raise
+        os.close(self._file)
+        self.full.append(Segment(closed, self.first))
+        self._file, self.first, self.size, self._day = file, first, 0, ""
+        sync_folder(self._folder)
+
     def _take_lock(self) -> str:
         """Lock ``<camera>.writer``; the token in it, which is written where there is none."""
-        make_folder(self.folder, PRIVATE_FOLDER)
-        path, flags = self.folder / f"{self.camera}.writer", os.O_CLOEXEC
+        make_folder(self._folder, PRIVATE_FOLDER)
+        path, flags = self._folder / f"{self._camera}.writer", os.O_CLOEXEC
         try:
             self._lock = os.open(path, flags | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         except OSError:
@@ -223,46 +195,40 @@ class SegmentWriter:
     def _open_current(self) -> int:
         return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
 
-    def _resume(self) -> Record | None:
-        """The last whole record of the current segment, None where it holds none; sets the sizes."""
-        try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            size = whole = os.fstat(file).st_size
+    def _resume(self) -> None:
+        """Find the whole lines of the current segment, its first record, and the end of the chain."""
+        first = last = None
+        with (
+            suppress(FileNotFoundError),
+            os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file,
+        ):
+            self.size = os.fstat(file.fileno()).st_size
             for _ in range(2):  # what a crash tore may itself end with a line end
-                if whole == 0:
+                line = line_before(file.fileno(), self.size)
+                if last := self._record(line):
+                    first = self._record(file.readline())
                     break
-                start = line_start(file, whole)
-                record = whole_record(os.pread(file, whole - start, start), self.camera)
-                if record is not None:
-                    self.size, self.torn_bytes = whole, size - whole
-                    return record
-                whole = start
-        finally:
-            os.close(file)
-        if whole == 0:
-            self.torn_bytes = size
-            return None
-        raise self._damaged(self.path)
-
-    def _end_before(self) -> ChainEnd:
-        """The end of the chain where the current segment holds nothing."""
-        if not self.full:
-            return self.start()
+                self.size -= len(line)
+            if self.size and not first:
+                raise self._damaged(self.path)
+        if first and last:
+            self.first, self.end, self._day = first.seq, ChainEnd.of(last), first.after.time[:_DAY]
+            return
         try:
-            return ChainEnd.of(self.full[-1].last_record())
+            self.end = ChainEnd.of(self.full[-1].last_record()) if self.full else self.start()
         except RecordError:
             raise self._damaged(self.full[-1].path) from None
+        self.first = self.end.seq + 1
 
-    def _first_seq(self) -> int:
-        with self.path.open("rb") as file:
-            record = whole_record(file.readline(), self.camera)
-        if record is None:
-            raise self._damaged(self.path)
-        self._day = record.after.time[:_DAY]
-        return record.seq
+    def _record(self, raw: bytes) -> Record | None:
+        """The camera's record in a line that ends and whose hash holds."""
+        if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
+            return None
+        try:
+            record = read_record(raw)
+        except RecordError:
+            return None
+        return record if record.camera == self._camera else None
 
     def _damaged(self, path: Path) -> JournalError:
         return JournalError(
@@ -276,22 +242,6 @@ class SegmentWriter:
         if torn_bytes <= 0:
             return
         torn = os.pread(file, torn_bytes, self.size)
-        aside = os.open(
-            self.path.with_name(f"{self.camera}.torn"),
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
-            PRIVATE_FILE,
-        )
-        try:
-            os.write(aside, torn + b"\n")
-            os.fsync(aside)
-        finally:
-            os.close(aside)
-        sync_folder(self.folder)
+        append_durably(self._folder / f"{self._camera}.torn", torn + b"\n")
         os.ftruncate(file, self.size)
         _log.warning("%s: a last line of %d bytes was torn by a crash and cut off", self.path, torn_bytes)
-
-    def _undo(self) -> None:
-        try:
-            os.ftruncate(self._file, self.size)
-        except OSError as error:
-            _log.warning("%s: half a line stays until the next append: %s", self.path, error)

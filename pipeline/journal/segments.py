@@ -1,8 +1,8 @@
-"""The files of one camera's journal, and where their lines begin and end.
+"""The files of one camera's journal, and how they are read, also while another process writes them.
 
-``<camera>.jsonl`` is being written; a segment that is full was renamed to ``<camera>.<first seq>.jsonl``, the
-number in twelve digits, so that names sort as the chain goes. ``<camera>.start`` is the anchor: it names the
-last record that retention deleted, behind which the chain continues.
+``<camera>.jsonl`` is being written; a full segment was renamed to ``<camera>.<first seq>.jsonl``, the number
+in twelve digits, so that names sort as the chain goes. ``<camera>.start`` is the anchor: it names the last
+record that retention deleted, behind which the chain continues.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,7 +19,8 @@ from typing import Self
 import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
+from pipeline.journal.chain import JournalError
+from pipeline.record import ChainEnd, Record, RecordError, parse_stream_id, read_record
 
 _BLOCK = 65536
 _CLOSED = re.compile(r"(?P<camera>.+)\.(?P<first>\d{12})\.jsonl")
@@ -29,35 +31,31 @@ _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of a journal; `first` is the number of its first record."""
+    """One file of a journal; `first` is the number of its first record.
+
+    Its records raise RecordError where the line is none, OSError where the file cannot be read.
+    """
 
     path: Path
     first: int
 
     @property
     def size(self) -> int:
-        """Its bytes; 0 where the file is gone."""
+        """Bytes; 0 where the file is gone."""
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def first_record(self) -> Record:
-        """Its first record; raises as `last_record`."""
+        """The first record."""
         with self.path.open("rb") as file:
             return read_record(file.readline())
 
     def last_record(self) -> Record:
-        """Its last record.
-
-        Raises:
-            RecordError: the last line is no record.
-            OSError: the file cannot be read.
-        """
+        """The last record."""
         with self.path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            start = line_start(file.fileno(), size)
-            return read_record(os.pread(file.fileno(), size - start, start))
+            return read_record(line_before(file.fileno(), self.size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class Start:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """What the file says, None where there is none that can be read."""
+        """The saved anchor; None where there is none that can be read."""
         try:
             content = path.read_bytes()
             members = json.loads(content)
@@ -96,13 +94,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The files of one chain, oldest first, at least one.
-
-    Attributes:
-        folder: of the files.
-        camera: by whose name they are called; a merged file holds the chains of several.
-        files: closed segments, then the one that is written.
-    """
+    """The files of one chain, oldest first, at least one; a merged file holds chains of several cameras."""
 
     folder: Path
     camera: str
@@ -134,11 +126,6 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
     return list(chains.values()), empty
 
 
-def closed_path(folder: Path, camera: str, first: int) -> Path:
-    """Where the segment lies that begins with record `first`, once it is full."""
-    return folder / f"{camera}.{first:012d}.jsonl"
-
-
 def closed_name(name: str) -> tuple[str, int] | None:
     """Camera and first record of a full segment's file, by the file's name; None of any other file."""
     named = _CLOSED.fullmatch(name)
@@ -147,44 +134,72 @@ def closed_name(name: str) -> tuple[str, int] | None:
 
 def closed_segments(folder: Path, camera: str) -> list[Segment]:
     """The full segments of a camera, oldest first; empty where the folder cannot be read."""
-    found = []
-    for path in folder.glob("*.jsonl"):
-        named = closed_name(path.name)
-        if named and named[0] == camera:
-            found.append(Segment(path, named[1]))
+    named = [(path, closed_name(path.name)) for path in folder.glob("*.jsonl")]
+    found = [Segment(path, name[1]) for path, name in named if name and name[0] == camera]
     return sorted(found, key=lambda segment: segment.first)
 
 
+def read_journal(path: Path) -> Iterator[Record]:
+    """The records of one file of a journal; a line still being written is left out.
+
+    Raises:
+        JournalError: the file cannot be read or a line is not a record.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                if not raw.endswith(b"\n"):
+                    return
+                try:
+                    yield read_record(raw)
+                except RecordError as error:
+                    raise JournalError(
+                        f"{path}:{number} is damaged ({error}); `narrated verify {path.parent}` says more"
+                    ) from error
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_camera(folder: Path, camera: str) -> Iterator[Record]:
+    """The records of all segments of a camera's journal, oldest first; raises as `read_journal` does."""
+    for segment in closed_segments(folder, camera):
+        yield from read_journal(segment.path)
+    yield from read_journal(folder / f"{camera}.jsonl")
+
+
+def latest_first(folder: Path, camera: str) -> Iterator[Record]:
+    """The records of all segments of a camera's journal, newest first; what cannot be read is left out."""
+    closed = [segment.path for segment in closed_segments(folder, camera)]
+    for path in (folder / f"{camera}.jsonl", *reversed(closed)):
+        with suppress(OSError), path.open("rb") as file:
+            end = os.fstat(file.fileno()).st_size
+            while end > 0:
+                raw = line_before(file.fileno(), end)
+                end -= len(raw)
+                with suppress(RecordError):  # the last line may be torn
+                    yield read_record(raw)
+
+
 def line_end(line: bytes) -> ChainEnd | None:
-    """Number, hash and stream id of a record from its line, without parsing the rest; None where it has none.
+    """Number, hash and stream id of a record from its line; None where it has none.
 
     In canonical JSON a quote inside a string is escaped, so the members are found without parsing.
     """
-    found = _HASH.search(line), _SEQ.search(line), _STREAM_ID.search(line)
-    if not all(found):
+    digest, seq, stream_id = _HASH.search(line), _SEQ.search(line), _STREAM_ID.search(line)
+    if not (digest and seq and stream_id):
         return None
-    digest, seq, stream_id = (match[1].decode() for match in found if match)
-    return ChainEnd(int(seq), digest, parse_stream_id(stream_id))
+    return ChainEnd(int(seq[1]), digest[1].decode(), parse_stream_id(stream_id[1].decode()))
 
 
-def whole_record(raw: bytes, camera: str) -> Record | None:
-    """The record of a line that ends and whose hash holds, else None."""
-    if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
-        return None
-    try:
-        record = read_record(raw)
-    except RecordError:
-        return None
-    return record if record.camera == camera else None
-
-
-def line_start(file: int, size: int) -> int:
-    """Where the line begins that ends (with or without its line end) at byte `size`."""
-    end = size - 1  # the last byte may be the line's own end
-    while end > 0:
-        start = max(0, end - _BLOCK)
-        found = os.pread(file, end - start, start).rfind(b"\n")
+def line_before(file: int, end: int) -> bytes:
+    """The line of an open file that ends at byte `end`, with its line end or, where it is torn, without."""
+    start = end - 1  # the last byte may be the line's own end
+    while start > 0:
+        block = max(0, start - _BLOCK)
+        found = os.pread(file, start - block, block).rfind(b"\n")
         if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
+            start = block + found + 1
+            break
+        start = block
+    start = max(0, start)
+    return os.pread(file, end - start, start)

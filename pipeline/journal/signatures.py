@@ -8,57 +8,57 @@ left the beginning, shows that the records before it were deleted by the daemon.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Any
 
 import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from pipeline.disk import PRIVATE_FILE, sync_folder
+from pipeline.disk import append_durably, sync_folder
 from pipeline.journal.segments import Start
-from pipeline.record import ChainEnd, format_time
+from pipeline.record import ChainEnd, Digest, format_time
 
 CHECKPOINT, START = "narrated-signature/1", "narrated-start/1"
 """What is signed: the end of a chain, or where it begins."""
 
-_DIGITS = 64
-_HEX = re.compile(r"[0-9a-f]+")
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class SigningError(ValueError):
     """A key or a signature cannot be used; the message says why and never holds a private key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(BaseModel):
     """One line of ``<camera>.signatures``, or that of ``<camera>.start``.
 
     Attributes:
-        schema: `CHECKPOINT` or `START`.
+        schema_: `CHECKPOINT` or `START`.
         camera: whose chain.
         seq, hash: of the last record that was there, or was deleted.
         time: when it was signed, ISO 8601 in UTC.
-        key: the public key, 64 hexadecimal digits.
-        signature: of the canonical JSON of all the others, 128 hexadecimal digits.
+        key: the public key.
+        signature: of the canonical JSON of all the others.
     """
 
-    schema: str
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_: Annotated[str, Field(alias="schema")]
     camera: str
     seq: int
-    hash: str
+    hash: Digest
     time: str
-    key: str
-    signature: str
+    key: Digest
+    signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
     def line(self) -> bytes:
         """As canonical JSON, without a line end."""
-        return rfc8785.dumps(asdict(self))
+        return rfc8785.dumps(self.model_dump(by_alias=True))
 
     def fault(self, camera: str, keys: Collection[str] = ()) -> str:
         """What is wrong with it as a signature of the camera's chain by one of the keys; empty: nothing."""
@@ -66,15 +66,15 @@ class Signature:
             return f"signed with the key {self.key}, which is not among the keys given"
         try:
             public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
-            public.verify(bytes.fromhex(self.signature), self.message())
+            public.verify(bytes.fromhex(self.signature), _message(self.model_dump(by_alias=True)))
         except (ValueError, InvalidSignature):
             return "the signature does not match: the line was changed"
         return "" if self.camera == camera else f"it belongs to {self.camera}"
 
-    def message(self) -> bytes:
-        """What is signed."""
-        members = ("schema", "camera", "seq", "hash", "time")
-        return rfc8785.dumps({name: getattr(self, name) for name in members})
+
+def _message(members: Mapping[str, Any]) -> bytes:
+    """What is signed."""
+    return rfc8785.dumps({name: members[name] for name in ("schema", "camera", "seq", "hash", "time")})
 
 
 class SigningKey:
@@ -85,16 +85,17 @@ class SigningKey:
     """
 
     def __init__(self, text: str) -> None:
-        if not _is_hex(text.strip(), _DIGITS):
+        if not _KEY.fullmatch(text.strip()):
             raise SigningError("the signing key is not 64 hexadecimal digits: `verify --new-key` makes one")
         self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text.strip()))
         self.public = self._private.public_key().public_bytes_raw().hex()
 
     def sign(self, camera: str, end: ChainEnd, time: datetime, schema: str = CHECKPOINT) -> Signature:
         """Sign the end of a chain."""
-        plain = Signature(schema, camera, end.seq, end.hash, format_time(time), self.public, "")
-        signature = self._private.sign(plain.message()).hex()
-        return Signature(schema, camera, end.seq, end.hash, plain.time, self.public, signature)
+        members = {"schema": schema, "camera": camera, "seq": end.seq, "hash": end.hash}
+        members |= {"time": format_time(time), "key": self.public}
+        signature = self._private.sign(_message(members)).hex()
+        return Signature.model_validate({**members, "signature": signature})
 
     def sign_start(self, camera: str, deleted: ChainEnd) -> Start:
         """The signed anchor of a chain whose last deleted record is `deleted`."""
@@ -124,20 +125,7 @@ class Signatures:
         if end.seq <= self._last:
             return False
         line = self._key.sign(self._camera, end, datetime.now(UTC)).line() + b"\n"
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
-        try:
-            size = os.fstat(handle).st_size
-            try:
-                if os.write(handle, line) != len(line):
-                    raise OSError("the disk took only a part of the line")  # noqa: TRY301 - undone below
-                os.fsync(handle)
-                if size == 0:
-                    sync_folder(self.path.parent)
-            except OSError:
-                os.ftruncate(handle, size)
-                raise
-        finally:
-            os.close(handle)
+        append_durably(self.path, line)
         self._last = end.seq
         return True
 
@@ -166,7 +154,7 @@ def public_key(text: str) -> str:
     Raises:
         SigningError: it is not a key.
     """
-    if not _is_hex(text.strip(), _DIGITS):
+    if not _KEY.fullmatch(text.strip()):
         raise SigningError(
             f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `verify --new-key` prints"
         )
@@ -185,12 +173,13 @@ def read_signatures(content: bytes, schema: str = CHECKPOINT) -> Iterator[tuple[
     """
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
-            signature = Signature(**json.loads(line))
-            whole = signature.schema == schema and _is_spelled(signature) and signature.line() == line
-            fault = "" if whole else "it was written by something else"
-        except (ValueError, TypeError, RecursionError) as error:
-            fault = str(error)
-        yield number, f"no signature {schema}: {fault}" if fault else signature
+            signature = Signature.model_validate_json(line)
+            whole = (
+                signature.schema_ == schema and signature.line() == line
+            )  # no byte may be spelled otherwise
+        except ValueError:
+            whole = False
+        yield number, signature if whole else f"no signature {schema}: it was written by something else"
 
 
 def load_signatures(folder: Path, camera: str) -> list[Signature]:
@@ -234,18 +223,3 @@ def find_fault(
             return line, reason
         last = signature.seq
     return None
-
-
-def _is_hex(text: object, digits: int) -> bool:
-    return isinstance(text, str) and len(text) == digits and _HEX.fullmatch(text) is not None
-
-
-def _is_spelled(signature: Signature) -> bool:
-    """True where every member is of its kind; digits in one spelling only, so that no byte may change."""
-    texts = (signature.camera, signature.time)
-    hexadecimal = ((signature.hash, 64), (signature.key, 64), (signature.signature, 128))
-    return (
-        type(signature.seq) is int
-        and all(isinstance(text, str) for text in texts)
-        and all(_is_hex(text, digits) for text, digits in hexadecimal)
-    )

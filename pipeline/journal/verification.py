@@ -1,4 +1,4 @@
-"""Whether journals are whole: every line, every hash, every link, every picture, every signature."""
+"""Verification of journals: every line, every hash, every link, every picture, every signature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.evidence import evidence_beside, evidence_fault
 from pipeline.journal.chain import check_line, follow
@@ -46,7 +46,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found.
+    """The result of `verify`.
 
     Attributes:
         files: files read.
@@ -67,7 +67,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """True where nothing was found."""
+        """True where there is no problem."""
         return not self.problems
 
 
@@ -114,19 +114,16 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
         check: [other for other in checks if other.chain.folder == check.chain.folder / "journal"]
         for check in checks
     }
-    files = [
-        (check, file)
-        for check in checks
-        for file in check.files(pictures=options.evidence and not merged[check])
-    ]
-    done, size = 0, sum(file.size for _, file in files)
-    for (check, file), findings in zip(files, _findings([file for _, file in files], options), strict=True):
+    files = [(check, file) for check in checks for file in check.files(pictures=not merged[check])]
+    sizes = [file.path.stat().st_size if file.path.exists() else 0 for _, file in files]
+    done, found = 0, _check_files([file for _, file in files], sum(sizes), options.processes)
+    for (check, file), size, findings in zip(files, sizes, found, strict=True):
         check.take(file.path, findings)
-        done += file.size
+        done += size
         if options.progress:
-            options.progress(done, size)
+            options.progress(done, sum(sizes))
     for check in checks:
-        check.finish(options.keys)
+        check.finish()
     for check, journals in merged.items():
         check.compare(journals)
     newest = {check: check.chain.files[-1] for check in checks}
@@ -141,22 +138,21 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
     """A file to be checked by itself.
 
     Attributes:
-        path, size: of it.
+        path: of it.
+        camera: by whose name it is called.
         evidence: folder of the pictures that the lines name.
         pictures_from: number of the first record whose pictures are checked; None leaves them all alone.
         wanted: numbers of records of `camera` whose hashes are asked for.
     """
 
     path: Path
-    size: int
+    camera: str
     evidence: Path | None
     pictures_from: int | None
-    camera: str
     wanted: frozenset[int]
 
 
@@ -171,7 +167,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Findings:
-    """What is in a file: lines that hold, up to the first that does not, and why that one does not.
+    """Lines of a file that hold, up to the first that does not, and why that one does not.
 
     `fault_line` is 0 where the file cannot be read.
     """
@@ -180,15 +176,14 @@ class _Findings:
     runs: dict[str, _Run] = field(default_factory=dict)
     fault: str = ""
     fault_line: int = 0
-    pictures: int = 0
+    pictures: set[str] = field(default_factory=set)
     hashes: dict[int, str] = field(default_factory=dict)
 
 
-def _findings(files: list[_File], options: VerifyOptions) -> Iterator[_Findings]:
-    """Of the files, in their order."""
-    processes = min(options.processes or len(os.sched_getaffinity(0)), len(files))
-    worth = options.processes or sum(file.size for file in files) > _WORTH_PROCESSES
-    if processes <= 1 or not worth:
+def _check_files(files: list[_File], size: int, most: int | None) -> Iterator[_Findings]:
+    """Of the files, in their order, by at most so many processes."""
+    processes = min(most or len(os.sched_getaffinity(0)), len(files))
+    if processes <= 1 or not (most or size > _WORTH_PROCESSES):
         yield from map(_check_file, files)
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
@@ -197,7 +192,7 @@ def _findings(files: list[_File], options: VerifyOptions) -> Iterator[_Findings]
 
 def _check_file(file: _File) -> _Findings:
     """Check a file up to its first bad line."""
-    findings, proven = _Findings(), set[str]()
+    findings = _Findings()
     try:
         with file.path.open("rb") as lines:
             for raw in lines:
@@ -205,7 +200,7 @@ def _check_file(file: _File) -> _Findings:
                 run = findings.runs.get(record.camera)
                 end = follow(run.end, record) if run else ChainEnd.of(record)
                 if file.pictures_from is not None and record.seq >= file.pictures_from:
-                    _check_pictures(record, file.evidence, proven)
+                    _check_pictures(record, file.evidence, findings.pictures)
                 findings.lines += 1
                 if run:
                     run.end = end
@@ -217,7 +212,6 @@ def _check_file(file: _File) -> _Findings:
         findings.fault, findings.fault_line = str(error), findings.lines + 1
     except OSError as error:
         findings.fault = f"cannot be read: {error.strerror or error}"
-    findings.pictures = len(proven)
     return findings
 
 
@@ -244,32 +238,23 @@ class _ChainCheck:
         self._start = Start.load(self._start_path)
         self._signatures_path = chain.folder / f"{chain.camera}.signatures"
         self._signatures: list[tuple[int, Signature | str]] = []
+        self._hashes = {self._start.seq: self._start.hash} if self._start else {}
         if self._signatures_path.exists():
-            self._read_signatures()
-        self._hashes: dict[int, str] = {}
+            from pipeline.journal.signatures import read_signatures  # noqa: PLC0415 - see above
 
-    def _read_signatures(self) -> None:
-        from pipeline.journal.signatures import read_signatures  # noqa: PLC0415 - see above
-
-        try:
-            self._signatures = list(read_signatures(self._signatures_path.read_bytes()))
-        except OSError as error:
-            self._found(self._signatures_path, 0, f"cannot be read: {error.strerror or error}")
+            try:
+                self._signatures = list(read_signatures(self._signatures_path.read_bytes()))
+            except OSError as error:
+                self._note(self._signatures_path, 0, f"cannot be read: {error.strerror or error}")
 
     def files(self, *, pictures: bool) -> Iterator[_File]:
         """The files to be checked; the pictures of what retention has deleted may be gone."""
         first = self._start.seq + 1 if self._start else 1
-        wanted = {signature.seq for _, signature in self._signatures if not isinstance(signature, str)}
+        signed = {signature.seq for _, signature in self._signatures if not isinstance(signature, str)}
         folder = self._options.evidence_folder or evidence_beside(self.chain.folder)
+        pictures_from = first if pictures and self._options.evidence else None
         for path in self.chain.files:
-            yield _File(
-                path,
-                path.stat().st_size if path.exists() else 0,
-                folder,
-                first if pictures else None,
-                self.chain.camera,
-                frozenset(wanted | {first - 1}),
-            )
+            yield _File(path, self.chain.camera, folder, pictures_from, frozenset(signed | {first - 1}))
 
     def take(self, path: Path, findings: _Findings) -> None:
         """Go on with the next file."""
@@ -278,68 +263,64 @@ class _ChainCheck:
         good, fault, line = findings.lines, findings.fault, findings.fault_line
         for camera, run in sorted(findings.runs.items(), key=lambda item: item[1].line):
             try:
-                self._join(camera, run)
+                self._join(camera, run.first)
             except RecordError as error:
                 good, fault, line = run.line - 1, str(error), run.line
                 break
             self.ends[camera] = run.end
+        start = self._start
+        if start and findings.hashes.get(start.seq, start.hash) != start.hash:
+            reason = f"record {start.seq} has another hash than was noted at its deletion"
+            self._note(self._start_path, 0, reason)
         self._hashes |= findings.hashes
         self.lines += good
-        self.pictures += findings.pictures
+        self.pictures += len(findings.pictures)
         if fault:
-            self._found(path, line, fault)
+            self._note(path, line, fault)
 
-    def _join(self, camera: str, run: _Run) -> None:
-        """Compare the first line of a file with the last one before it.
+    def _join(self, camera: str, first: Record) -> None:
+        """Compare the first record of a file with the last one before it.
 
         Raises:
             RecordError: it does not continue the chain.
         """
-        end = self.ends.get(camera)
-        if end is None:
-            start = self._start if camera == self.chain.camera else None
-            if start and run.first.seq <= start.seq:
-                return  # deleted, but its file is still there; `finish` compares the hash
-            end = ChainEnd(start.seq, start.hash) if start else ChainEnd()
-        follow(end, run.first)
+        end = self.ends.get(camera, ChainEnd())
+        if not end.seq and self._start and camera == self.chain.camera:
+            if first.seq <= self._start.seq:
+                return  # deleted, but its file is still there; its hash is compared
+            end = ChainEnd(self._start.seq, self._start.hash)
+        follow(end, first)
 
-    def finish(self, keys: Collection[str]) -> None:
-        """Compare the chain with what was noted beside it: where it starts, and the signatures."""
-        start, end = self._start, self.ends.get(self.chain.camera)
-        if start and self._hashes.get(start.seq, start.hash) != start.hash:
-            reason = f"record {start.seq} has another hash than was noted at its deletion"
-            self._found(self._start_path, 0, reason)
-        end = end or (ChainEnd(start.seq, start.hash) if start else None)
+    def finish(self) -> None:
+        """Check the signatures of where the chain begins and of where it ends."""
+        start, keys = self._start, self._options.keys
+        end = self.ends.get(self.chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
         if start and (start.line or keys):
-            self._check_start(start, keys)
+            self._check_start(start)
         if self._signatures:
-            self._check_signatures(end or ChainEnd(), keys)
-        elif keys and end and not self.problem:
+            self._check_signatures(end)
+        elif keys and end.seq and not self.problem:
             reason = "no signature: the journal was never signed, or its signatures were deleted"
-            self._found(self._signatures_path, 0, reason)
+            self._note(self._signatures_path, 0, reason)
 
-    def _check_start(self, start: Start, keys: Collection[str]) -> None:
-        """Check that one of the keys has signed where the chain begins."""
+    def _check_start(self, start: Start) -> None:
         from pipeline.journal.signatures import START, read_signatures  # noqa: PLC0415 - see above
 
-        if not start.line:
-            reason = (
-                "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
-            )
-            self._found(self._start_path, 0, reason)
-            return
-        ((_, signature),) = read_signatures(start.line + b"\n", START)
-        fault = signature if isinstance(signature, str) else signature.fault(self.chain.camera, keys)
+        fault = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
+        if start.line:
+            ((_, signature),) = read_signatures(start.line + b"\n", START)
+            keys, camera = self._options.keys, self.chain.camera
+            fault = signature if isinstance(signature, str) else signature.fault(camera, keys)
         if fault:
-            self._found(self._start_path, 0, fault)
+            self._note(self._start_path, 0, fault)
 
-    def _check_signatures(self, end: ChainEnd, keys: Collection[str]) -> None:
+    def _check_signatures(self, end: ChainEnd) -> None:
         from pipeline.journal.signatures import find_fault  # noqa: PLC0415 - see above
 
-        known = self._hashes | ({self._start.seq: self._start.hash} if self._start else {})
         whole = end if self.problem is None else None
-        if fault := find_fault(self._signatures, self.chain.camera, known, whole, keys):
-            self._found(self._signatures_path, *fault)
+        keys = self._options.keys
+        if fault := find_fault(self._signatures, self.chain.camera, self._hashes, whole, keys):
+            self._note(self._signatures_path, *fault)
         good = [signature for _, signature in self._signatures if not isinstance(signature, str)]
         if good:
             last = max(good, key=lambda signature: signature.seq)
@@ -355,9 +336,9 @@ class _ChainCheck:
             if self.ends.get(camera) != end:
                 path = check.chain.files[-1].relative_to(self.chain.folder)
                 reason = f"its records of {camera} are not those of {path}: one of the two was written anew"
-                self._found(self.chain.files[-1], 0, reason)
+                self._note(self.chain.files[-1], 0, reason)
                 return
 
-    def _found(self, path: Path, line: int, reason: str) -> None:
+    def _note(self, path: Path, line: int, reason: str) -> None:
         """Note a problem; the first of a chain counts."""
         self.problem = self.problem or Problem(path, line, reason)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.chain import JournalError
@@ -22,6 +21,7 @@ from pipeline.record import (
     RecordError,
     build_record,
     check_camera,
+    format_stream_id,
     hash_holds,
     parse_stream_id,
     read_record,
@@ -33,45 +33,14 @@ if TYPE_CHECKING:  # types only: reading journals must not wait for torch, nor f
 
 _log = logging.getLogger(__name__)
 
-_DAY = len("2026-05-01")
 _UNLIMITED = SegmentLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far a camera's journal has been published: number, hash and stream id (``<ms>-<seq>``) of a record.
-
-    The saved one is a hint: what of it does not fit the journal is found on the stream.
-    """
-
-    seq: int = 0
-    hash: str = ChainEnd().hash
-    stream_id: str = "0-0"
-
-    @classmethod
-    def of(cls, end: ChainEnd) -> Position:
-        """The place behind a record."""
-        ms, sequence = end.stream_id
-        return cls(end.seq, end.hash, f"{ms}-{sequence}")
-
-    @classmethod
-    def load(cls, path: Path) -> Position:
-        """The saved position, or the start of a journal where there is none that can be read."""
-        try:
-            members = json.loads(path.read_bytes())
-            position = cls(int(members["seq"]), str(members["hash"]), str(members["stream_id"]))
-            parse_stream_id(position.stream_id)
-        except (OSError, ValueError, TypeError, KeyError):
-            return cls()
-        return position
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Lines (without their ends) that are to be published, and the position behind the last of them."""
+class Backlog(NamedTuple):
+    """Lines (without their ends) that are to be published, and the last of them."""
 
     lines: tuple[bytes, ...]
-    behind: Position
+    last: ChainEnd
 
 
 class Journal:
@@ -92,9 +61,10 @@ class Journal:
 
     Attributes:
         path: the segment that is being written.
-        end: the last record's number and hash.
+        end: the last record.
+        published: the last record that is published. ``<camera>.published`` keeps it, but is a hint: what of
+            it does not fit the journal is found on the stream.
         trouble: why the journal cannot be read or written now, empty normally.
-        published: how far it has been published.
 
     Raises:
         RecordError: the camera's name cannot be used.
@@ -113,7 +83,7 @@ class Journal:
     ) -> None:
         self.camera, self.folder, self.trouble = check_camera(camera), folder, ""
         self.path = folder / f"{camera}.jsonl"
-        self.end, self.published = ChainEnd(), Position()
+        self.end = self.published = ChainEnd()
         self._limits, self._fsync, self._hold = limits, fsync, hold
         self._lock = RLock()
         self._file: SegmentWriter | None = None
@@ -122,9 +92,9 @@ class Journal:
         self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", False, False
         try:
             self._open()
+        except JournalLockedError:
+            raise  # it has let go already
         except (JournalError, OSError) as error:
-            if isinstance(error, JournalLockedError):
-                raise  # it has let go already
             if not hold:
                 self._let_go()
             self._report(error)
@@ -145,10 +115,6 @@ class Journal:
                 _log.error("%s: %d narrations are lost: %s", self.path, self.held, self.trouble)
             self._closed = True
             self._let_go()
-
-    def _let_go(self) -> None:
-        if self._file:
-            self._file.close()
 
     @property
     def writer(self) -> str:
@@ -174,7 +140,7 @@ class Journal:
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self._segments())
+        return sum(segment.size for segment in self._file.segments) if self._file else 0
 
     def append(
         self,
@@ -237,11 +203,11 @@ class Journal:
     def __iter__(self) -> Iterator[Record]:
         """All records, oldest first."""
         with self._lock:
-            lines = [line for line, _ in self._walk(self._segments()[0].first, 0)]
+            lines = [line for line, _ in self._walk()]
         return map(read_record, lines)
 
     def backlog(self, count: int) -> Backlog:
-        """At most `count` lines that are not acknowledged yet, oldest first, and the position behind them.
+        """At most `count` lines that are not acknowledged yet, oldest first.
 
         Raises:
             JournalError: the journal cannot be read, or a line was damaged since it was written.
@@ -250,18 +216,18 @@ class Journal:
             before = self.published
             if before.seq not in self._places:
                 self._last(lambda end: end.seq <= before.seq)
-            place = self._places.get(before.seq, (self._segments()[0].first, 0))
+            place = self._places.get(before.seq, (0, 0))
             found = list(islice(self._walk(*place), count))
             if not all(hash_holds(line[:-1]) for line, _ in found):  # nothing damaged is ever published
                 raise self._damaged("a hash does not match")
             if not found:
                 return Backlog((), before)
-            end = self._line_end(found[-1][0])
-            self._places = {before.seq: place, end.seq: found[-1][1]}
-            return Backlog(tuple(line[:-1] for line, _ in found), Position.of(end))
+            last = self._line_end(found[-1][0])
+            self._places = {before.seq: place, last.seq: found[-1][1]}
+            return Backlog(tuple(line[:-1] for line, _ in found), last)
 
-    def find(self, stream_id: str) -> tuple[Position, Record | None]:
-        """The last record whose stream id is not greater, and the place behind it.
+    def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
+        """The last record whose stream id is not greater.
 
         Returns:
             The start of what is left of the journal, and None, where there is no such record.
@@ -269,26 +235,26 @@ class Journal:
         Raises:
             JournalError: the journal cannot be read, or a line is not a record.
         """
-        wanted = parse_stream_id(stream_id)
-        position, line = self._last(lambda end: end.stream_id <= wanted)
+        end, line = self._last(lambda end: end.stream_id <= stream_id)
         try:
-            return position, read_record(line) if line else None
+            return end, read_record(line) if line else None
         except RecordError as error:
             raise self._damaged(str(error)) from None
 
-    def behind_seq(self, seq: int) -> Position:
-        """The place behind record `seq`; the start of what is left where that is gone; raises as `find`."""
+    def end_at(self, seq: int) -> ChainEnd:
+        """The chain up to record `seq`; the start of what is left where that is gone; raises as `find`."""
         return self._last(lambda end: end.seq <= seq)[0]
 
-    def acknowledge(self, position: Position) -> None:
-        """Remember that everything up to `position` has been published.
+    def acknowledge(self, end: ChainEnd) -> None:
+        """Remember that everything up to `end` has been published.
 
-        Where the folder cannot be written the position counts until the process ends; after that the stream
-        itself tells how far publishing came.
+        Where the folder cannot be written that counts until the process ends; after that the stream itself
+        tells how far publishing came.
         """
         with self._lock:
-            self.published = position
-            content = json.dumps(asdict(position)).encode() + b"\n"
+            self.published = end
+            members = {"seq": end.seq, "hash": end.hash, "stream_id": format_stream_id(end.stream_id)}
+            content = json.dumps(members).encode() + b"\n"
             try:
                 replace_file(self._saved_at, content, durable=False, mode=PRIVATE_FILE)
                 self._unsaved = False
@@ -337,41 +303,40 @@ class Journal:
             raise JournalError(f"{self.path} cannot be opened: {self.trouble}")
         return self._file
 
-    def _segments(self) -> list[Segment]:
-        with self._lock:
-            return self._file.segments if self._file else [Segment(self.path, 1)]
+    def _let_go(self) -> None:
+        if self._file:
+            self._file.close()
 
     def _open(self) -> None:
         """Open the journal and find out how far it was published; raises as `SegmentWriter`."""
         self._file = file = SegmentWriter(self.folder, self.camera, self._limits, fsync=self._fsync)
         self.end = file.end
         try:
-            self._restore_position()
+            self._restore_published()
         except BaseException:
             file.close()
             self._file = None
             raise
         file.open()
 
-    def _restore_position(self) -> None:
-        """Go on publishing where the saved position says, if it is of this journal.
+    def _restore_published(self) -> None:
+        """Go on publishing where the saved file says, if it is of this journal.
 
         One behind the end is of lines that a power failure took: their stream ids are never used again.
         """
-        stated, self.published = Position.load(self._saved_at), self._origin()
+        stated, self.published = _load_end(self._saved_at), self._origin()
         if stated.seq > self.end.seq:
-            used = max(self.end.stream_id, parse_stream_id(stated.stream_id))
-            self.end = ChainEnd(self.end.seq, self.end.hash, used)
-        elif stated.hash == self.published.hash or self.behind_seq(stated.seq) == stated:
+            self.end = ChainEnd(self.end.seq, self.end.hash, max(self.end.stream_id, stated.stream_id))
+        elif stated.hash == self.published.hash or self.end_at(stated.seq) == stated:
             self.published = stated
         if self.published.seq != stated.seq:
             _log.warning("%s does not fit the journal; publishing starts from the first line", self._saved_at)
 
     def _report(self, error: JournalError | OSError) -> None:
-        """From now on narrations are held, where that is allowed.
+        """From now on narrations are held.
 
         Raises:
-            JournalError: it is not.
+            JournalError: that is not allowed.
         """
         reason = str(error) if isinstance(error, JournalError) else error.strerror or str(error)
         if not self._hold:
@@ -388,65 +353,54 @@ class Journal:
         self.trouble = reason
 
     def _append(self, narration: Narration, members: dict[str, Any]) -> Record:
-        record, file = build_record(narration, self.end, **members), self._writer
-        day = record.after.time[:_DAY]
-        if file.is_due(day):
-            file.begin_segment(record.seq)
-        file.write(record.line() + b"\n", day)
+        record = build_record(narration, self.end, **members)
+        self._writer.write(record.line() + b"\n", record)
         self.end = ChainEnd.of(record)
         return record
 
-    def _origin(self) -> Position:
+    def _origin(self) -> ChainEnd:
         """The start of what is left of the journal."""
-        return Position.of(self._writer.start() if self._segments()[0].first > 1 else ChainEnd())
+        return self._writer.start() if self._writer.segments[0].first > 1 else ChainEnd()
 
-    def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[Position, bytes]:
-        """The place behind the last record that is `reached`, as no later one is, and its line."""
+    def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[ChainEnd, bytes]:
+        """The last record that is `reached`, as no later one is, and its line."""
         with self._lock:
-            segments = self._segments()
-            found, line, begin = self._origin(), b"", segments[0].first
-            for segment in segments:
-                first = next(self._lines(segment, 0), b"")
+            found, line, begin = self._origin(), b"", 0
+            for segment in self._writer.segments:
+                first = next((line for line, _ in self._walk(segment.first)), b"")
                 if first and reached(self._line_end(first)):
                     begin = segment.first
-            for raw, place in self._walk(begin, 0):
+            for raw, place in self._walk(begin):
                 end = self._line_end(raw)
                 if not reached(end):
                     break
-                found, line, self._places = Position.of(end), raw, {end.seq: place}
+                found, line, self._places = end, raw, {end.seq: place}
             return found, line
 
-    def _walk(self, first: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """The lines behind a place (segment and byte), each with the place behind it.
+    def _walk(self, first: int = 0, offset: int = 0) -> Iterator[tuple[bytes, tuple[int, int]]]:
+        """The whole lines behind a place (segment and byte), each with the place behind it.
 
         The lock must be held: no segment may begin meanwhile.
 
         Raises:
             JournalError: a file cannot be read.
         """
-        for segment in self._segments():
-            if segment.first >= first:
-                place = offset if segment.first == first else 0
-                for raw in self._lines(segment, place):
-                    place += len(raw)
-                    yield raw, (segment.first, place)
-
-    def _lines(self, segment: Segment, offset: int) -> Iterator[bytes]:
-        """The whole lines of a segment from a byte on."""
-        size = self._writer.size if segment.path == self.path else segment.size
-        if offset >= size:
-            return
-        try:
-            with segment.path.open("rb") as file:
-                file.seek(offset)
-                while offset < size:
-                    raw = file.readline()
-                    if not raw.endswith(b"\n"):
-                        raise JournalError(f"{segment.path} was cut by another program")
-                    offset += len(raw)
-                    yield raw
-        except OSError as error:
-            raise JournalError(f"cannot read {segment.path}: {error.strerror or error}") from error
+        for segment in self._writer.segments:
+            place = offset if segment.first == first else 0
+            size = self._writer.size if segment.path == self.path else segment.size
+            if segment.first < first or place >= size:
+                continue
+            try:
+                with segment.path.open("rb") as file:
+                    file.seek(place)
+                    while place < size:
+                        raw = file.readline()
+                        if not raw.endswith(b"\n"):
+                            raise JournalError(f"{segment.path} was cut by another program")
+                        place += len(raw)
+                        yield raw, (segment.first, place)
+            except OSError as error:
+                raise JournalError(f"cannot read {segment.path}: {error.strerror or error}") from error
 
     def _line_end(self, raw: bytes) -> ChainEnd:
         end = line_end(raw)
@@ -458,3 +412,13 @@ class Journal:
         return JournalError(
             f"{self.path} is damaged ({reason}); `narrated verify {self.folder}` names the line"
         )
+
+
+def _load_end(path: Path) -> ChainEnd:
+    """What was saved by `acknowledge`, or the start of a journal where nothing can be read."""
+    try:
+        members = json.loads(path.read_bytes())
+        stream_id = parse_stream_id(str(members["stream_id"]))
+        return ChainEnd(int(members["seq"]), str(members["hash"]), stream_id)
+    except (OSError, ValueError, TypeError, KeyError):
+        return ChainEnd()

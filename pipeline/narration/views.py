@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
+from models.grounded.inference import canvas
 from models.grounded.settings import SETTINGS
-from models.grounded.sight import canvas
 from pipeline.alignment import Shift
 from pipeline.changes.difference import reduced
 from pipeline.clusters import Cluster
@@ -36,7 +36,7 @@ _LEAST = 0.16  # ... and as a share of the frame's width: neighbours must be see
 def whole_views(
     before: Image, after: Image, shift: tuple[float, float], pixels: int = SETTINGS.pixels
 ) -> NDArray[np.uint8]:
-    """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.sight.canvas`.
+    """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.inference.canvas`.
 
     Args:
         before: RGB uint8 ``(h, w, 3)``.

@@ -1,7 +1,7 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
 from pipeline.publisher.connection import PublisherError, RedisServer, ServerAwayError
-from pipeline.publisher.delivery import Backoff, Delivery, DeliveryOptions, drain
+from pipeline.publisher.delivery import Backoff, Delivery, drain
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
@@ -24,7 +24,6 @@ __all__ = [
     "NO_SERVER",
     "Backoff",
     "Delivery",
-    "DeliveryOptions",
     "LeaseHeldError",
     "Publisher",
     "PublisherError",

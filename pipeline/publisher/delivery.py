@@ -3,71 +3,58 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event
 from time import monotonic
+
+from redis.backoff import EqualJitterBackoff
 
 from pipeline.journal import Journal
 from pipeline.journal.segments import line_end
 from pipeline.publisher.connection import PublisherError, ServerAwayError
 from pipeline.publisher.publisher import Publisher, StreamConflictError, StreamMovedError, Writer
-from pipeline.record import parse_stream_id
+from pipeline.record import format_stream_id, parse_stream_id
 
 _log = logging.getLogger(__name__)
 
 _WARN_EVERY_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryOptions:
-    """How a journal is published.
-
-    Attributes:
-        batch: records in one transaction.
-        first_wait_s, longest_wait_s: pauses while the server is away, doubled from the first to the longest
-            (with jitter, so that many daemons do not return at once).
-    """
-
-    batch: int = 512
-    first_wait_s: float = 0.1
-    longest_wait_s: float = 5.0
-
-
-_DEFAULTS = DeliveryOptions()
+_DOUBLINGS = 60  # at most: beyond, the pauses no longer grow
 
 
 class Backoff:
     """Growing pauses while a server is away, with a warning a minute, and when the reason changes.
 
+    Args:
+        first_s, longest_s: the pauses double from the first to the longest, and are jittered, so that many
+            daemons do not return at once.
+
     Attributes:
         reason: why the server cannot be used now, without secrets; empty while it answers.
     """
 
-    def __init__(self, options: DeliveryOptions = _DEFAULTS) -> None:
+    def __init__(self, first_s: float = 0.1, longest_s: float = 5.0) -> None:
         self.reason = ""
-        self._options = options
-        self._wait_s = options.first_wait_s
+        self._pauses = EqualJitterBackoff(longest_s, first_s)
+        self._failures = 0
         self._since = self._warned_at = 0.0
 
     def next_s(self, error: ServerAwayError) -> float:
         """The server did not answer; seconds after which it is asked again."""
-        now, wait_s = monotonic(), self._wait_s
+        now = monotonic()
         if not self.reason:
             self._since = now
         new, self.reason = str(error) != self.reason, str(error)
         if new or now - self._warned_at >= _WARN_EVERY_S:
             self._warned_at = now
-            _log.warning("%s; trying again until it is back; the journals keep everything", error)
-        self._wait_s = min(2 * wait_s, self._options.longest_wait_s)
-        return wait_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+            _log.warning("%s; trying again until it is back", error)
+        self._failures = min(self._failures + 1, _DOUBLINGS)
+        return self._pauses.compute(self._failures - 1)
 
     def reset(self) -> None:
         """The server has answered."""
         if self.reason:
-            _log.warning("published again after %.1f s without the server", monotonic() - self._since)
-        self.reason, self._wait_s = "", self._options.first_wait_s
+            _log.warning("the server answers again after %.1f s", monotonic() - self._since)
+        self.reason, self._failures = "", 0
 
 
 class Delivery:
@@ -76,7 +63,7 @@ class Delivery:
     Args:
         journal: what is published.
         publisher: where to.
-        options: see `DeliveryOptions`.
+        batch: records in one transaction.
         beat: called whenever the server was asked, whatever it answered.
         backoff: of the server, shared by all that deliver to it.
     """
@@ -85,14 +72,15 @@ class Delivery:
         self,
         journal: Journal,
         publisher: Publisher,
-        options: DeliveryOptions = _DEFAULTS,
+        *,
+        batch: int = 512,
         beat: Callable[[], None] = lambda: None,
         backoff: Backoff | None = None,
     ) -> None:
-        self._journal, self._publisher, self._options, self._beat = journal, publisher, options, beat
-        self._backoff = backoff or Backoff(options)
+        self._journal, self._publisher, self._batch, self._beat = journal, publisher, batch, beat
+        self._backoff = backoff or Backoff()
         self._writer = Writer(journal.camera, journal.writer)
-        self._behind = journal.published.stream_id
+        self._behind = format_stream_id(journal.published.stream_id)
         self._sent = journal.published.seq  # to the channel
 
     def drain(self, stop: Event, *, limit: int | None = None) -> int:
@@ -147,18 +135,19 @@ class Delivery:
         Returns:
             How many records were acknowledged, and whether there may be more to publish.
         """
-        batch = self._journal.backlog(self._options.batch)
-        if batch.lines and not _follows(batch.lines[0], self._behind):
+        lines, last = self._journal.backlog(self._batch)
+        first = line_end(lines[0]) if lines else None
+        if first and first.stream_id <= parse_stream_id(self._behind):
             return self._find(self._behind), True  # journalled only now, but the stream was further on before
         quiet = max(0, self._sent - self._journal.published.seq)
         try:
-            self._publisher.publish(self._writer, batch.lines, self._behind, quiet)
+            self._publisher.publish(self._writer, lines, self._behind, quiet)
         except StreamMovedError as moved:
             return self._find(moved.last_id), True
-        if batch.lines:
-            self._behind, self._sent = batch.behind.stream_id, max(self._sent, batch.behind.seq)
-            self._journal.acknowledge(batch.behind)
-        return len(batch.lines), len(batch.lines) == self._options.batch
+        if lines:
+            self._behind, self._sent = format_stream_id(last.stream_id), max(self._sent, last.seq)
+            self._journal.acknowledge(last)
+        return len(lines), len(lines) == self._batch
 
     def _find(self, last_id: str) -> int:
         """Find the place in the journal where the stream ends now, and go on from there.
@@ -168,7 +157,7 @@ class Delivery:
         """
         journal, camera = self._journal, self._journal.camera
         before = journal.published
-        place, record = journal.find(last_id)
+        place, record = journal.find(parse_stream_id(last_id))
         entry = self._publisher.entry(camera, record.stream_id) if record else None
         ours = record is not None and (
             entry.id == record.id if entry is not None else record.stream_id == last_id
@@ -182,7 +171,7 @@ class Delivery:
             )
         lost = before.seq - place.seq
         if lost > self._publisher.maxlen:
-            place = journal.behind_seq(before.seq - self._publisher.maxlen)
+            place = journal.end_at(before.seq - self._publisher.maxlen)
         if lost > 0:
             _log.warning(
                 "camera %s: the server has lost %d records that it had taken (flushed, or restarted without "
@@ -196,12 +185,6 @@ class Delivery:
         if place != before:
             journal.acknowledge(place)
         return max(0, -lost)
-
-
-def _follows(line: bytes, stream_id: str) -> bool:
-    """True where the id of the record is greater."""
-    end = line_end(line)
-    return end is not None and end.stream_id > parse_stream_id(stream_id)
 
 
 def drain(journal: Journal, publisher: Publisher, stop: Event) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import redis
@@ -61,12 +60,11 @@ class PublisherOptions:
     lease_s: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who writes to a camera's stream: the lease is held under its token, one for all runs on a journal."""
+class Writer(NamedTuple):
+    """Writes to a camera's stream: the lease is held under its token, one for all runs on a journal."""
 
     camera: str
-    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    token: str
 
 
 class Publisher:
@@ -126,9 +124,9 @@ class RedisPublisher(Publisher):
         self._host = socket.gethostname()
 
     def publish(self, writer: Writer, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
-        """Add records to the camera's stream and renew the lease; see `Publisher.publish`."""
+        """See `Publisher.publish`."""
         key, lease = stream_key(writer.camera), lease_key(writer.camera)
-        with self._server.asked() as client, client.pipeline() as pipeline:
+        with self._server.client() as client, client.pipeline() as pipeline:
             holder, last_id = _watch(pipeline, key, lease)
             if holder is not None and holder.partition("@")[0] != writer.token:
                 raise LeaseHeldError(
@@ -148,8 +146,8 @@ class RedisPublisher(Publisher):
             pipeline.execute()
 
     def entry(self, camera: str, stream_id: str) -> Record | None:
-        """The record under an id of the stream; see `Publisher.entry`."""
-        with self._server.asked() as client:
+        """See `Publisher.entry`."""
+        with self._server.client() as client:
             entries: Any = client.xrange(stream_key(camera), stream_id, stream_id)
         try:
             return read_record(entries[0][1]["json"]) if entries else None
@@ -159,7 +157,7 @@ class RedisPublisher(Publisher):
     def release(self, writer: Writer) -> None:
         """Give up the lease, if the writer holds it."""
         lease = lease_key(writer.camera)
-        with self._server.asked() as client, client.pipeline() as pipeline:
+        with self._server.client() as client, client.pipeline() as pipeline:
             holder, _ = _watch(pipeline, stream_key(writer.camera), lease)
             if holder is not None and holder.partition("@")[0] == writer.token:
                 pipeline.multi()

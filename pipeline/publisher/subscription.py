@@ -11,6 +11,7 @@ from typing import Any, Literal
 import redis
 
 from pipeline.publisher.connection import RedisServer, ServerAwayError
+from pipeline.publisher.delivery import Backoff
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, RecordError, read_record
 
@@ -19,7 +20,6 @@ _log = logging.getLogger(__name__)
 _BLOCK_S = 0.5
 _TIMEOUT_S = 5.0
 _DISCOVERY_S = 1.0
-_LONGEST_WAIT_S = 5.0
 _BATCH = 64
 
 
@@ -46,23 +46,21 @@ def subscribe(
     """
     stop = stop or Event()
     server = RedisServer(lambda: url, _TIMEOUT_S)
-    wait_s, discovered_at, connected = 0.1, -_DISCOVERY_S, False
+    backoff, discovered_at, connected = Backoff(), -_DISCOVERY_S, False
     positions: dict[str, str] = {}
     try:
         while not stop.is_set():
             try:
-                with server.asked() as client:
+                with server.client() as client:
                     if time.monotonic() - discovered_at >= _DISCOVERY_S:
                         _discover(client, cameras, positions, "0" if connected else last_id)
                         discovered_at, connected = time.monotonic(), True
                     entries = _read(client, positions)
-                wait_s = 0.1
+                backoff.reset()
             except ServerAwayError as error:
                 if not connected:
                     raise
-                _log.warning("%s; trying again in %.1f s", error, wait_s)
-                stop.wait(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                stop.wait(backoff.next_s(error))
                 continue
             if not positions:
                 stop.wait(_BLOCK_S)

@@ -4,20 +4,21 @@ from pipeline.redaction import redacted
 from pipeline.sources.areas import Polygon, check_polygons, covered
 from pipeline.sources.frame import (
     Clock,
+    ConnectionState,
     Frame,
     Image,
     Source,
     SourceError,
     SourceOptions,
     SourceReport,
+    seconds_between,
 )
-from pipeline.sources.state import CameraState
 from pipeline.sources.stills import read_still
 from pipeline.sources.url import open_source
 
 __all__ = [
-    "CameraState",
     "Clock",
+    "ConnectionState",
     "Frame",
     "Image",
     "Polygon",
@@ -30,4 +31,5 @@ __all__ = [
     "open_source",
     "read_still",
     "redacted",
+    "seconds_between",
 ]

@@ -12,8 +12,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.sources.counts import Counts
-from pipeline.sources.frame import SourceError
+from pipeline.sources.frame import SourceError, SourceReport
 
 KEYFRAME_WAIT_S = 10.0
 """Longest wait for a keyframe after damage; streams with intra refresh never send one."""
@@ -47,8 +46,8 @@ class IntactFrames:
     smear looks like a change: so frames are skipped until the next keyframe.
     """
 
-    def __init__(self, counts: Counts, *, joined_midway: bool = False) -> None:
-        self._counts = counts
+    def __init__(self, report: SourceReport, *, joined_midway: bool = False) -> None:
+        self._report = report
         self._waiting = joined_midway
         self._joining = joined_midway
         self._since_s: float | None = None
@@ -79,16 +78,16 @@ class IntactFrames:
 
     def damaged(self) -> None:
         """A packet could not be decoded: what leans on it is skipped."""
-        self._counts.corrupt += 1
+        self._report.corrupt += 1
         self._wait()
 
     def _intact(self, frames: list[VideoFrame]) -> Iterator[VideoFrame]:
         for frame in frames:
-            self._counts.decoded += 1
+            self._report.decoded += 1
             if self._is_intact(frame):
                 yield frame
             elif not self._joining:
-                self._counts.corrupt += 1
+                self._report.corrupt += 1
 
     def _wait(self) -> None:
         if not self._waiting:
@@ -110,7 +109,7 @@ class IntactFrames:
 
 
 def packets_of(
-    container: InputContainer, stream: VideoStream, counts: Counts
+    container: InputContainer, stream: VideoStream, report: SourceReport
 ) -> Iterator[Packet[VideoStream]]:
     """Packets of a file; a failed read is counted and reading goes on behind it while that leads on."""
     failures = 0
@@ -121,9 +120,9 @@ def packets_of(
                 yield packet
         except FFmpegError as error:
             failures += 1
-            counts.corrupt += 1
+            report.corrupt += 1
             if failures >= READ_FAILURES:
-                counts.error(f"the rest could not be read ({error.strerror or type(error).__name__})")
+                report.add_error(f"the rest could not be read ({error.strerror or type(error).__name__})")
                 return
         else:
             return

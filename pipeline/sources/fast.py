@@ -26,9 +26,8 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import IntactFrames
-from pipeline.sources.frame import Luma
+from pipeline.sources.frame import Luma, SourceReport
 from pipeline.sources.gate import moves
 from pipeline.sources.picture import View
 
@@ -91,8 +90,8 @@ class _PictureGroup:
 class FastReader:
     """Decodes what of a file is worth it."""
 
-    def __init__(self, stream: VideoStream, view: View, counts: Counts) -> None:
-        self._stream, self._view, self._counts = stream, view, counts
+    def __init__(self, stream: VideoStream, view: View, report: SourceReport) -> None:
+        self._stream, self._view, self._report = stream, view, report
         self._threads = min(_AHEAD, len(os.sched_getaffinity(0)))
         self._idle: SimpleQueue[VideoCodecContext] = SimpleQueue()
         for _ in range(self._threads):
@@ -181,11 +180,11 @@ class FastReader:
         if not (soon or group.start_s <= self._busy_until_s):
             yield from self._rest()
             if (keyframe := group.keyframe) is not None:
-                self._counts.decoded += 1
+                self._report.decoded += 1
                 yield keyframe
             return
         if self._intact is None:
-            self._intact = IntactFrames(self._counts, joined_midway=True)
+            self._intact = IntactFrames(self._report, joined_midway=True)
         for packet in group.packets:
             yield from self._intact.decode(packet)
 

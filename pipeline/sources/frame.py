@@ -11,8 +11,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.redaction import redacted
 from pipeline.sources.areas import Polygon, check_polygons
-from pipeline.sources.state import CameraState
 
 Image = NDArray[np.uint8]
 """RGB, uint8, ``(height, width, 3)``."""
@@ -26,6 +26,11 @@ ANALYSIS_WIDTH = 480
 MIN_ANALYSIS_WIDTH = 16
 """Below this width, in pixels, nothing is left to see."""
 
+ERRORS_KEPT = 100
+"""A camera that is away for weeks must not fill the memory with sentences about it."""
+
+_CLOCK_SET_S = 10.0  # a camera's clock and delays of the network account for less
+
 
 class SourceError(Exception):
     """A source cannot be opened or read at all; the message says what to do and holds no secret."""
@@ -37,6 +42,15 @@ class Clock(StrEnum):
     RTCP = "rtcp"
     RECEIVE = "receive"
     FILE = "file"
+
+
+class ConnectionState(StrEnum):
+    """State of a live source."""
+
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    STALLED = "stalled"
+    BACKING_OFF = "backing off"
 
 
 class Picture(Protocol):
@@ -62,6 +76,7 @@ class Frame:
         pts: presentation time stamp in the container's own units (stills: the index).
         luma: screening plane at analysis size, uint8 ``(height, width)``.
         picture: gives the full-size RGB image on demand.
+        steady_s: monotonic seconds when a live frame was decoded; None for footage.
     """
 
     camera: str
@@ -70,11 +85,38 @@ class Frame:
     pts: int
     luma: Luma
     picture: Picture
+    steady_s: float | None = None
 
     @property
     def image(self) -> Image:
         """RGB uint8 ``(height, width, 3)`` at full size, converted at the first use."""
         return self.picture.rgb()
+
+
+class Timed(Protocol):
+    """A frame, or its stamp."""
+
+    @property
+    def time(self) -> datetime:
+        """Aware UTC capture time."""
+        ...
+
+    @property
+    def steady_s(self) -> float | None:
+        """Monotonic seconds; None for footage."""
+        ...
+
+
+def seconds_between(before: Timed, after: Timed) -> float:
+    """Seconds from one frame of a camera to another.
+
+    Live ones are asked of the monotonic clock where the wall clock disagrees: it may be set between them.
+    """
+    seconds = (after.time - before.time).total_seconds()
+    if before.steady_s is None or after.steady_s is None:
+        return seconds
+    steady = after.steady_s - before.steady_s
+    return steady if abs(seconds - steady) > _CLOCK_SET_S else seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +168,7 @@ class SourceOptions:
         check_polygons("masks", self.masks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourceReport:
     """Counts of a source, and its state.
 
@@ -136,7 +178,7 @@ class SourceReport:
         corrupt: frames or packets skipped because they were damaged.
         dropped: sampled frames of a live source that were not handed out, because newer ones had come.
         reconnections: times a live source was opened again.
-        errors: one redacted sentence per failed input or interruption, oldest first.
+        errors: one redacted sentence per failed input or interruption, the newest `ERRORS_KEPT`.
         state: what a live source is doing; None for files.
         since: aware UTC time at which `state` began.
         clock: where the time of the newest frame came from; None before the first.
@@ -151,7 +193,7 @@ class SourceReport:
     dropped: int = 0
     reconnections: int = 0
     errors: tuple[str, ...] = ()
-    state: CameraState | None = None
+    state: ConnectionState | None = None
     since: datetime | None = None
     clock: Clock | None = None
     skew_s: float | None = None
@@ -161,6 +203,12 @@ class SourceReport:
     def damaged(self) -> bool:
         """True where some of the input could not be read."""
         return bool(self.corrupt or self.errors)
+
+    def add_error(self, error: object) -> str:
+        """Keep a sentence, redacted, and return it."""
+        sentence = redacted(error)
+        self.errors = (*self.errors, sentence)[-ERRORS_KEPT:]
+        return sentence
 
 
 class Source(Protocol):

@@ -14,20 +14,10 @@ from pipeline.sources.areas import covered
 from pipeline.sources.frame import Image, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
-    {
-        *(
-            "yuv410p",
-            "yuv411p",
-            "yuv420p",
-            "yuv422p",
-            "yuv440p",
-            "yuv444p",
-            "yuva420p",
-            "yuva422p",
-            "yuva444p",
-        ),
-        *("yuvj411p", "yuvj420p", "yuvj422p", "yuvj440p", "yuvj444p", "nv12", "nv16", "nv21", "nv24", "gray"),
-    }
+    [
+        *(f"yuv{way}{chroma}p" for way in ("", "a", "j") for chroma in (410, 411, 420, 422, 440, 444)),
+        *("nv12", "nv16", "nv21", "nv24", "gray"),
+    ]
 )
 """Pixel formats whose first plane is 8-bit luma, one byte a pixel."""
 
@@ -39,16 +29,12 @@ class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
     Args:
-        convert: makes the RGB image uint8 ``(height, width, 3)``; called once, then let go, with the
-            decoder's buffers that it holds.
-        convert_small: makes one at most so wide; None shrinks the whole one.
+        convert: makes the RGB image uint8 ``(height, width, 3)``; let go after `rgb`, with the decoder's
+            buffers that it holds.
     """
 
-    def __init__(
-        self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
-    ) -> None:
+    def __init__(self, convert: Callable[[], Image]) -> None:
         self._convert: Callable[[], Image] | None = convert
-        self._convert_small = convert_small
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
@@ -57,15 +43,17 @@ class LazyPicture:
         with self._lock:
             if self._rgb is None:
                 assert self._convert is not None  # noqa: S101 - one of the two is always there
-                self._rgb, self._convert, self._convert_small = self._convert(), None, None
+                self._rgb, self._convert = self._convert(), None
             return self._rgb
 
     def small(self, width: int) -> Image:
-        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
+        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call.
+
+        The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk by area.
+        """
         with self._lock:
-            if self._convert_small is not None:
-                return self._convert_small(width)
-        return shrink(self.rgb(), width)
+            convert = self._convert
+        return shrink(convert() if convert else self.rgb(), width)
 
 
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
@@ -85,14 +73,6 @@ def luma_of_bgr(bgr: Image) -> Luma:
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
-
-
-def small_rgb_of(frame: VideoFrame, width: int) -> Image:
-    """RGB uint8 of a decoded frame, at most so wide.
-
-    The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk like this.
-    """
-    return shrink(rgb_of(frame), width)
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -146,9 +126,7 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(
-            lambda: self._private(rgb_of(frame)), lambda width: self._private(small_rgb_of(frame, width))
-        )
+        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)))
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""

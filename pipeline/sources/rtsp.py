@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import queue
-import random
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from time import monotonic
-from typing import Self
+from typing import Any, Self
 
 import av
 from av.container.input import InputContainer
@@ -19,25 +18,28 @@ from av.error import FFmpegError, HTTPForbiddenError, HTTPNotFoundError, HTTPUna
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from redis.backoff import EqualJitterBackoff
 
 from pipeline.loop import Loop
 from pipeline.sources.clock import CaptureClock, ReceiveClock
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.gate import Gate
 from pipeline.sources.picture import View
 from pipeline.sources.screen import Screen, raise_error
-from pipeline.sources.state import CameraState, Connection
-from pipeline.sources.times import LiveSampler
+from pipeline.sources.state import Connection
+from pipeline.sources.times import Sampler
 
 log = logging.getLogger(__name__)
 
-BACK_OFF_S = (0.5, 30.0)
-"""First and longest pause before a camera is opened again."""
+BACKOFF_S = (0.5, 30.0)
+"""First and longest pause before a camera is opened again, jittered: else all cameras of a rebooted switch
+come back at the same moment."""
 
-BACK_OFF_GROWTH = 1.25
-"""Keeps the pause at about a quarter of the absence: a camera away for 5 s is back within 3 s."""
+_FAILURES_TO_DOUBLE = 3
+"""So many failures in a row double the pause: a camera that is away for 5 s is back within 3 s."""
+
+_FAILURES = 60  # beyond, the pauses no longer grow
 
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
@@ -89,7 +91,7 @@ class RtspSource:
         self.camera = camera
         self.duration_s: float | None = None
         self._url, self._options = url, options
-        self._counts, self._connection = Counts(), Connection(options.stall_timeout_s)
+        self._report, self._connection = SourceReport(), Connection(options.stall_timeout_s)
         self._receive, self._capture, self._view = clock or ReceiveClock(), CaptureClock(), View(options)
         self._screen, self._gate = screen, gate
         if gate is None and (screen or options.idle_keyframes):
@@ -105,17 +107,7 @@ class RtspSource:
         """Counts so far, and the state; `errors` has each interruption."""
         state, since = self._connection.now
         screening = self._screen.report if self._screen else None
-        return replace(self._counts.report(), state=state, since=since, screening=screening)
-
-    @property
-    def state(self) -> CameraState:
-        """The state now."""
-        return self._connection.now[0]
-
-    @property
-    def since(self) -> datetime:
-        """Aware UTC time at which `state` began."""
-        return self._connection.now[1]
+        return replace(self._report, state=state, since=since, screening=screening)
 
     @property
     def silent_s(self) -> float:
@@ -149,7 +141,7 @@ class RtspSource:
             except queue.Empty:
                 raise_error(self._reading, self.camera)
                 continue
-            self._counts.sampled += 1
+            self._report.sampled += 1
             yield frame
 
     def _read(self) -> None:
@@ -161,14 +153,16 @@ class RtspSource:
         if self._connection.streamed_s >= STEADY_S:
             self._failures, self._warned = 0, ("", float("-inf"))
         else:
-            self._failures += 1
-        pause_s = back_off_s(max(0, self._failures - 1))
+            self._failures = min(self._failures + 1, _FAILURES)
+        first_s, longest_s = BACKOFF_S
+        doublings: Any = max(0, self._failures - 1) / _FAILURES_TO_DOUBLE  # redis-py's types ask for an int
+        pause_s = EqualJitterBackoff(longest_s, first_s).compute(doublings)
         self._connection.backing_off()
         self._warn(reason, pause_s, monotonic() - began)
         self._reading.stopped.wait(pause_s)
 
     def _warn(self, reason: str, pause_s: float, took_s: float) -> None:
-        sentence = self._counts.error(f"{self.camera}: {reason}{self._meanwhile}")
+        sentence = self._report.add_error(f"{self.camera}: {reason}{self._meanwhile}")
         last, warned_s = self._warned
         same = reason == last or (last and self._meanwhile)  # what is done without is logged once
         if same and monotonic() - warned_s < REPEAT_S:
@@ -186,7 +180,7 @@ class RtspSource:
         except (FFmpegError, OSError, ValueError) as error:
             return why_not_opened(error, monotonic() - began, self._options)
         with closing(container):
-            self._counts.reconnections = self._sessions
+            self._report.reconnections = self._sessions
             self._sessions += 1
             self._capture.connected()
             if self._gate:
@@ -198,8 +192,8 @@ class RtspSource:
 
     def _demux(self, container: InputContainer) -> str:
         stream = video_stream(container, self._options.threads)
-        intact = IntactFrames(self._counts, joined_midway=True)
-        sampler = LiveSampler(self._options.sample_hz)
+        intact = IntactFrames(self._report, joined_midway=True)
+        sampler = Sampler(self._options.sample_hz, live=True)
         connection, silence_s = self._connection, _TIMED_OUT * self._options.stall_timeout_s
         connection.packet()
         try:
@@ -209,7 +203,7 @@ class RtspSource:
                     break
                 connection.packet()
                 self._look(packet, intact, sampler)
-                self._counts.skew_s = self._capture.skew_s
+                self._report.skew_s = self._capture.skew_s
                 if self._reading.stopped.is_set():
                     return "closed"
                 if connection.pictureless_s > self._options.stall_timeout_s + KEYFRAME_WAIT_S:
@@ -220,7 +214,7 @@ class RtspSource:
             return f"silent for {self._options.stall_timeout_s:g} s: check the camera and the network"
         return "the stream ended: the camera or its server closed it"
 
-    def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: LiveSampler) -> None:
+    def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: Sampler) -> None:
         """Decode a packet, or leave it, and hand out the frames of it that are wanted."""
         received, gate = self._receive.now(), self._gate
         self._capture.note(packet, received)
@@ -230,7 +224,9 @@ class RtspSource:
                     log.info("%s: streaming, %d x %d pixels", self.camera, frame.width, frame.height)
                 self._connection.picture()
                 came_us = int(came.timestamp() * 1_000_000)
-                if sampler.takes(frame.pts, frame.time_base or _MICROSECOND, came_us):
+                stamp = came_us if frame.pts is None else frame.pts
+                base = (frame.pts is not None and frame.time_base) or _MICROSECOND
+                if sampler.takes(stamp, base, came_us):
                     self._hand_out(frame, came)
             if self._reading.stopped.is_set():
                 return
@@ -246,39 +242,23 @@ class RtspSource:
             self._gate.look(luma)
         if time is None or clock is None:
             return
-        self._counts.clock = clock
-        self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture))
+        self._report.clock = clock
+        self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture, monotonic()))
 
     def _put(self, frame: Frame) -> None:
-        while True:
-            try:
-                self._frames.put_nowait(frame)
-            except queue.Full:
-                try:
-                    self._frames.get_nowait()
-                except queue.Empty:  # the reader was faster
-                    continue
-                self._counts.dropped += 1
-            else:
-                return
+        if self._frames.full():  # only this thread puts
+            with suppress(queue.Empty):  # the reader was faster
+                self._frames.get_nowait()
+                self._report.dropped += 1
+        self._frames.put_nowait(frame)
 
 
 def open_screened(url: str, screening: str, options: SourceOptions, camera: str) -> RtspSource:
     """A camera whose small stream is screened; areas and time-outs are the same for both."""
     small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
     meanwhile = "the main stream is screened meanwhile"
-    screen = Screen(lambda: RtspSource(screening, small, f"{camera}: sub-stream", meanwhile=meanwhile))
-    return RtspSource(url, options, camera, screen=screen)
-
-
-def back_off_s(failures: int) -> float:
-    """Pause in seconds after `failures` earlier failures in a row, jittered over its upper half.
-
-    Without jitter all cameras of a rebooted switch come back at the same moment.
-    """
-    first_s, longest_s = BACK_OFF_S
-    pause_s = min(longest_s, first_s * BACK_OFF_GROWTH ** min(failures, 40))
-    return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret depends on it
+    source = RtspSource(screening, small, f"{camera}: sub-stream", meanwhile=meanwhile)
+    return RtspSource(url, options, camera, screen=Screen(source))
 
 
 def open_camera(url: str, options: SourceOptions) -> InputContainer:
@@ -303,22 +283,22 @@ def open_camera(url: str, options: SourceOptions) -> InputContainer:
     )
 
 
+_REASONS = {
+    HTTPUnauthorizedError: "the camera refuses the user name or the password (401): check the credentials",
+    HTTPForbiddenError: "this user may not see the stream (403): check the user's permissions in the camera",
+    HTTPNotFoundError: "the camera has no such stream (404): check the path of the URL",
+    ConnectionRefusedError: "the connection was refused: check the port, and that the camera has RTSP on",
+}
+
+
 def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) -> str:
     """The meaning of an error of `open_camera`, and the remedy, without secrets.
 
-    Args:
-        error: it.
-        waited_s: how long opening took: libav reports a silent host as invalid data, not as a time-out.
-        options: those it was opened with.
+    `waited_s` is how long opening took: libav reports a silent host as invalid data, not as a time-out.
     """
     if waited_s >= _TIMED_OUT * options.open_timeout_s:
         return f"no answer within {options.open_timeout_s:g} s: check the address and the network"
-    if isinstance(error, HTTPUnauthorizedError):
-        return "the camera refuses the user name or the password (401): check the credentials"
-    if isinstance(error, HTTPForbiddenError):
-        return "this user may not see the stream (403): check the user's permissions in the camera"
-    if isinstance(error, HTTPNotFoundError):
-        return "the camera has no such stream (404): check the path of the URL"
-    if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused: check the port, and that RTSP is switched on in the camera"
+    for kind, reason in _REASONS.items():
+        if isinstance(error, kind):
+            return reason
     return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"

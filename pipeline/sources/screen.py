@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from time import monotonic
 
 from pipeline.loop import Loop
@@ -11,29 +9,24 @@ from pipeline.redaction import redacted
 from pipeline.sources.frame import Luma, Source, SourceError, SourceReport
 from pipeline.sources.gate import moves
 
-log = logging.getLogger(__name__)
-
 LATE_S = 3.0
 """A sub-stream without a picture for so long shows nothing: the main stream is decoded."""
-
-AGAIN_S = 30.0
-"""After an error of ours, not of the camera, the sub-stream is opened again so much later."""
 
 
 class Screen:
     """Looks at a camera's sub-stream, in a thread of its own, and knows when something moved last.
 
     Args:
-        open_stream: gives the sub-stream, its areas blackened; called again where reading one has failed.
+        source: the sub-stream, its areas blackened.
 
     Attributes:
         moved_s: monotonic time at which something moved last.
     """
 
-    def __init__(self, open_stream: Callable[[], Source]) -> None:
+    def __init__(self, source: Source) -> None:
         self.moved_s = self._looked_s = float("-inf")
-        self._open, self._source = open_stream, open_stream()
-        self._loop = Loop(f"screen {self._source.camera}", self._watch)
+        self._source = source
+        self._loop = Loop(f"screen {source.camera}", self._watch)
 
     @property
     def sees(self) -> bool:
@@ -65,27 +58,14 @@ class Screen:
         self._source.close()
 
     def _watch(self) -> None:
-        try:
-            self._look()
-        except Exception as error:  # noqa: BLE001 - the next try may succeed
-            log.warning(
-                "%s; the main stream is screened meanwhile; next try in %.0f s", redacted(error), AGAIN_S
-            )
-        else:
-            self._loop.stop()  # closed, or the footage has ended
-        if not self._loop.stopped.wait(AGAIN_S):
-            self._source = self._open()
-
-    def _look(self) -> None:
         seen: Luma | None = None
         with self._source as frames:
-            if self._loop.stopped.is_set():  # while it was opened again
-                return
             for frame in frames:
                 self._looked_s = monotonic()
                 if moves(seen, frame.luma):
                     self.moved_s = self._looked_s
                 seen = frame.luma
+        self._loop.stop()  # closed, or the footage has ended
 
 
 def raise_error(thread: Loop, camera: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -10,8 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from pipeline.sources.counts import Counts
-from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions
+from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
 from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
@@ -27,45 +27,40 @@ def is_still(path: Path) -> bool:
     return path.suffix.lower() in STILL_SUFFIXES and not path.name.startswith(".")
 
 
-class StillsSource(RecordedSource):
-    """Frames of still images.
+def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> RecordedSource:
+    """Still images as a source, sampled like a video; one that cannot be read is counted and skipped.
 
     Their times come from stamps in their names where every name has one (UTC), else they are one second
-    apart from `options.start`. Sampling holds for stills as well.
+    apart from `options.start`.
 
     Raises:
         SourceError: the only image cannot be read.
     """
+    stills = order_stills(paths, options.start)
+    first = stills[0][0]
+    if len(stills) == 1:
+        decode_still(stills[0][1])
 
-    def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
-        super().__init__(options, camera)
-        self._view = View(options)
-        self._stills = order_stills(paths, options.start)
-        self.duration_s: float | None = (self._stills[-1][0] - self._stills[0][0]).total_seconds()
-        if len(paths) == 1:
-            decode_still(paths[0])
-
-    def __iter__(self) -> Iterator[Frame]:
-        """Sampled stills in the order of their time; one that cannot be read is counted and skipped."""
-        self._counts = counts = Counts()
-        sampler = Sampler(self._options.sample_hz)
-        first = self._stills[0][0]
-        for index, (time, path) in enumerate(self._stills):
-            if self._closed.is_set():
+    def read(report: SourceReport, closed: threading.Event) -> Iterator[Frame]:
+        sampler, view = Sampler(options.sample_hz), View(options)
+        for index, (time, path) in enumerate(stills):
+            if closed.is_set():
                 return
             if not sampler.takes((time - first) // timedelta(microseconds=1), _MICROSECOND):
                 continue
             try:
                 bgr = decode_still(path)
             except SourceError as error:
-                counts.corrupt += 1
-                counts.error(error)
+                report.corrupt += 1
+                report.add_error(error)
                 sampler.give_back()  # the next still of the slot stands in
                 continue
-            counts.decoded += 1
-            counts.sampled += 1
-            counts.clock = Clock.FILE
-            yield make_frame(bgr, self.camera, time, index, self._view)
+            report.decoded += 1
+            report.sampled += 1
+            report.clock = Clock.FILE
+            yield Frame(camera, time, Clock.FILE, index, *view.of_bgr(bgr))
+
+    return RecordedSource(camera, read, (stills[-1][0] - first).total_seconds())
 
 
 def order_stills(paths: Sequence[Path], start: datetime | None) -> list[tuple[datetime, Path]]:
@@ -100,20 +95,7 @@ def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str
     """
     path = Path(path)
     time = options.start or stamp_in_name(path) or EPOCH
-    return make_frame(decode_still(path), camera or path.stem, time, 0, View(options))
-
-
-def make_frame(bgr: Image, camera: str, time: datetime, index: int, view: View) -> Frame:
-    """Frame of a decoded still, BGR uint8 ``(height, width, 3)``."""
-    luma, picture = view.of_bgr(bgr)
-    return Frame(
-        camera=camera,
-        time=time,
-        clock=Clock.FILE,
-        pts=index,
-        luma=luma,
-        picture=picture,
-    )
+    return Frame(camera or path.stem, time, Clock.FILE, 0, *View(options).of_bgr(decode_still(path)))
 
 
 def decode_still(path: Path) -> Image:

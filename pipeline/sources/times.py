@@ -113,47 +113,40 @@ def elapsed(pts: int, time_base: Fraction) -> timedelta:
 
 
 class Sampler:
-    """Takes the first frame of each ``1 / sample_hz`` slot; the slot depends on the time stamp alone."""
+    """Takes the first frame of each ``1 / sample_hz`` slot; the slot depends on the time stamp alone.
 
-    def __init__(self, sample_hz: float) -> None:
+    Args:
+        sample_hz: slots a second.
+        live: time stamps may jump, stand still, or be missing: a frame is also taken once two slots have gone
+            by without one.
+    """
+
+    def __init__(self, sample_hz: float, *, live: bool = False) -> None:
         self._rate = Fraction(sample_hz).limit_denominator(1_000_000)
+        self._longest_us = int(2_000_000 / sample_hz) if live else None
         self._slot: int | None = None
+        self._taken_us: int | None = None
 
-    def takes(self, pts: int, time_base: Fraction) -> bool:
-        """True for the first frame seen of a slot; `pts` counts `time_base` from the start."""
+    def takes(self, pts: int, time_base: Fraction, received_us: int = 0) -> bool:
+        """True for the first frame seen of a slot.
+
+        Args:
+            pts: counts `time_base` from the start.
+            time_base: seconds.
+            received_us: when the frame of a live source came, in microseconds.
+        """
         slot = pts * time_base.numerator * self._rate.numerator
         slot //= time_base.denominator * self._rate.denominator
-        if slot == self._slot:
+        overdue = (
+            self._longest_us is not None
+            and self._taken_us is not None
+            and abs(received_us - self._taken_us) >= self._longest_us
+        )
+        if slot == self._slot and not overdue:
             return False
-        self._slot = slot
+        self._slot, self._taken_us = slot, received_us
         return True
 
     def give_back(self) -> None:
         """The frame just taken was no good: the next one of its slot is taken instead."""
         self._slot = None
-
-
-class LiveSampler:
-    """`Sampler` for a live source, whose time stamps may jump, stand still, or be missing."""
-
-    def __init__(self, sample_hz: float) -> None:
-        self._by_stamp, self._by_receipt = Sampler(sample_hz), Sampler(sample_hz)
-        self._longest_us = int(2_000_000 / sample_hz)
-        self._taken_us: int | None = None
-
-    def takes(self, pts: int | None, time_base: Fraction, received_us: int) -> bool:
-        """True for the first frame of a slot by its time stamp, and once two slots have gone by without one.
-
-        Args:
-            pts: in units of `time_base`; None where the frame has none.
-            time_base: seconds.
-            received_us: when it came, in microseconds.
-        """
-        if pts is None:
-            taken = self._by_receipt.takes(received_us, Fraction(1, 1_000_000))
-        else:
-            taken = self._by_stamp.takes(pts, time_base)
-        overdue = self._taken_us is not None and abs(received_us - self._taken_us) >= self._longest_us
-        if taken or overdue:
-            self._taken_us = received_us
-        return taken or overdue

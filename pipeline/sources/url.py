@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.redaction import redacted
 from pipeline.sources.frame import Source, SourceError, SourceOptions
-from pipeline.sources.stills import StillsSource, is_still
+from pipeline.sources.stills import is_still, open_stills
 from pipeline.sources.times import virat_name
-from pipeline.sources.video import VideoSource
+from pipeline.sources.video import open_videos
 
 _DEFAULTS = SourceOptions()
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
@@ -88,13 +88,21 @@ def _open_files(place: str, options: SourceOptions, camera: str | None) -> Sourc
             raise SourceError(f"{path}: matches no file: check the pattern, and quote it for the shell")
     else:
         paths = [path]
-    name = camera or slug(_camera_of(paths, folder=path.is_dir()))
+    return open_files(paths, options, camera or slug(_camera_of(paths, folder=path.is_dir())))
+
+
+def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> Source:
+    """Video files, or stills, of one camera.
+
+    Raises:
+        SourceError: nothing of it can be read, or there are both.
+    """
     stills = sum(map(is_still, paths))
     if stills == len(paths):
-        return StillsSource(paths, options, name)
+        return open_stills(paths, options, camera)
     if stills:
-        raise SourceError(f"{path}: matches both still images and videos: give a pattern for one of them")
-    return VideoSource(paths, options, name)
+        raise SourceError(f"{paths[0].parent}: both still images and videos: give a pattern for one of them")
+    return open_videos(paths, options, camera)
 
 
 def _camera_of(paths: Sequence[Path], *, folder: bool) -> str:

@@ -17,10 +17,9 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.redaction import redacted
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import IntactFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
-from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions
+from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
 from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import (
@@ -49,84 +48,74 @@ class VideoFile:
         path: the file.
         duration_s: by the container; None where it does not say.
         recorded: wall-clock time of its first frame by the container or by its name, None if neither says.
-        virat: what a VIRAT name says.
         start: when it starts by the clock of all segments; None: where the one before ended.
     """
 
     path: Path
     duration_s: float | None
     recorded: datetime | None
-    virat: ViratName | None
     start: datetime | None = None
 
 
-class VideoSource(RecordedSource):
-    """Frames of video files, their time from presentation time stamps.
+def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> RecordedSource:
+    """Video files of one camera as a source, their time from presentation time stamps.
 
     Raises:
         SourceError: not one of the files can be opened.
     """
+    segments, unreadable = list[VideoFile](), list[str]()
+    for path in paths:
+        try:
+            segments.append(_probe(path, options.threads))
+        except SourceError as error:
+            unreadable.append(f"{path}: {error}")
+    if not segments:
+        raise SourceError("; ".join(unreadable[:3]))
+    segments = in_order(segments, options.start)
+    lengths = [segment.duration_s for segment in segments]
 
-    def __init__(self, paths: Sequence[Path], options: SourceOptions, camera: str) -> None:
-        super().__init__(options, camera)
-        self._unreadable: list[str] = []
-        segments = [segment for path in paths if (segment := self._probed(path))]
-        if not segments:
-            raise SourceError("; ".join(self._unreadable[:3]))
-        self._segments = in_order(segments, options.start)
-        lengths = [segment.duration_s for segment in segments]
-        self.duration_s = None if None in lengths else sum(length or 0.0 for length in lengths)
-        self._begin()
-
-    def __iter__(self) -> Iterator[Frame]:
-        """Sampled frames in the order of their time; a second iteration reads and counts from the start."""
-        self._begin()
+    def read(report: SourceReport, closed: threading.Event) -> Iterator[Frame]:
         end: datetime | None = None
-        for segment in self._segments:
+        for segment in segments:
             own = segment.start or end or EPOCH
-            reader = _SegmentReader(segment, self._options, self.camera, self._counts, self._closed)
             # Clocks of recorders overlap: time never runs back within a camera.
-            reader.start = max(own, end) if end else own
+            start = max(own, end) if end else own
+            reader = _SegmentReader(segment, options, camera, start, report=report, closed=closed)
             yield from reader.frames()
             end = reader.end
 
-    def _begin(self) -> None:
-        self._counts = Counts()
-        for sentence in self._unreadable:
-            self._counts.error(sentence)
+    duration_s = None if None in lengths else sum(length or 0.0 for length in lengths)
+    return RecordedSource(camera, read, duration_s, tuple(unreadable))
 
-    def _probed(self, path: Path) -> VideoFile | None:
-        try:
-            with closing(open_container(path)) as container:
-                stream = video_stream(container, self._options.threads)
-                recorded = parse_creation_time(
-                    container.metadata.get("creation_time") or stream.metadata.get("creation_time")
-                )
-                return VideoFile(
-                    path, duration_of(container, stream), recorded or stamp_in_name(path), virat_name(path)
-                )
-        except SourceError as error:
-            self._unreadable.append(f"{path}: {error}")
-            return None
+
+def _probe(path: Path, threads: int) -> VideoFile:
+    with closing(open_container(path)) as container:
+        stream = video_stream(container, threads)
+        created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
+        recorded = parse_creation_time(created) or stamp_in_name(path)
+        return VideoFile(path, duration_of(container, stream), recorded)
 
 
 class _SegmentReader:
-    """Reads one segment: one container, one decoder, one line of time."""
+    """Reads one segment: one container, one decoder, one line of time.
+
+    Positions are times from the segment's start in units of its time base.
+    """
 
     def __init__(
         self,
         segment: VideoFile,
         options: SourceOptions,
         camera: str,
-        counts: Counts,
+        start: datetime,
+        *,
+        report: SourceReport,
         closed: threading.Event,
     ) -> None:
-        self.start = EPOCH
-        self._segment, self._options, self._camera = segment, options, camera
-        self._counts, self._closed = counts, closed
-        self._view = View(options)
-        self._last: int | None = None
-        self._end = self._reached = 0
+        self._segment, self._options, self._camera, self._start = segment, options, camera, start
+        self._report, self._closed = report, closed
+        self._last: int | None = None  # position of the last frame
+        self._reached = 0  # where the last packet ended, sound or not
         self._shift = 0
         self._time_base = Fraction(1)
         self._frame_length = 0
@@ -135,13 +124,13 @@ class _SegmentReader:
     @property
     def end(self) -> datetime:
         """Time at which the last frame ended, sound or not."""
-        return self.start + elapsed(max(self._end, self._reached), self._time_base)
+        return self._start + elapsed(self._reached, self._time_base)
 
     def frames(self) -> Iterator[Frame]:
         try:
             container = open_container(self._segment.path)
         except SourceError as error:  # it went away since it was probed
-            self._counts.error(f"{self._segment.path}: {error}")
+            self._report.add_error(f"{self._segment.path}: {error}")
             return
         with closing(container):
             stream = video_stream(container, self._options.threads)
@@ -151,100 +140,89 @@ class _SegmentReader:
             self._by_dts = container.format.name == "avi"
             self._frame_length = max(1, round(1 / (rate * self._time_base)))
             yield from self._sampled(container, stream)
+        if not self._closed.is_set():
+            self._check_end()
 
     def _sampled(self, container: InputContainer, stream: VideoStream) -> Iterator[Frame]:
-        sampler = Sampler(self._options.sample_hz)
+        sampler, view = Sampler(self._options.sample_hz), View(self._options)
         half_slot = int(Fraction(1, 2) / Fraction(self._options.sample_hz) / self._time_base)
         packets = self._packets(container, stream)
         if self._options.fast:
-            frames = FastReader(stream, self._view, self._counts).frames(packets)
+            frames = FastReader(stream, view, self._report).frames(packets)
         else:
-            intact = IntactFrames(self._counts)
+            intact = IntactFrames(self._report)
             frames = (frame for packet in packets for frame in intact.decode(packet))
         for frame in frames:
-            position = self._position(frame, stream)
+            stamp = self._stamp(frame)
+            position = self._position(frame, stamp, stream.start_time or 0)
             if position is None:
                 continue
             # Half a frame ahead: the frame nearest to the beginning of a slot is taken, not the next one.
             ahead = min((frame.duration or self._frame_length) // 2, half_slot)
             if not sampler.takes(position + ahead, self._time_base):
                 continue
-            self._counts.sampled += 1
-            yield self._frame(frame, position)
+            self._report.sampled += 1
+            self._report.clock = Clock.FILE
+            time = self._start + elapsed(position, self._time_base)
+            pts = position if stamp is None else stamp
+            yield Frame(self._camera, time, Clock.FILE, pts, *view.of_frame(frame))
             if self._closed.is_set():
                 return
-        if not self._closed.is_set():
-            self._check_end()
 
     def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-        for packet in packets_of(container, stream, self._counts):
+        """Damaged packets count as read: a file whose last pictures are smeared does not end early."""
+        for packet in packets_of(container, stream, self._report):
             if self._closed.is_set():
                 return
-            self._note_reached(packet, stream)
+            stamp = packet.dts if self._by_dts or packet.pts is None else packet.pts
+            if stamp is not None:
+                reached = stamp - (stream.start_time or 0) + (packet.duration or self._frame_length)
+                if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
+                    reached = min(reached, int(self._segment.duration_s / self._time_base))
+                self._reached = max(self._reached, reached)
             yield packet
 
-    def _position(self, frame: VideoFrame, stream: VideoStream) -> int | None:
-        """Time of a frame from the segment's start in units of the time base; None: it comes too late."""
-        stamp = self._stamp(frame)
+    def _position(self, frame: VideoFrame, stamp: int | None, first: int) -> int | None:
+        """Position of a frame; None: it comes too late.
+
+        Args:
+            frame: it.
+            stamp: see `_stamp`.
+            first: stamp of the stream's start.
+        """
         if stamp is None:
             # Neither stamp (raw streams, the last frames of an AVI): it follows on the one before.
             position = 0 if self._last is None else self._last + self._frame_length
         else:
-            position = stamp - (stream.start_time or 0) + self._shift
+            position = stamp - first + self._shift
         if self._last is None and self._by_dts and 0 < position <= REORDER_FRAMES * self._frame_length:
             self._shift, position = -position, 0
         if self._last is not None and position <= self._last:
             back = elapsed(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
                 return None  # a twin of the frame before, or one out of order by damage
-            self._counts.error(
+            self._report.add_error(
                 f"{self._segment.path}: time stamps jump back by {back.total_seconds():.1f} s"
-                f" at {self._seconds(self._last):.1f} s; the rest follows on without a gap"
+                f" at {float(self._last * self._time_base):.1f} s; the rest follows on without a gap"
             )
             self._shift += self._last + self._frame_length - position
             position = self._last + self._frame_length
         self._last = position
-        self._end = max(self._end, position + (frame.duration or self._frame_length))
+        self._reached = max(self._reached, position + (frame.duration or self._frame_length))
         return position
-
-    def _note_reached(self, packet: Packet[VideoStream], stream: VideoStream) -> None:
-        """Damaged packets count as read: a file whose last pictures are smeared does not end early."""
-        stamp = packet.dts if self._by_dts or packet.pts is None else packet.pts
-        if stamp is None:
-            return
-        reached = stamp - (stream.start_time or 0) + (packet.duration or self._frame_length)
-        if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
-            reached = min(reached, int(self._segment.duration_s / self._time_base))
-        self._reached = max(self._reached, reached)
 
     def _stamp(self, frame: VideoFrame) -> int | None:
         first, second = (frame.dts, None) if self._by_dts else (frame.pts, frame.dts)
         return second if first is None else first
 
-    def _frame(self, frame: VideoFrame, position: int) -> Frame:
-        stamp = self._stamp(frame)
-        luma, picture = self._view.of_frame(frame)
-        self._counts.clock = Clock.FILE
-        return Frame(
-            camera=self._camera,
-            time=self.start + elapsed(position, self._time_base),
-            clock=Clock.FILE,
-            pts=position if stamp is None else stamp,
-            luma=luma,
-            picture=picture,
-        )
-
-    def _seconds(self, position: int) -> float:
-        return float(position * self._time_base)
-
     def _check_end(self) -> None:
-        end_s, duration_s = self._seconds(max(self._end, self._reached)), self._segment.duration_s
+        end_s, duration_s = float(self._reached * self._time_base), self._segment.duration_s
         if self._last is None:
-            self._counts.error(
+            self._report.add_error(
                 f"{self._segment.path}: not one frame could be decoded; record or copy it again"
             )
         elif duration_s is not None and end_s < duration_s - SHORT_BY_S:
-            self._counts.error(
+            self._report.add_error(
                 f"{self._segment.path}: ends early, at {end_s:.1f} s of {duration_s:.1f} s;"
                 " the copy may be cut off"
             )
@@ -292,8 +270,9 @@ def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[Vide
     the one before ended. `start` is the time of the first segment (VIRAT: of offset 0 of the first sequence).
     """
     by_name = sorted(segments, key=lambda segment: natural_key(segment.path))
-    if all(segment.virat for segment in by_name):
-        return _virat_order(by_name, start)
+    virat = [(name, segment) for segment in by_name if (name := virat_name(segment.path))]
+    if len(virat) == len(by_name):
+        return _virat_order(virat, start)
     if not all(segment.recorded for segment in by_name):
         return [replace(by_name[0], start=start or by_name[0].recorded or EPOCH), *by_name[1:]]
     by_time = sorted(by_name, key=lambda segment: segment.recorded or EPOCH)
@@ -301,9 +280,8 @@ def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[Vide
     return [replace(s, start=(start or first) + ((s.recorded or EPOCH) - first)) for s in by_time]
 
 
-def _virat_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
-    named = [(segment.virat, segment) for segment in segments if segment.virat]
-    named.sort(key=lambda pair: (pair[0].sequence, pair[0].start_s, pair[0].segment))
+def _virat_order(named: list[tuple[ViratName, VideoFile]], start: datetime | None) -> list[VideoFile]:
+    named = sorted(named, key=lambda pair: (pair[0].sequence, pair[0].start_s, pair[0].segment))
     origin = start or named[0][1].recorded or EPOCH
     ordered: list[VideoFile] = []
     sequence, sequence_end_s, base_s = named[0][0].sequence, 0, 0

@@ -9,12 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from models.families import OBJECTS
 from pipeline.camera_state import RECENT_S, RING_S, CameraState
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
 from pipeline.tracking import Detections, Event, Observation, Track
+from pipeline.tracking.reidentification import Reidentification
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 IMAGE = np.full((120, 160, 3), 90, np.uint8)
@@ -123,3 +125,36 @@ def test_saved_tracks_outlive_another_plan() -> None:
     earlier.saved = {"version": 1}
     later.continue_from(earlier)
     assert later.saved == {"version": 1}
+
+
+def test_a_clock_that_goes_back_lets_tracks_go_as_a_cut_does() -> None:
+    camera = state()
+    camera.track(motion(100), NOTHING)
+    before = camera.tracker
+    camera.track(motion(0), NOTHING)
+    assert camera.tracker is not before
+    assert seconds(camera) == [0]
+
+
+def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
+    """Somebody walks through the frame in four seconds, twice."""
+    person = np.zeros((1, 11))
+    person[0, OBJECTS.index("person")] = 0.9
+    coat = np.random.default_rng(1).integers(0, 256, (72, 24, 3), np.uint8)
+    same = Reidentification(lambda _image, boxes: np.ones((len(boxes), 1), np.float32))
+    camera = CameraState(MessageLimits(NO_LIMITS), MinuteSummary(None), people=same)
+    named = []
+    for k in range(100):
+        left = 8 * (k % 50) - 100
+        image, found = IMAGE.copy(), NOTHING
+        if -20 < left < 156:
+            first, last = max(left, 0), min(left + 24, 160)
+            image[24:96, first:last] = coat[:, first - left : last - left]
+            box = [first / 160, 0.2, (last - first) / 160, 0.6]
+            found = Detections.of([box], [0.9], person, np.ones((1, 4)))
+        shown = motion(k / 5)
+        events = camera.track(MotionFrame(shown.frame, image), found)
+        named += [event.same_as for event in events if event.kind == "entered"]
+    assert len(named) == 2
+    assert named[0] is None
+    assert named[1] is not None

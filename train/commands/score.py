@@ -43,7 +43,7 @@ def score(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score captions as the field does, the trivial rows beside them; count what a set's annotations hold."""
+    """Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations."""
     if predictions is None:
         _count(references, as_json=as_json)
     elif not references.is_dir():

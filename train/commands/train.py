@@ -29,7 +29,7 @@ def train(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="Checkpoint to write (.safetensors); <out>.state or <out>.run lies beside it."),
+        typer.Option(help="Checkpoint to write (.safetensors); <out>.state or <out>.run is made beside it."),
     ],
     config: Annotated[
         Path, typer.Option(help="Training configuration, for example configs/train/ddla.yaml.")
@@ -37,9 +37,7 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of weights, order and dropout.")] = None,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Go on with the run whose state lies beside --out; with frames, always."
-        ),
+        typer.Option("--resume", help="Resume the run whose state is beside --out; with frames, always."),
     ] = False,
     leave_out: Annotated[
         list[str] | None,
@@ -61,8 +59,15 @@ def train(
     reid: Annotated[
         Path | None,
         typer.Option(
-            help="person-reidentification-retail-0248 (.onnx): with frames the linker's teacher, with clips "
-            "what the appearance embedding starts from."
+            help="person-reidentification-retail-0248 (.onnx): with frames the feature embedding's teacher, "
+            "with clips what the appearance embedding starts from."
+        ),
+    ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Labelled pairs (.jsonl) of clips in --data, to which the decisions about stills of the "
+            "checkpoint --start are fitted; may be repeated."
         ),
     ] = None,
     device: Device = "cpu",
@@ -80,7 +85,19 @@ def train(
     if settings.captioner == "grounded" and reid is not None:
         _from_clips(data, out, settings, start, tuple(val_camera or ()), reid, command)
         return
-    framed = {"--start": start, "--val-camera": val_camera, "--reid": reid, "--leave-out": leave_out}
+    if settings.captioner == "grounded" and labels and start is not None:
+        from train.grounded.decisions import add_decisions  # noqa: PLC0415
+
+        command += f" --start {start.name}" + "".join(f" --labels {path.name}" for path in labels)
+        say(f"{out.name}: {add_decisions(start, labels, data, out, command)}")
+        return
+    framed = {
+        "--labels": labels,
+        "--start": start,
+        "--val-camera": val_camera,
+        "--reid": reid,
+        "--leave-out": leave_out,
+    }
     for name, value in framed.items():
         if value:  # an option that would silently do nothing is an error
             raise typer.BadParameter(

@@ -1,6 +1,6 @@
 """Adapting a trained captioner to a user's own cameras: some hundred gentle steps of its detector on them.
 
-Only the eyes learn: words, links, judgement and confidence stay as they are. What it must not do is forget
+Only the detector learns: words, association and decisions stay as they are. What it must not do is forget
 the rest, of which nothing is at hand here; so the rate is small, the weights are averaged over the steps, and
 classes that the teachers do not look for keep to what the detector answered before
 (`train.grounded.losses`). From the last part of the footage, in time, nothing is learnt: on it both
@@ -25,10 +25,11 @@ from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
 from train.footage.recipe import TEST_FOOTAGE
 from train.footage.teachers import TeacherFile
-from train.grounded.chain import camera_record, judged_right
+from train.grounded.chain import accuracy, camera_record
+from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import DetectingOptions, train_detector
-from train.grounded.judge import judgements
+from train.grounded.detector import train_detector
+from train.grounded.options import StageOptions
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
 from train.progress import Progress
@@ -41,7 +42,7 @@ FEWEST = 20
 
 _GAP_S = 2.0  # between the two parts of one clip: nearer frames show much the same
 _SEVERAL = 4  # of so many files of a camera whole ones are held out; of fewer each clip is parted
-_WORSE = 0.005  # share of ends judged right that chance alone may cost
+_WORSE = 0.005  # share of observations classified right that chance alone may cost
 _MEASURED = 150  # frames, at most, and twice as many pairs
 
 
@@ -83,16 +84,16 @@ class Score:
     Attributes:
         ap50: agreement of its detector with the teachers, average precision at half overlap, 0..1; the mean
             over cameras and families.
-        right: share 0..1 of the ends of changes that it judges as the teachers do.
-        ends: how many these are.
+        right: share 0..1 of observations that it classifies as the teachers do.
+        observations: how many these are.
     """
 
     ap50: float
     right: float
-    ends: int
+    observations: int
 
     def better_than(self, other: Score) -> bool:
-        """Whether its eyes are better, and its judgement no worse."""
+        """Whether its detector is better, and its classifier no worse."""
         return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
 
 
@@ -186,14 +187,14 @@ def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame],
     """How a captioner does on labelled frames."""
     every = max(1, round(len(frames) / _MEASURED))
     precision = mean(average_precision(captioner.detector, folder, frames, every))
-    known = judgements(captioner, folder, frames, 2 * _MEASURED, seed)
-    return Score(round(precision, 4), round(judged_right(captioner.judge, known), 4), len(known.change))
+    known = change_labels(captioner, folder, frames, 2 * _MEASURED, seed)
+    return Score(round(precision, 4), round(accuracy(captioner.classifier, known), 4), len(known.change))
 
 
 def _trained(
     captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
 ) -> Result:
-    detecting = DetectingOptions(
+    detecting = StageOptions(
         steps=options.steps,
         batch=options.batch,
         rate=options.rate,

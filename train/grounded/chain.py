@@ -1,8 +1,9 @@
 """The training of the grounded captioner, from labelled frames to a checkpoint.
 
-Detector, linker and judge learn one after another, each from what it needs; then the confidence is
-fitted and the threshold chosen on cameras of which nothing was learnt. Each stage is kept beside the
-checkpoint (`train.grounded.stages`), so that an interrupted training goes on where it was.
+Detector, feature embedding and change classifier are trained one after another, each on what it needs; the
+decisions are those of the packaged checkpoint until they are fitted to labelled pairs
+(`train.grounded.decisions`). Each stage is kept beside the checkpoint (`train.grounded.stages`), so that an
+interrupted training goes on where it was.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ from typing import Any
 import torch
 from torch import nn
 
+from models import SHIPPED, load_captioner
 from models.embedding import AppearanceEmbedding
 from models.encoders.encoder import Encoder
 from models.families import CLASSES
-from models.grounded.committee import committee
 from models.grounded.detector import Detector
+from models.grounded.ensemble import ensemble
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import Vocabulary
 from train.checkpoints import TrainError, refuse_folder, versions, write_checkpoint
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
-from train.grounded.confidence import calibrate
+from train.grounded.change_classifier import ChangeLabels, change_labels, train_classifier
 from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import DetectingOptions, train_detector
+from train.grounded.detector import train_detector
+from train.grounded.feature_embedding import FLOWING, train_feature_embedding
 from train.grounded.identities import Collector, collected
-from train.grounded.judge import Judgements, judgements, train_judge
-from train.grounded.link_examples import CameraSnapshots
-from train.grounded.linker import FLOWING, LinkOptions, learnt
-from train.grounded.options import ChainOptions
+from train.grounded.identity_pairs import CameraSnapshots
+from train.grounded.options import ChainOptions, StageOptions
 from train.grounded.osnet import graph_of, starting_osnet
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 
-_FEWEST = 50  # ends that a judge can learn from
+_FEWEST = 50  # observations that a classifier can learn from
 _EVERY = 5  # cameras: one in so many is held out
 _GIVEN = ("labels", "sha256", "detectors")  # what the record says of label files
 
@@ -60,7 +61,7 @@ class ChainRun:
         start: what the detector starts from, see `train.grounded.start`.
         val_cameras: held out; empty holds out about every fifth, by a hash of its name.
         leave_out: cameras that are used for nothing.
-        reid: the linker's teacher, see `train.grounded.osnet`; None does without.
+        reid: the feature embedding's teacher, see `train.grounded.osnet`; None does without.
         command: the command line, for the record.
         device: where the detector is trained.
     """
@@ -120,16 +121,16 @@ def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: 
     started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
     detector = stages.made("detector", started, partial(_detector, run, footage))
     several = {"members": own.members, **seed}
-    links = {"detector": detector.key, "steps": own.linker_steps, "reid": _reid(run), **several}
-    linker = stages.made("linker", links, partial(_linker, run, footage, detector))
-    captioner = _assembled(encoder, detector, linker, own.members)
-    judged = {"detector": detector.key, "pairs": own.judge_pairs, "steps": own.judge_steps, **several}
-    judge = stages.made("judge", judged, partial(_judge, run, footage, captioner))
-    captioner.judge.load_state_dict(judge.result["weights"])
-    keys = {"linker": linker.key, "judge": judge.key, "pairs": own.calibration_pairs, **seed}
-    calibration = stages.made("calibration", keys, partial(_calibration, run, footage, captioner))
-    captioner.calibration.copy_(calibration.result["calibration"])
-    captioner.record = _record(run, footage, captioner, (detector, judge, calibration))
+    embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
+    embedding = stages.made("embedding", embedded, partial(_embedding, run, footage, detector))
+    captioner = _assembled(encoder, detector, embedding, own.members)
+    asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
+    classifier = stages.made(
+        "classifier", {**asked, **several}, partial(_classifier, run, footage, captioner)
+    )
+    captioner.classifier.load_state_dict(classifier.result["weights"])
+    _take_decisions(captioner)
+    captioner.record = _record(run, footage, captioner, (detector, classifier))
     return captioner
 
 
@@ -172,9 +173,9 @@ def _footage(run: ChainRun) -> _LabelledFootage:
     return _LabelledFootage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
 
 
-def _detecting(run: ChainRun) -> DetectingOptions:
+def _detecting(run: ChainRun) -> StageOptions:
     own = run.options
-    return DetectingOptions(
+    return StageOptions(
         steps=own.detector_steps, batch=own.detector_batch, rate=own.detector_rate, seed=run.seed
     )
 
@@ -206,7 +207,7 @@ def _teacher(reid: Path | None) -> AppearanceEmbedding | None:
     return AppearanceEmbedding(graph_of(starting_osnet(reid))) if reid else None
 
 
-def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
+def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
     collector = Collector(_eyes(detector), _teacher(run.reid), seed=run.seed)
     cameras = []
     for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
@@ -214,66 +215,69 @@ def _linker(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scr
         folder = Path(footage.sources[name]["footage"])
         if not (folder / own[0].file).exists():
             raise TrainError(
-                f"the footage of {name} is no longer in {folder}, and the linker follows objects through "
-                "it: put it back, or compose again from where it is, which labels nothing anew"
+                f"the footage of {name} is no longer in {folder}, and objects are followed through it: put "
+                "it back, or compose again from where it is, which keeps the labels"
             )
         key = detector.key + (run.reid.name if run.reid else "")
         snapshots = collected(collector, own, folder, scratch / "seen", key)
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
     members = []
     for number in range(run.options.members):
-        options = LinkOptions(steps=run.options.linker_steps, seed=run.seed + number)
-        members.append(learnt(cameras, options, scratch / f"state{number}.pt"))
-    return {"weights": committee(members).state_dict()}
+        options = StageOptions(steps=run.options.feature_steps, seed=run.seed + number)
+        members.append(train_feature_embedding(cameras, options, scratch / f"state{number}.pt"))
+    return {"weights": nn.ModuleList(members).state_dict()}
 
 
-def _assembled(encoder: Encoder, detector: StageOutput, linker: StageOutput, members: int) -> Grounded:
+def _assembled(encoder: Encoder, detector: StageOutput, embedding: StageOutput, members: int) -> Grounded:
     captioner = Grounded(Vocabulary(()), encoder, members=members)
     captioner.detector.load_state_dict(detector.result["weights"])
     captioner.detector.to(memory_format=torch.channels_last)
-    captioner.linker.load_state_dict(linker.result["weights"])
+    captioner.embeddings.load_state_dict(embedding.result["weights"])
     return captioner.eval()
 
 
-def _judge(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:
-    known = judgements(captioner, run.data, footage.learn, run.options.judge_pairs, run.seed)
+def _take_decisions(captioner: Grounded) -> None:
+    """Take the packaged checkpoint's weights of association and decisions."""
+    packaged = load_captioner(SHIPPED["grounded"]).state_dict()
+    for name in ("threshold", "match_weights", "change_weights", "move_weights"):
+        captioner.get_buffer(name).copy_(packaged[name])
+
+
+def _classifier(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:
+    own = run.options
+    known = change_labels(captioner, run.data, footage.learn, own.classifier_pairs, run.seed)
     if len(known.change) < _FEWEST:
         raise TrainError(
-            f"hardly anything changes in {run.data}: the teachers know {len(known.change)} ends of changes, "
-            f"and {_FEWEST} are the least; compose frames of more footage"
+            f"hardly anything changes in {run.data}: it has labels of {len(known.change)} observations, and "
+            f"{_FEWEST} are the least; compose frames of more footage"
         )
-    seeds = (run.seed + number for number in range(run.options.members))
-    judge = committee(train_judge(known, seed, run.options.judge_steps) for seed in seeds)
-    unseen = judgements(captioner, run.data, footage.held, run.options.judge_pairs // 4 + 1, run.seed + 1)
+    seeds = (run.seed + number for number in range(own.members))
+    classifier = ensemble(train_classifier(known, seed, own.classifier_steps) for seed in seeds)
+    unseen = change_labels(captioner, run.data, footage.held, own.classifier_pairs // 4 + 1, run.seed + 1)
     return {
-        "weights": judge.state_dict(),
+        "weights": classifier.state_dict(),
         "learnt": len(known.change),
-        "judged": len(unseen.change),
-        "right": round(judged_right(judge, unseen), 4),
+        "validated": len(unseen.change),
+        "right": round(accuracy(classifier, unseen), 4),
     }
 
 
-def judged_right(judge: nn.Module, known: Judgements) -> float:
-    """Share 0..1 of ends of which a judge says what the teacher says; 0 where there are none."""
+def accuracy(classifier: nn.Module, known: ChangeLabels) -> float:
+    """Share 0..1 of observations that are classified as labelled; 0 where there are none."""
     if not len(known.change):
         return 0.0
     with torch.inference_mode():
-        return float(((judge(known.evidence) > 0) == known.change).float().mean())
-
-
-def _calibration(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:
-    fit = calibrate(captioner, run.data, footage.held, run.seed, run.options.calibration_pairs)
-    return {"calibration": captioner.calibration.clone(), "fit": fit}
+        return float(((classifier(known.evidence) > 0) == known.change).float().mean())
 
 
 def _record(
     run: ChainRun,
     footage: _LabelledFootage,
     captioner: Grounded,
-    made: tuple[StageOutput, StageOutput, StageOutput],
+    made: tuple[StageOutput, StageOutput],
 ) -> dict[str, Any]:
     """What decides the checkpoint, as plain values; nothing about the machine's paths or clock."""
-    detector, judge, calibration = (each.result for each in made)
+    detector, classifier = (each.result for each in made)
     held = {frame.camera for frame in footage.held}
     by: list[dict[str, Any]] = []
     for source in footage.sources.values():
@@ -295,10 +299,9 @@ def _record(
         "frames": {"sha256": footage.sha256, "learnt": len(footage.learn), "held": len(footage.held)},
         "validation": {
             "ap50": detector["ap50"],
-            "ends judged": judge["judged"],
-            "ends judged right": judge["right"],
+            "observations classified": classifier["validated"],
+            "observations classified right": classifier["right"],
         },
-        "calibration": calibration["fit"],
         "versions": versions(),
     }
 

@@ -18,7 +18,7 @@ from models.boxes import overlaps
 from models.detections import Detections
 from models.families import OBJECTS, family_of
 from models.grounded.detector import Detector
-from models.grounded.sight import canvas, seen
+from models.grounded.inference import canvas, detect
 from pipeline.sources import Image
 from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
@@ -40,7 +40,7 @@ def average_precision(
     true: dict[str, int] = {}
     for frame in frames[::every]:
         with torch.inference_mode():
-            (found,) = seen(detector, [viewed(picture(folder, frame))])
+            (found,) = detect(detector, [viewed(picture(folder, frame))])
         for family in MEASURED:
             key = f"{frame.camera} {family}"
             votes = [vote for vote in frame.votes if vote.family == family]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from models.families import CLASSES
 from models.grounded.detector import Detector
 from train.footage.votes import Vote
 from train.grounded.losses import Objects, detector_loss
+from train.grounded.options import StageOptions
 from train.grounded.pictures import CANVASES, LabelledPicture, Pictures
 
 TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")
@@ -30,19 +30,6 @@ _UNNAMED = {
     "two-wheeler": (("motorcycle", 1.0), ("bicycle", 0.7)),
     "person": (("person", 1.0),),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DetectingOptions:
-    """How the detector is trained."""
-
-    steps: int = 1800
-    batch: int = 16
-    rate: float = 2.5e-4
-    warm_up: int = 150
-    average: float = 0.998
-    clip: float = 5.0
-    seed: int = 1
 
 
 def label_of(vote: Vote) -> Tensor:
@@ -66,9 +53,7 @@ def objects_of(picture: LabelledPicture) -> Objects:
     )
 
 
-def batches(
-    pictures: Pictures, options: DetectingOptions, first: int
-) -> Iterator[tuple[Tensor, list[Objects]]]:
+def batches(pictures: Pictures, options: StageOptions, first: int) -> Iterator[tuple[Tensor, list[Objects]]]:
     """Batches from step `first` on, drawn ahead by a thread; step n is the same whenever it is drawn."""
 
     def made(step: int) -> tuple[Tensor, list[Objects]]:
@@ -86,7 +71,7 @@ def batches(
 
 
 def train_detector(
-    start: Detector, pictures: Pictures, options: DetectingOptions, out: Path, *, device: str = "cpu"
+    start: Detector, pictures: Pictures, options: StageOptions, out: Path, *, device: str = "cpu"
 ) -> Detector:
     """Train from `start`; goes on where an earlier run into the same folder stopped.
 
@@ -135,7 +120,7 @@ def train_detector(
     return average.eval()
 
 
-def _rate(step: int, options: DetectingOptions) -> float:
+def _rate(step: int, options: StageOptions) -> float:
     warm = min(1.0, (step + 1) / options.warm_up)
     return options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))
 

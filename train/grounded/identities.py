@@ -1,9 +1,9 @@
 """Who is who: objects of training cameras, followed through their clips, and those known to be others.
 
-The detector looks at a clip several times a second and what overlaps from look to look is one track, unless
-two might be meant: a short track is better than a wrong one. Kept are the ends of the labelled frames, one
-`Snapshot` each, half of them once more under another light. What the teacher's labels hold nowhere is a
-ghost; more ghosts are planted where another frame of the camera has an object and this one has none.
+The detector looks at a clip several times a second and what overlaps from frame to frame is one track, unless
+two might be meant: a short track is better than a wrong one. Kept are the observations of the labelled
+frames, one `Snapshot` each, half of them once more under another light. What no pseudo-label holds is a false
+positive; more of these are made where another frame of the camera has an object and this one has none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from models.detections import Detections
 from models.embedding import AppearanceEmbedding
 from models.families import OBJECTS, first_of
 from models.family_tensors import FAMILY
-from models.grounded.detections import detections, pooled
+from models.grounded.detections import decode, pooled
 from models.grounded.detector import Detector
-from models.grounded.linker import Ends, looks
+from models.grounded.observations import Observations, colour_histograms
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
@@ -38,7 +38,7 @@ from train.footage.cameras import STILL_SUFFIXES
 from train.footage.frames import LabelledFrame
 from train.samples import image_in
 
-UNTRACKED, UNSURE, GHOST = -1, -2, -3
+UNTRACKED, UNSURE, FALSE_POSITIVE = -1, -2, -3
 """In place of a track's number: an object that no track follows, nobody knows, and nothing at all."""
 
 _PER_SECOND = 8.0
@@ -46,8 +46,8 @@ _LONGEST_S = 40.0  # of a clip
 _CLIPS = 12  # of a camera that are followed; of further ones only the first labelled frame is looked at
 _PIXELS = 230_000  # of the picture that the detector sees
 _FAINT, _FOLLOWED = 0.12, 0.25  # least scores of an end, and of what a track is made of
-_AT_ONCE = 24  # ends of a snapshot
-_PLANTED = 4  # ghosts of a snapshot
+_AT_ONCE = 24  # observed of a snapshot
+_PLANTED = 4  # false positives made for a snapshot
 _HITS = 4  # looks in which a track must be seen
 _LOST = 3  # looks for which a track may be missed
 _LEAST = 0.3  # how well a box must continue a track, see `_gain`
@@ -57,14 +57,14 @@ _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One frame's N ends, and who they are.
+    """One frame's N observations, and who they are.
 
     Attributes:
         occasion: clip, sequence or still, by name; tracks are numbered within it.
         seconds: since the occasion's begin.
         clock_s: seconds of the wall clock since 1970 at the occasion's begin; NaN where it is not known.
-        ends: box, score, label, feature, looks.
-        track: int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `GHOST`.
+        observed: box, score, label, feature, colours.
+        track: int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `FALSE_POSITIVE`.
         seen: float32 ``(N, 2)``, from and until which second its track is seen.
         reid: float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked.
         usual: the mean of its track's vectors in place of `reid`; None where nobody has taken it yet.
@@ -74,7 +74,7 @@ class Snapshot:
     occasion: str
     seconds: float
     clock_s: float
-    ends: Ends
+    observed: Observations
     track: Tensor
     seen: Tensor
     reid: Tensor
@@ -151,7 +151,7 @@ class Collector:
     """Makes snapshots of a camera's footage."""
 
     def __init__(self, detector: Detector, reid: AppearanceEmbedding | None, seed: int) -> None:
-        """Keep the networks; `seed` chooses lights and planted ghosts."""
+        """Keep the networks; `seed` chooses lights and false positives."""
         self._detector, self._reid, self._seed = detector, reid, seed
 
     @torch.inference_mode()
@@ -191,26 +191,26 @@ class Collector:
             box = torch.cat([seen.box[keep], planted[0]])
             score = torch.cat([seen.score[keep], planted[1]])
             label = torch.cat([seen.label[keep], planted[2]])
-            track = torch.cat([track[keep], torch.full((len(planted[0]),), GHOST)])
+            track = torch.cat([track[keep], torch.full((len(planted[0]),), FALSE_POSITIVE)])
             feature = pooled(maps, box)
-            ends = Ends(box, score, label, feature, looks(picture, box))
+            observed = Observations(box, score, label, feature, colour_histograms(picture, box))
             reid = self._asked(image, box, track, every=len(found) % 3 == 0)
-            one = Snapshot(occasion, seconds, clock_s, ends, track, torch.zeros(len(box), 2), reid)
+            one = Snapshot(occasion, seconds, clock_s, observed, track, torch.zeros(len(box), 2), reid)
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = _relit(picture, chance)
                 maps = self._seen(dim)[1]
-                other = replace(ends, feature=pooled(maps, box), looks=looks(dim, box))
-                found.append(replace(one, ends=other, relit=True))
+                other = replace(observed, feature=pooled(maps, box), colours=colour_histograms(dim, box))
+                found.append(replace(one, observed=other, relit=True))
         return [_with_tracks(one, follower.tracks) for one in found]
 
     def _seen(self, picture: Tensor) -> tuple[list[Detections], list[Tensor]]:
         answer = self._detector(picture[None])
         size = (picture.shape[1], picture.shape[2])
-        return detections(answer, size, _FAINT), [level[0] for level in answer.maps]
+        return decode(answer, size, _FAINT), [level[0] for level in answer.maps]
 
     def _asked(self, image: Image, box: Tensor, track: Tensor, *, every: bool) -> Tensor:
-        """The teacher's vectors; NaN for ghosts, and unless `every` for all."""
+        """The teacher's vectors; NaN for false positives, and unless `every` for all."""
         size = 1 if self._reid is None else self._reid.size
         vectors = torch.full((len(box), size), torch.nan)
         asked = track >= UNTRACKED
@@ -276,7 +276,7 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor
     track = torch.tensor(numbers, dtype=torch.int64)
     track[track < 0] = UNTRACKED
     track[~real & (track < 0)] = UNSURE
-    track[nothing & (seen.score < 0.5)] = GHOST  # noqa: PLR2004
+    track[nothing & (seen.score < 0.5)] = FALSE_POSITIVE  # noqa: PLR2004
     track[~real & ~nothing & (seen.score < _FOLLOWED + 0.1)] = UNSURE
     return track
 
@@ -287,7 +287,7 @@ def _planted(
     seen: Detections,
     chance: np.random.Generator,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Boxes, scores and labels of ghosts, where another frame has an object and this one nothing."""
+    """Boxes, scores and labels of false positives, where another frame has an object and this one nothing."""
     taken = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
     taken = corners(torch.cat([taken, seen.box]))
     boxes, labels = list[Tensor](), list[Tensor]()
@@ -339,4 +339,4 @@ def collected(
         with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
             torch.save(made, file)
     rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
-    return [Snapshot(**{**row, "ends": Ends(**row["ends"])}) for row in rows]
+    return [Snapshot(**{**row, "observed": Observations(**row["observed"])}) for row in rows]

@@ -14,22 +14,20 @@ class ChainOptions:
         detector_batch: pictures of one, about 230,000 pixels each.
         detector_rate: its largest learning rate.
         memory_mb: decoded pictures are held in so many megabytes.
-        linker_steps: batches of the linker.
-        judge_pairs: pairs of frames that are looked at for the judge.
-        judge_steps: its batches.
-        calibration_pairs: pairs of frames of the validation cameras.
-        embedding_steps: batches of the embedding's last layer; 0 leaves it the identity.
-        members: linkers and judges that learn by different chances and are heard as one.
+        feature_steps: batches of the embedding of the detector's features.
+        classifier_pairs: pairs of frames from which the change classifier learns.
+        classifier_steps: its batches.
+        embedding_steps: batches of the appearance embedding's last layer; 0 leaves it the identity.
+        members: feature embeddings and classifiers of other seeds, which answer as one.
     """
 
     detector_steps: int = 1800
     detector_batch: int = 16
     detector_rate: float = 2.5e-4
     memory_mb: int = 2500
-    linker_steps: int = 3000
-    judge_pairs: int = 6000
-    judge_steps: int = 3000
-    calibration_pairs: int = 1500
+    feature_steps: int = 3000
+    classifier_pairs: int = 6000
+    classifier_steps: int = 3000
     members: int = 1
     embedding_steps: int = 400
 
@@ -39,3 +37,26 @@ class ChainOptions:
             raise ValueError(
                 f"learning options must be positive, steps of detector and embedding or 0: {self}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """How one network is trained.
+
+    Attributes:
+        steps: batches.
+        batch: pictures, or pairs of them, of one.
+        rate: largest learning rate.
+        warm_up: steps over which the rate rises to it.
+        average: of the weights, the share that stays at each step.
+        clip: largest norm of the gradients.
+        seed: of what is drawn.
+    """
+
+    steps: int = 1800
+    batch: int = 16
+    rate: float = 2.5e-4
+    warm_up: int = 150
+    average: float = 0.998
+    clip: float = 5.0
+    seed: int = 1

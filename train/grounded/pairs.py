@@ -1,9 +1,9 @@
-"""Pairs of labelled frames, for what the judge learns: what is seen on both sides, and what the teacher says.
+"""Pairs of labelled frames, for the change classifier: what is seen on both sides, and what the teacher says.
 
 Pairs come from every camera about equally often, with gaps from half a second to as long as its footage
-reaches. Of each end that the detector proposes it is known that it is a change (the teacher is sure of it on
-this side and sees nothing like it there on the other), that it is none (the teacher sees nothing here, or the
-same on both sides and the pixels agree), or it is left out.
+reaches. Of each observation it is known that it is a change (the teacher is sure of it on this side and sees
+nothing like it there on the other), that it is none (the teacher sees nothing here, or the same on both sides
+and the pixels agree), or it is left out.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
-from models.grounded.judge import EVIDENCE
-from models.grounded.linker import Ends
+from models.grounded.change_classifier import EVIDENCE
+from models.grounded.observations import Observations
 from pipeline.sources.times import moment_in_name
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
@@ -78,9 +78,9 @@ def gap_between(one: LabelledFrame, other: LabelledFrame) -> float | None:
 
 
 def verdicts(
-    ends: Ends, here: Sequence[Vote], there: Sequence[Vote], seen: Tensor, *, apart: bool
+    observed: Observations, here: Sequence[Vote], there: Sequence[Vote], seen: Tensor, *, apart: bool
 ) -> NDArray[np.int8]:
-    """1 for an end that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
+    """1 for an observation that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
 
     What the teacher sees on one side alone is a change unless the pictures are alike there (it was overlooked
     on the other side), and what it sees on both sides is none if they are alike there, however much the light
@@ -88,19 +88,19 @@ def verdicts(
     occasions.
 
     Args:
-        ends: N ends of one side.
+        observed: N observations of one side.
         here: the teacher's candidates on this side.
         there: and on the other.
-        seen: the judge's evidence of the ends, float32 ``(N, len(EVIDENCE))``.
+        seen: the classifier's evidence of the observed, float32 ``(N, len(EVIDENCE))``.
         apart: whether the frames are of two occasions.
     """
-    result = np.full(len(ends.box), -1, np.int8)
-    boxes = [tuple(map(float, box)) for box in ends.box.tolist()]
+    result = np.full(len(observed.box), -1, np.int8)
+    boxes = [tuple(map(float, box)) for box in observed.box.tolist()]
     on_this, on_that = (overlaps(boxes, [v.box for v in votes]) for votes in (here, there))  # type: ignore[arg-type]
     changed, alike = (seen[:, EVIDENCE.index(name)].tolist() for name in (_CHANGED, _CORRELATION))
     taken: set[int] = set()
-    for n in ends.score.argsort(descending=True).tolist():
-        family = family_of(OBJECTS[int(ends.label[n].argmax())])
+    for n in observed.score.argsort(descending=True).tolist():
+        family = family_of(OBJECTS[int(observed.label[n].argmax())])
         if family not in ("person", "vehicle", "two-wheeler"):
             continue
         own = [m for m, v in enumerate(here) if v.family == family]

@@ -10,7 +10,7 @@ import yaml
 from daemon.config.configuration import parse_configuration
 from daemon.config.forward import EVENT_TYPES, KINDS, secret_texts, without_secrets
 from daemon.config.template import NAMES
-from daemon.forward.filter import Filter
+from daemon.forward.message import Filter
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "forward.md").read_text()

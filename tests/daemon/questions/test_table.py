@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -33,9 +35,16 @@ def table() -> list[tuple[str, str, str, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Search], dict[str, str]]]:
+    """The made record, open in each zone, and the names of its records."""
     folder = tmp_path_factory.mktemp("made") / "journal"
-    return folder, write_record(folder)
+    names = write_record(folder)
+    with ExitStack() as stack:
+        opened = {}
+        for zone in {row[0] for row in table()}:
+            opened[zone] = stack.enter_context(Search(folder, LocalTime.named(zone)))
+            opened[zone].look()
+        yield opened, names
 
 
 def reading_of(asked: Question, local: LocalTime) -> set[str]:
@@ -75,12 +84,12 @@ def meant(reading: str) -> set[str]:
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
     if asked.measure.count:
-        groups = search.count(asked)
+        groups = search.selection.count(asked)
         if asked.measure.by:
             return {f"{' '.join(group.labels)}={group.visits}" for group in groups} or {"0"}
         return {str(groups[0].visits)}
     if asked.measure.durations or asked.measure.order == "longest":
-        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.visits(asked)} or {"-"}
+        return {f"{visit.track}={visit.seconds:.0f}" for visit in search.selection.visits(asked)} or {"-"}
     return {names[found.record.id] for found in search.answer(asked).found} or {"-"}
 
 
@@ -100,25 +109,20 @@ def expected(result: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("zone", "now", "question", "reading", "result"), table())
-def test_a_question_means_what_it_says(record, zone, now, question, reading, result):
-    folder, names = record
-    local = LocalTime.named(zone)
+def test_a_question_means_what_it_says(searches, zone, now, question, reading, result):
+    search, names = searches[0][zone], searches[1]
     moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    with Search(folder, local) as search:
-        search.look()
-        if reading.startswith("REFUSED"):
-            with pytest.raises(SearchError) as refusal:
-                search.asker().read(question, moment)
-            reason = (
-                str(refusal.value).split("cannot be answered: ", 1)[1].split(". Understood here")[0].lower()
-            )
-            assert reading.removeprefix("REFUSED ").lower() in reason
-            return
-        asked = search.asker().read(question, moment)
-        assert reading_of(asked, local) == meant(reading), restate(asked, local)
-        if result != "*":
-            assert result_of(search, asked, names) == expected(result)
-        assert restate(asked, local)
+    if reading.startswith("REFUSED"):
+        with pytest.raises(SearchError) as refusal:
+            search.asker().read(question, moment)
+        reason = str(refusal.value).split("cannot be answered: ", 1)[1].split(". Understood here")[0].lower()
+        assert reading.removeprefix("REFUSED ").lower() in reason
+        return
+    asked = search.asker().read(question, moment)
+    assert reading_of(asked, search.local) == meant(reading), restate(asked, search.local)
+    if result != "*":
+        assert result_of(search, asked, names) == expected(result)
+    assert restate(asked, search.local)
 
 
 def test_the_table_is_large_enough():

@@ -363,7 +363,7 @@ def test_a_failure_in_the_midst_leaves_nothing_half_written(house, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(
-            intake_module.Intake, "save_ends", fails
+            intake_module.Intake, "save", fails
         )  # its phrases have numbers by now, which are taken back
         with pytest.raises(sqlite3.DatabaseError):
             index.look()

@@ -192,16 +192,16 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
                 narrations.update(set(keys))
                 for key, sentence in zip(keys, sentences, strict=True):
                     visits[key] += sentence.count * (sentence.type == "appeared")
-            groups = search.count(Question(measure=Measure(count=True, by=by)))
+            groups = search.selection.count(Question(measure=Measure(count=True, by=by)))
             assert {g.labels: (g.narrations, g.visits) for g in groups} == {
                 key: (narrations[key], visits[key]) for key in narrations
             }
             if by[0] in ("hour", "day", "month"):
                 assert [g.labels for g in groups] == sorted(g.labels for g in groups)
-        (whole,) = search.count(Question(measure=Measure(count=True)))
+        (whole,) = search.selection.count(Question(measure=Measure(count=True)))
         arrived = (s.count for _, _, each in records for s in each if s.type == "appeared")
         assert (whole.narrations, whole.visits) == (200, sum(arrived))
-        (some,) = search.count(Question(Filters(objects=("lorry",)), measure=Measure(count=True)))
+        (some,) = search.selection.count(Question(Filters(objects=("lorry",)), measure=Measure(count=True)))
         assert some.narrations == sum(any(s is LORRIES for s in each) for _, _, each in records)
 
 
@@ -213,7 +213,7 @@ def test_everything_in_one_second(house, ask):
     assert newest == [f"A car has appeared {n}." for n in (295, 297, 299)]  # each journal in its order
     with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
-        (group,) = search.count(Question(measure=Measure(count=True, by=("hour",))))
+        (group,) = search.selection.count(Question(measure=Measure(count=True, by=("hour",))))
         assert group.narrations == 300
 
 
@@ -225,7 +225,9 @@ def test_scene_events_and_footage_without_a_date(house, ask):
     assert ask() == [PERSON.text, "The light has changed."]
     with Search(house.folder, LocalTime.named("UTC")) as search:
         search.look()
-        (group,) = search.count(Question(Filters(kinds=("light_changed",)), measure=Measure(count=True)))
+        (group,) = search.selection.count(
+            Question(Filters(kinds=("light_changed",)), measure=Measure(count=True))
+        )
         assert (group.narrations, group.visits) == (1, 1)
 
 

@@ -119,7 +119,7 @@ def test_it_is_not_ready_while_every_camera_is_refused(
         if hindrance == "another writer":
             theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
             for camera in ("away", "lot", "room"):
-                theirs.publish(Writer(camera), [], NO_ENTRY)
+                theirs.publish(Writer(camera, "f" * 32), [], NO_ENTRY)
             theirs.close()
         else:
             with redis.Redis(unix_socket_path=path) as client:
@@ -153,7 +153,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         daemon.signing.signed["room"] = 8
         record = next(iter(daemon.journals["room"]))
         daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
-        daemon.cameras.watched["away"].thread._main._counts.skew_s = -3.5
+        daemon.cameras.watched["away"].thread._main._report.skew_s = -3.5
         now = metrics(port)
         pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})
         assert pairs.total() == now["pairs_proposed_total", "room"] > 0

@@ -209,7 +209,7 @@ def test_one_run_deletes_only_so_much(clocks, fill, store):
 
 
 def test_what_is_not_published_never_goes(cameras, store, caplog):
-    cameras["yard"].acknowledge(cameras["yard"].behind_seq(0))
+    cameras["yard"].acknowledge(cameras["yard"].end_at(0))
     looking = retention(cameras, store, age=0, size=1, free=10**18)
     run(looking)
     assert days(cameras["yard"]) == [1, 2, 3, 4]

@@ -12,7 +12,7 @@ from models.box_tensors import corner_overlaps
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.family_tensors import FAMILY, GROUPS
-from models.grounded.detections import detections, pooled, unrivalled
+from models.grounded.detections import decode, pooled, suppress
 from models.grounded.detector import Answer
 
 Seen = tuple[tuple[float, float, float, float], dict[str, float]]
@@ -36,7 +36,7 @@ def answer_of(*seen: Seen) -> Answer:
 
 
 def found(*seen: Seen, least: float = 0.05) -> Detections:
-    [one] = detections(answer_of(*seen), SIZE, least)
+    [one] = decode(answer_of(*seen), SIZE, least)
     return one
 
 
@@ -85,7 +85,7 @@ def test_boxes_end_at_the_frame() -> None:
 def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int) -> None:
     rivals = torch.rand(count, count, generator=torch.Generator().manual_seed(seed)) < 0.3
     rivals |= rivals.T.clone()
-    stay = unrivalled(rivals).tolist()
+    stay = suppress(rivals).tolist()
     assert stay == sorted(set(stay))
     for i in range(count):
         before = [j for j in stay if j < i and rivals[j, i]]

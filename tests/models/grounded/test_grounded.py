@@ -19,9 +19,9 @@ from models.checkpoint import save
 from models.detections import Detections
 from models.encoders.encoder import ENCODERS, Encoder
 from models.families import OBJECTS
+from models.grounded.change_classifier import ObservedPair
 from models.grounded.grounded import Grounded
-from models.grounded.judge import Sides
-from models.grounded.linker import ends
+from models.grounded.observations import observe
 from models.language.facts import Fact
 from models.language.places import Zone
 from models.language.statements import statement_of
@@ -43,17 +43,18 @@ PLACES = [
 
 @pytest.fixture
 def make_grounded(vocabulary: Vocabulary, encoder: Encoder) -> MakeGrounded:
-    """One that sees rectangles; a `wild` one judges and links them at random, else it links all or none."""
+    """One that sees rectangles; a `wild` one decides at random, else it matches all or none."""
 
     @torch.no_grad()
     def make(seed: int = 0, *, wild: bool = False, linked: bool = False) -> Grounded:
         torch.manual_seed(seed)
         made = see_rectangles(Grounded(vocabulary, encoder, hidden=8))
-        torch.nn.init.constant_(made.linker.net[-1].bias, 9.0 if linked else -9.0)
+        made.match_weights[-1] = 9.0 if linked else -9.0
         if wild:
-            for parameter in made.linker.parameters():
-                torch.nn.init.normal_(parameter, std=0.5)
-            for parameter in made.judge.parameters():
+            for weights in (made.match_weights, made.change_weights, made.move_weights):
+                weights.add_(torch.randn(weights.shape) * 0.1)
+            made.match_weights[-1] = made.move_weights[-1] = 3.0
+            for parameter in made.classifier.parameters():
                 parameter.mul_(0.5).add_(torch.randn(parameter.shape) * 0.1)
         return made.eval()
 
@@ -104,7 +105,7 @@ def test_swapping_the_frames_turns_everything_that_is_told(
 ) -> None:
     """Appeared and disappeared change places, moved stays, with the boxes exchanged."""
     captioner = make_grounded(seed, wild=True)
-    captioner.fit_confidence(1.0, 0.0, 1.1)  # what nobody is sure of is told one by one
+    captioner.threshold.fill_(1.1)  # what nobody is sure of is told one by one
     pairs = make_pairs(PLACES, seed=seed)
     if gap_s is not None:
         pairs = replace(pairs, gap_s=torch.full((4,), gap_s))
@@ -194,20 +195,6 @@ def test_a_batch_of_views_of_several_sizes_equals_its_singles(
         assert same([replace(fact, pair=b) for fact in alone], [f for f in together if f.pair == b])
 
 
-def test_a_weak_link_is_a_move_within_a_minute_only(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
-    captioner = make_grounded()
-    torch.nn.init.zeros_(captioner.linker.net[-1].weight)
-    torch.nn.init.constant_(captioner.linker.net[-1].bias, -1.0)
-    pairs = make_pairs([[(20, 60, 40, 30), (150, 62, 40, 30)]], sides=[[0, 1]], labels=[["car", "car"]])
-    found = {
-        gap_s: {f.type for f in captioner.facts(replace(pairs, gap_s=torch.full((1,), gap_s)))}
-        for gap_s in (30.0, 3600.0)
-    }
-    assert found == {30.0: {"moved"}, 3600.0: {"appeared", "disappeared"}}
-
-
 def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     captioner, pairs = make_grounded(), make_pairs(PLACES)
     captioner.detector.register_forward_hook(lambda *_: pytest.fail("looked"))
@@ -225,7 +212,7 @@ def test_an_unknown_time_between_is_none(make_grounded: MakeGrounded, make_pairs
 
 def test_sentences_say_their_facts(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     captioner = make_grounded(3, wild=True)
-    captioner.fit_confidence(1.0, 0.0, 1.1)
+    captioner.threshold.fill_(1.1)
     pairs = make_pairs(PLACES, seed=3)
     said = sorted(s.text for told in captioner.describe(pairs, EVERYTHING) for s in told)
     assert said == sorted(render(statement_of(fact)) for fact in captioner.facts(pairs))
@@ -278,7 +265,7 @@ def test_near_and_far_are_said_where_the_camera_looks_ahead(
 
 def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
-    captioner.fit_confidence(1.0, 0.0, 1.1)
+    captioner.threshold.fill_(1.1)
     every = [fact.confidence for fact in captioner.facts(pairs)]
     counts = []
     for least in (0.0, 0.2, 0.4, 0.6, 1.05):
@@ -292,12 +279,10 @@ def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_p
     assert [len(each) for each in given] == [1, 1, 0, 1], "a given number is told whatever the threshold"
 
 
-def test_its_own_threshold_is_the_one_of_the_calibration(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
+def test_its_own_threshold_decides(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     captioner, pairs = make_grounded(3), make_pairs(PLACES[1:2])
     assert len(captioner.describe(pairs)[0]) == 1
-    captioner.fit_confidence(1.0, 0.0, 0.999)
+    captioner.threshold.fill_(0.999)
     assert captioner.min_confidence == pytest.approx(0.999)
     assert captioner.describe(pairs) == [[]]
 
@@ -308,27 +293,23 @@ def test_one_where_another_stood_came_and_the_other_left(make_grounded: MakeGrou
     label = torch.zeros(1, len(OBJECTS))
     label[0, OBJECTS.index("car")] = 1
     box = torch.tensor([[0.3, 0.4, 0.2, 0.3]])
-    one, two = (ends(p, Detections(box, torch.tensor([0.9]), label, torch.zeros(1, 192))) for p in pictures)
+    one, two = (
+        observe(p, Detections(box, torch.tensor([0.9]), label, torch.zeros(1, 192))) for p in pictures
+    )
     captioner = make_grounded(linked=True)
-    torch.nn.init.constant_(captioner.judge.net[-1].bias, -9.0)
+    torch.nn.init.constant_(captioner.classifier.net[-1].bias, -9.0)
     told = {
         gap_s: [
             (fact.type, fact.confidence > captioner.min_confidence)
-            for fact in captioner.facts_of_sides(
-                Sides((one, two), pictures, torch.zeros(8, 8), torch.zeros(0, 4), torch.tensor(gap_s)), 0
+            for fact in captioner.facts_of_pair(
+                ObservedPair((one, two), pictures, torch.zeros(8, 8), torch.zeros(0, 4), torch.tensor(gap_s)),
+                0,
             )
         ]
         for gap_s in (10.0, 3600.0)
     }
-    assert not any(sure for _, sure in told[10.0]), "judge and linker call it unchanged"
+    assert not any(sure for _, sure in told[10.0]), "classifier and association call it unchanged"
     assert sorted(told[3600.0]) == [("appeared", True), ("disappeared", True)]
-
-
-def test_confidence_is_calibrated(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
-    sure = [fact.confidence for fact in captioner.facts(pairs)]
-    captioner.fit_confidence(1.0, -3.0)
-    assert max(fact.confidence for fact in captioner.facts(pairs)) < max(sure), "what is judged is less sure"
 
 
 def test_a_checkpoint_needs_no_encoder(
@@ -336,7 +317,7 @@ def test_a_checkpoint_needs_no_encoder(
 ) -> None:
     torch.manual_seed(2)
     captioner = Grounded(vocabulary, ENCODERS["none"](), hidden=8).eval()
-    captioner.fit_confidence(0.5, 0.1, 0.3)
+    captioner.threshold.fill_(0.3)
     path = tmp_path / "grounded.safetensors"
     save(captioner, path)
     for name in ("efficientnet_lite0", "resnet101"):
@@ -344,7 +325,7 @@ def test_a_checkpoint_needs_no_encoder(
     loaded = load_captioner(path)
     assert isinstance(loaded, Grounded)
     assert loaded.image_size == (288, 384)
-    assert loaded.calibration.tolist() == captioner.calibration.tolist()
+    assert loaded.min_confidence == captioner.min_confidence
     assert all(
         torch.equal(value, loaded.state_dict()[name]) for name, value in captioner.state_dict().items()
     )

@@ -18,14 +18,13 @@ from pipeline.journal import (
     Journal,
     JournalError,
     JournalLockedError,
-    Position,
     SegmentLimits,
     read_camera,
     read_journal,
     verify,
 )
 from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.record import RecordError, check_camera, read_record
+from pipeline.record import ChainEnd, RecordError, check_camera, read_record
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -106,7 +105,7 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
         with opened(tmp_path) as journal:
             assert journal.published == place
             assert [record.seq for record, _ in unpublished(journal)] == list(range(place.seq + 1, 18))
-            assert journal.behind_seq(place.seq) == place
+            assert journal.end_at(place.seq) == place
             found, record = journal.find(place.stream_id)
             assert (found, record.seq) == (place, place.seq)
 
@@ -115,16 +114,16 @@ def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(12):
             journal.append(narration(second))
-        journal.acknowledge(journal.backlog(11).behind)
+        journal.acknowledge(journal.backlog(11).last)
         for second in range(12, 30):
             journal.append(narration(second))
         assert numbers(journal) == list(range(1, 31))
         assert [read_record(line).seq for line in journal.backlog(99).lines] == list(range(12, 31))
-        journal.acknowledge(Position())
+        journal.acknowledge(ChainEnd())
         batch = journal.backlog(13)
-        assert batch.behind.seq == len(batch.lines) == 13
-        journal.acknowledge(batch.behind)
-        assert journal.backlog(100).behind.seq == 30
+        assert batch.last.seq == len(batch.lines) == 13
+        journal.acknowledge(batch.last)
+        assert journal.backlog(100).last.seq == 30
 
 
 def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):
@@ -139,7 +138,7 @@ def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(23):
             journal.append(narration(second))
-        journal.acknowledge(journal.behind_seq(12))
+        journal.acknowledge(journal.end_at(12))
         first = delete_oldest(journal) + 1
         assert numbers(journal) == list(range(first, 24))
         assert [record.seq for record, _ in unpublished(journal)] == list(range(13, 24))
@@ -147,7 +146,7 @@ def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
         while journal.closed():
             first = delete_oldest(journal) + 1
         assert numbers(journal) == list(range(first, 24))
-        assert journal.behind_seq(2).seq == journal.find("5-0")[0].seq == first - 1
+        assert journal.end_at(2).seq == journal.find((5, 0))[0].seq == first - 1
     assert (tmp_path / "yard.start").exists()
     assert verify([tmp_path]).ok
     with opened(tmp_path) as journal:
@@ -163,7 +162,7 @@ def test_a_published_position_survives_the_deletion_of_its_segment(tmp_path):
         for second in range(8):
             journal.append(narration(second))
         last = journal.closed()[0].last_record().seq
-        journal.acknowledge(journal.behind_seq(last))
+        journal.acknowledge(journal.end_at(last))
         delete_oldest(journal)
         assert [record.seq for record, _ in unpublished(journal)] == list(range(last + 1, 9))
     with opened(tmp_path) as journal:
@@ -354,7 +353,7 @@ with Journal(disk / "journal", "yard", hold=1000) as journal:
     assert journal.end.seq == 42, journal.end
     assert journal.append(narration(43)) is None
     assert "Read-only" in journal.trouble
-    assert journal.backlog(100).behind.seq == 42
+    assert journal.backlog(100).last.seq == 42
     mount("-o", "remount,rw")
     assert journal.flush()
     assert [r.seq for r in journal] == list(range(1, 44))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,16 +35,16 @@ def test_a_signature_is_of_all_that_it_says() -> None:
     assert made.fault("yard") == ""
     other = SigningKey(new_key()).public
     for changed in (
-        replace(made, camera="lot"),
-        replace(made, seq=8),
-        replace(made, hash="b" * 64),
-        replace(made, time="2024-05-01T00:00:01.000000Z"),
-        replace(made, key=other),
-        replace(made, signature="0" * 128),
-        replace(made, signature="no"),
-        replace(made, key="none"),
+        {"camera": "lot"},
+        {"seq": 8},
+        {"hash": "b" * 64},
+        {"time": "2024-05-01T00:00:01.000000Z"},
+        {"key": other},
+        {"signature": "0" * 128},
+        {"signature": "no"},
+        {"key": "none"},
     ):
-        assert changed.fault("yard")
+        assert made.model_copy(update=changed).fault("yard")
 
 
 @pytest.mark.parametrize("text", ["", "secret-not-hex", "1" * 63, "1" * 65])
@@ -87,7 +86,7 @@ def test_anything_may_stand_in_the_file(content: bytes) -> None:
     assert all(isinstance(each, str) for _, each in read_signatures(content))
 
 
-@given(st.dictionaries(st.sampled_from(["schema", *Signature.__slots__]), st.integers() | st.text()))
+@given(st.dictionaries(st.sampled_from(["schema", *Signature.model_fields]), st.integers() | st.text()))
 def test_members_of_other_kinds_are_refused(members: dict[str, object]) -> None:
     import rfc8785
 

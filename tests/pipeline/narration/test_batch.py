@@ -12,8 +12,8 @@ import torch
 
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
+from models.grounded.inference import canvas
 from models.grounded.settings import SETTINGS
-from models.grounded.sight import canvas
 from models.language.facts import Fact
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_batch

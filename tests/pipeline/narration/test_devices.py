@@ -75,7 +75,7 @@ def test_a_tensor_left_behind_is_found(frames: list[Frame]) -> None:
     """What the test above is worth: one buffer on the CPU fails it."""
     with pretend_device() as device:
         away = load_captioner().to(device)
-        away.judge[0].mean = torch.zeros_like(load_captioner().judge[0].mean)
+        away.classifier[0].mean = torch.zeros_like(load_captioner().classifier[0].mean)
         with pytest.raises(RuntimeError, match="same device"):
             told(frames, away, str(device))
 

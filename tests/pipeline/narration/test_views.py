@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.grounded.sight import canvas
+from models.grounded.inference import canvas
 from pipeline.clusters import Cluster
 from pipeline.narration.views import MOST, SMALL, TILE, in_shares, tile_views, tile_windows, whole_views
 from pipeline.sources import Image

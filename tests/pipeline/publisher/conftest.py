@@ -15,7 +15,7 @@ import redis
 from daemon.service.embedded_redis import EmbeddedServer, ServerProgram, find_servers
 from models.captioner import Sentence
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, DeliveryOptions, PublisherOptions, open_publisher, stream_key
+from pipeline.publisher import Backoff, Delivery, PublisherOptions, open_publisher, stream_key
 from pipeline.record import read_record
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}
@@ -114,7 +114,8 @@ def deliver(publish_to):
         return Delivery(
             journal,
             publish_to(url, **options),
-            DeliveryOptions(batch=batch, first_wait_s=0.02, longest_wait_s=longest_wait_s),
+            batch=batch,
+            backoff=Backoff(0.02, longest_wait_s),
         )
 
     return make

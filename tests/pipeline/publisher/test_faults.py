@@ -17,8 +17,8 @@ from pipeline.journal import Journal
 from pipeline.publisher import (
     CHANNEL,
     NO_ENTRY,
+    Backoff,
     Delivery,
-    DeliveryOptions,
     PublisherOptions,
     ServerAwayError,
     Writer,
@@ -244,7 +244,7 @@ def test_password_changed(server, client, journal, narration, on_stream, tmp_pat
     publisher = open_publisher(
         lambda: f"{server.url}?password={secret.read_text()}", PublisherOptions(timeout_s=2)
     )
-    with Background(Delivery(journal, publisher, DeliveryOptions(longest_wait_s=0.1))):
+    with Background(Delivery(journal, publisher, backoff=Backoff(longest_s=0.1))):
         journal.append(narration(0))
         until(settled(journal))
         client.config_set("requirepass", "n3w")
@@ -292,7 +292,7 @@ def test_away_for_long(any_server, journal, narration, background, on_stream, ca
         until(settled(journal))
     assert on_stream(any_server) == list(journal)
     assert caplog.text.count("trying again until it is back") <= 5
-    assert "published again after" in caplog.text
+    assert "the server answers again after" in caplog.text
 
 
 def test_stop_ends_the_waiting_for_a_server_that_is_away(tmp_path, journal, narration, deliver):

@@ -3,7 +3,7 @@ import threading
 import pytest
 from unpublished import unpublished
 
-from pipeline.journal import Journal, Position
+from pipeline.journal import Journal
 from pipeline.publisher import (
     CHANNEL,
     NO_ENTRY,
@@ -17,7 +17,7 @@ from pipeline.publisher import (
     stream_key,
     subscribe,
 )
-from pipeline.record import read_record
+from pipeline.record import ChainEnd, read_record
 
 KEY = "narrated:{yard}:changes"
 YARD = Writer("yard", "0" * 32)
@@ -131,7 +131,7 @@ def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     drain(journal, publisher, stop)
     assert client.xlen(KEY) < 250
     newest = client.xrevrange(KEY, count=1)
-    journal.acknowledge(Position())
+    journal.acknowledge(ChainEnd())
     assert drain(journal, publisher, stop) == 400  # found there, not published twice
     assert list(unpublished(journal)) == []
     assert client.xrevrange(KEY, count=1) == newest

@@ -9,8 +9,7 @@ import av
 import numpy as np
 import pytest
 
-from pipeline.sources import SourceOptions, open_source
-from pipeline.sources.counts import Counts
+from pipeline.sources import SourceOptions, SourceReport, open_source
 from pipeline.sources.decode import packets_of, video_stream
 from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
 from pipeline.sources.picture import View
@@ -52,7 +51,7 @@ def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
 
 
 def read(path):
-    tally = Counts()
+    tally = SourceReport()
     with closing(av.open(str(path))) as container:
         stream = video_stream(container, 1)
         reader = FastReader(stream, View(SourceOptions()), tally)

@@ -10,8 +10,7 @@ import av
 import numpy as np
 import pytest
 
-from pipeline.sources import SourceOptions
-from pipeline.sources.counts import Counts
+from pipeline.sources import SourceOptions, SourceReport
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.gate import Gate
 from pipeline.sources.picture import View
@@ -61,7 +60,7 @@ def test_idle_decodes_keyframes_alone_and_wakes_without_a_wrong_frame(tmp_path, 
     pictures = [scene(i, moving=i >= 80) for i in range(160)]
     path = encoded(tmp_path / "clip.mkv", codec, b_frames, pictures)
     truth = true_frames(path)
-    gate, counts, idle, given = Gate(still_s=0.0, first_s=0.0), Counts(), [], []
+    gate, counts, idle, given = Gate(still_s=0.0, first_s=0.0), SourceReport(), [], []
     with closing(av.open(str(path))) as container:
         intact = IntactFrames(counts)
         for packet in container.demux(video_stream(container, 1)):
@@ -90,7 +89,7 @@ def test_a_stream_without_keyframes_is_never_idle(tmp_path):
     path = encoded(tmp_path / "clip.mkv", "libx264", 0, [scene(0, moving=False)] * 60)
     gate = Gate(still_s=0.0, first_s=0.0)
     with closing(av.open(str(path))) as container:
-        intact = IntactFrames(Counts())
+        intact = IntactFrames(SourceReport())
         for packet in container.demux(video_stream(container, 1)):
             if not packet.size or (packet.is_keyframe and packet.pts):
                 break  # the second group would show that keyframes come
@@ -122,7 +121,7 @@ def test_a_camera_is_idle_until_something_moves(rtsp_server, watch):
 def test_what_leans_on_a_damaged_frame_is_not_handed_out(tmp_path):
     path = encoded(tmp_path / "clip.mkv", "libx265", 0, [scene(i, moving=True) for i in range(120)])
     truth, chance = true_frames(path), random.Random(3)
-    counts, given = Counts(), []
+    counts, given = SourceReport(), []
     with closing(av.open(str(path))) as container:
         intact = IntactFrames(counts)
         for packet in container.demux(video_stream(container, 1)):

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.sources import Clock, SourceError, SourceOptions, open_source, rtsp
-from pipeline.sources.counts import ERRORS_KEPT
-from pipeline.sources.rtsp import BACK_OFF_S, RtspSource, back_off_s, open_camera
+from pipeline.sources.frame import ERRORS_KEPT
+from pipeline.sources.rtsp import RtspSource, open_camera
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
 
@@ -94,6 +94,7 @@ def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, caplog
     assert times == sorted(set(times))
     assert abs(times[0] - datetime.now(UTC)) < timedelta(minutes=1)
     assert {f.clock for f in frames} <= {Clock.RECEIVE, Clock.RTCP}
+    assert all(frame.steady_s is not None for frame in frames)
     assert frames[-1].image.shape == (240, 320, 3)
     told = "".join(report.errors) + caplog.text + source.camera
     assert "s3cr3t" not in told
@@ -156,7 +157,7 @@ def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypat
         return open_camera(*arguments)
 
     monkeypatch.setattr(rtsp, "open_camera", opened)
-    monkeypatch.setattr(rtsp, "BACK_OFF_S", (0.001, 0.001))
+    monkeypatch.setattr(rtsp, "BACKOFF_S", (0.001, 0.001))
     with socket.socket() as probe:  # bound, but nobody listens
         probe.bind(("127.0.0.1", 0))
         with open_source(f"rtsp://127.0.0.1:{probe.getsockname()[1]}/a", QUICK) as source:
@@ -216,11 +217,3 @@ def test_a_slow_reader_gets_the_newest_frames_and_the_rest_is_counted(rtsp_serve
         late = next(frames)
         assert source.report.dropped > 3
         assert datetime.now(UTC) - late.time < timedelta(seconds=1.2)
-
-
-def test_pauses_grow_to_their_limit_and_are_jittered():
-    first_s, longest_s = BACK_OFF_S
-    pauses = [back_off_s(n) for n in range(60)]
-    assert first_s / 2 <= pauses[0] <= first_s
-    assert all(longest_s / 2 <= p <= longest_s for p in pauses[30:])
-    assert len(set(pauses[30:])) > 10

@@ -13,16 +13,15 @@ import av
 import numpy as np
 import pytest
 
-from pipeline.sources import CameraState, SourceError, SourceOptions, open_source
+from pipeline.sources import ConnectionState, SourceError, SourceOptions, SourceReport, open_source
 from pipeline.sources import gate as gate_module
 from pipeline.sources import screen as screen_module
-from pipeline.sources.counts import Counts
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate
 from pipeline.sources.picture import View
+from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.rtsp import RtspSource
 from pipeline.sources.screen import Screen
-from pipeline.sources.video import VideoSource
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 VIEW = View(SourceOptions(analysis_width=96))
@@ -74,7 +73,7 @@ def screened(clip, gate, at):
     path, truth = clip
     number = {stamp: index for index, stamp in enumerate(sorted(truth))}
     assert len({frame.tobytes() for frame in truth.values()}) == FRAMES
-    given, counts = [], Counts()
+    given, counts = [], SourceReport()
     with closing(av.open(str(path))) as container:
         intact = IntactFrames(counts)
         for index, packet in enumerate(container.demux(video_stream(container, 1))):
@@ -166,7 +165,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     address = small.url("small").replace("://", "://me:s3cr3t@")
     everything = clean(server.url("still"))
     private = SourceOptions(privacy=(EVERYWHERE,))
-    blind = Screen(lambda: RtspSource(server.url("small"), private, "blind"))
+    blind = Screen(RtspSource(server.url("small"), private, "blind"))
     source = open_source(server.url("still"), QUICK, "yard", screening=address)
     source._gate = gate = Gate(source._screen, keyframes=False, still_s=0.7, first_s=0.0)
     # GStreamer's server may jam or abort where all who share a stream come first: one is there already.
@@ -181,8 +180,8 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     seen = blind.report.sampled
     camera.until(lambda: blind.report.sampled >= seen + 2)  # 1 s: 30 packets of the large stream
     assert source.report.decoded - decoded <= 2
-    assert source.state is CameraState.STREAMING
-    assert source.report.screening.state is CameraState.STREAMING
+    assert source.report.state is ConnectionState.STREAMING
+    assert source.report.screening.state is ConnectionState.STREAMING
     assert source.report.screening.sampled >= seen
     server.tell("move")
     camera.until(lambda: not gate.idle)
@@ -193,7 +192,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     monkeypatch.setattr(screen_module, "LATE_S", 1.0)
     camera.until(lambda: not gate.idle)
     camera.more(5)
-    camera.until(lambda: source.report.screening.state is CameraState.BACKING_OFF)
+    camera.until(lambda: source.report.screening.state is ConnectionState.BACKING_OFF)
     assert caplog.text.count("; the main stream is screened meanwhile") == 1
     assert "yard: sub-stream: " in caplog.text
     assert not {"s3cr3t", "me:"} & set(caplog.text.split())
@@ -210,7 +209,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
 def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(make_clip, monkeypatch):
     seconds = 100.0
     monkeypatch.setattr(screen_module, "monotonic", lambda: seconds)
-    screen = Screen(lambda: open_source(str(make_clip()), QUICK, "yard: sub-stream"))
+    screen = Screen(open_source(str(make_clip()), QUICK, "yard: sub-stream"))
     assert not screen.sees
     screen.start()
     screen._loop.join(60)
@@ -229,39 +228,12 @@ def test_a_second_stream_is_a_cameras(make_clip):
     assert "s3cr3t" not in str(caught.value)
 
 
-class Broken(VideoSource):
-    """A source with an error of ours, which no camera can bring about."""
-
-    def __iter__(self):
-        raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small")
-
-
-def test_a_small_stream_whose_reading_fails_is_opened_again(make_clip, monkeypatch, caplog):
-    monkeypatch.setattr(screen_module, "AGAIN_S", 0.05)
-    kinds = iter([Broken, VideoSource])
-    clip = make_clip()
-    screen = Screen(lambda: next(kinds)([clip], SourceOptions(), "yard"))
-    screen.start()
-    end = time.monotonic() + 60
-    while screen.moved_s == NEVER:
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    assert screen.sees
-    assert caplog.text.count("the main stream is screened meanwhile; next try in") == 1
-    assert "s3cr3t" not in caplog.text
-    screen.close()
-
-
-def test_what_ends_the_screening_reaches_who_reads_the_camera(make_clip, rtsp_server, monkeypatch):
-    monkeypatch.setattr(screen_module, "AGAIN_S", 0.05)
-    broken = iter([Broken([make_clip()], SourceOptions(), "yard: sub-stream")])
-
-    def opened():
-        for source in broken:
-            return source
+def test_what_ends_the_screening_reaches_who_reads_the_camera(rtsp_server):
+    def broken(*_):
         raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small: a bug")
 
-    with RtspSource(rtsp_server().url("still"), QUICK, "yard", screen=Screen(opened)) as source:
+    small = RecordedSource("yard: sub-stream", broken, None)
+    with RtspSource(rtsp_server().url("still"), QUICK, "yard", screen=Screen(small)) as source:
         silent = threading.Timer(60, source.close)
         silent.start()
         with pytest.raises(SourceError, match=r"yard: sub-stream: RuntimeError: .*a bug") as caught:

@@ -106,10 +106,12 @@ def test_what_is_no_better_is_not_written(
     assert code == 0, said
     heading, before, adapted, gained = shown.splitlines()
     assert heading.startswith("On the last quarter of the footage")
-    pattern = r"  (before|adapted): objects found as the teachers do, AP50 \d\.\d{3}; .* of \d+ ends .*"
+    pattern = (
+        r"  (before|adapted): objects found as the teachers do, AP50 \d\.\d{3}; .* of \d+ observations .*"
+    )
     assert re.fullmatch(pattern, before)
     assert re.fullmatch(pattern, adapted)
-    assert gained == "  gained: AP50 +0.000, judged right +0.0%"
+    assert gained == "  gained: AP50 +0.000, classified right +0.0%"
     assert "nothing is written" in said.splitlines()[-1]
     assert not options.out.exists()
     code, shown, _ = run(*asked, "--json")

@@ -24,13 +24,12 @@ TINY = {
     "detector_steps": 2,
     "detector_batch": 2,
     "memory_mb": 1,
-    "linker_steps": 3,
-    "judge_pairs": 8,
-    "judge_steps": 5,
+    "feature_steps": 3,
+    "classifier_pairs": 8,
+    "classifier_steps": 5,
     "members": 2,
-    "calibration_pairs": 6,
 }
-STAGES = ("detector", "linker", "judge", "calibration")
+STAGES = ("detector", "embedding", "classifier")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +89,7 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
     assert all(len(sha) == 64 for camera in record["cameras"] for sha in camera["files"].values())
     assert [t["file"] for t in record["teachers"]] == ["net.onnx"]
     assert (record["seed"], record["start"]) == (3, None)
-    assert record["steps"]["linker_steps"] == 3
+    assert record["steps"]["feature_steps"] == 3
     assert record["command"].endswith("--seed 3 --val-camera lot")
     assert record["changes"]["delta"] == 38
     assert str(tmp_path.parent) not in json.dumps(dict(record)), "nobody's paths"
@@ -98,15 +97,14 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
     assert all(f"{stage}: done in" in log for stage in STAGES)
 
     first = out.read_bytes()
-    for name in ("linker", "judge"):  # as if the power had failed: one is missing, one is cut short
+    for name in ("embedding", "classifier"):  # as if the power had failed: one is missing, one is cut short
         path = out.with_suffix(".run") / f"{name}.pt"
-        path.write_bytes(path.read_bytes()[:1000]) if name == "judge" else path.unlink()
+        path.write_bytes(path.read_bytes()[:1000]) if name == "classifier" else path.unlink()
     out.unlink()
     code, _, told = run(*words, "--val-camera", "lot")
     assert code == 0, told
     assert [line.split(": ")[1] for line in told.splitlines() if "there already" in line] == [
         "detector",
-        "calibration",
     ]
     assert out.read_bytes() == first, "made again from the same, it is the same"
 
@@ -164,10 +162,10 @@ def test_what_cannot_be_trained(run: Run, frames: Path, config: Path, tmp_path: 
     assert run(*words, "--data", tmp_path, "--start", tmp_path / "none.onnx")[0] == 2
     code, _, told = run("train", "--data", frames, "--out", tmp_path, "--config", config)
     assert (code, "is a folder" in told) == (1, True)
-    config.write_text(config.read_text().replace("judge_steps", "judge_step"))
+    config.write_text(config.read_text().replace("classifier_steps", "classifier_step"))
     code, _, told = run(*words, "--data", frames)
-    assert (code, "learning.judge_step: unknown key" in told) == (78, True)
-    config.write_text(config.read_text().replace("judge_step: ", "judge_steps: -"))
+    assert (code, "learning.classifier_step: unknown key" in told) == (78, True)
+    config.write_text(config.read_text().replace("classifier_step: ", "classifier_steps: -"))
     code, _, told = run(*words, "--data", frames)
     assert (code, "learning options must be positive" in told) == (78, True)
     bare = tmp_path / "bare"

@@ -12,10 +12,10 @@ import torch
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Detector
-from models.grounded.linker import FEATURES, LOOKS
+from models.grounded.observations import COLOUR_BINS, FEATURES
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
-from train.grounded.identities import GHOST, ClipTracker, Collector, collected
+from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collected
 
 
 def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: float = 0.8) -> Detections:
@@ -81,18 +81,18 @@ def blind() -> Detector:
     return detector
 
 
-def test_ghosts_are_planted_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:
+def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:
     collector = Collector(blind(), None, seed=3)
     found = collected(collector, frames, tmp_path, tmp_path / "cache", "key")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
-    planted = [one.ends.box[one.track == GHOST] for one in plain]
+    planted = [one.observed.box[one.track == FALSE_POSITIVE] for one in plain]
     near = [(box[:, :2] - 0.1).abs().amax(1) < 0.04 for box in planted]
     assert not near[0].any(), "there is a car"
     assert near[1].any(), "there was one"
     for one in found:
-        assert one.ends.looks.shape == (len(one.track), LOOKS)
-        assert one.ends.box.dtype == torch.float32
+        assert one.observed.colours.shape == (len(one.track), COLOUR_BINS)
+        assert one.observed.box.dtype == torch.float32
         assert one.reid.isnan().all()
 
 
@@ -103,6 +103,6 @@ def test_what_was_collected_is_kept(frames: list[LabelledFrame], tmp_path: Path)
         path.unlink()
     again = collected(collector, frames, tmp_path, tmp_path / "cache", "key")
     assert [one.occasion for one in again] == [one.occasion for one in first]
-    assert all(torch.equal(a.ends.feature, b.ends.feature) for a, b in zip(first, again, strict=True))
+    assert all(torch.equal(a.observed.feature, b.observed.feature) for a, b in zip(first, again, strict=True))
     with pytest.raises(SystemExit, match="cannot be read"):
         collected(collector, frames, tmp_path, tmp_path / "cache", "another detector")

@@ -40,7 +40,7 @@ class Truth:
     object: float | None  # the class of the object
     place: float | None  # the place words are the same
     all: float | None  # type, object and place of one gold sentence
-    # no_change_precision, no_change_recall: of pairs about which nothing is said, and of pairs without a
+    # no_change_precision, no_change_recall: of pairs without a caption, and of pairs without a
     # change
     no_change_precision: float | None
     no_change_recall: float | None

@@ -1,4 +1,4 @@
-"""Examples of links say what is known and no more; the linker learns from them, and goes on where it was."""
+"""Pairs of observations say what is known and no more; the embedding learns from them, and resumes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from models.families import OBJECTS
-from models.grounded.linker import FEATURES, LOOKS, Ends
-from train.grounded.identities import GHOST, UNSURE, UNTRACKED, Snapshot
-from train.grounded.link_examples import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
-from train.grounded.linker import LinkOptions, _batch, learnt
+from models.grounded.observations import COLOUR_BINS, FEATURES, Observations
+from train.grounded.feature_embedding import _batch, train_feature_embedding
+from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
+from train.grounded.identity_pairs import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
+from train.grounded.options import StageOptions
 
 Box = tuple[float, float, float, float]
 HERE, THERE, YONDER = (0.1, 0.1, 0.1, 0.1), (0.4, 0.4, 0.1, 0.1), (0.7, 0.7, 0.1, 0.1)
@@ -26,7 +27,7 @@ def snapshot(
     seen: dict[int, tuple[float, float]] | None = None,
     clock_s: float = math.nan,
 ) -> Snapshot:
-    """Ends whose features tell who they are."""
+    """Observations whose features tell who they are."""
     label = torch.zeros(len(who), len(OBJECTS))
     label[:, OBJECTS.index("car")] = 0.9
     track = torch.tensor([number for number, _ in who])
@@ -35,8 +36,10 @@ def snapshot(
     )
     box = torch.tensor([place for _, place in who])
     span = torch.tensor([(seen or {}).get(number, (0.0, 9.0)) for number, _ in who])
-    ends = Ends(box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), LOOKS), 0.3))
-    return Snapshot(occasion, seconds, clock_s, ends, track, span, torch.full((len(who), 1), torch.nan))
+    observed = Observations(
+        box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), COLOUR_BINS), 0.3)
+    )
+    return Snapshot(occasion, seconds, clock_s, observed, track, span, torch.full((len(who), 1), torch.nan))
 
 
 def test_tracks_tell_the_same_from_others() -> None:
@@ -56,16 +59,16 @@ def test_a_part_of_an_object_is_not_another_one() -> None:
     assert relations(a, b, flowing=False).tolist() == [[SAME, UNKNOWN, OTHER]]
 
 
-def test_ghosts_are_nobody() -> None:
-    a = snapshot("clip", 0.0, [(GHOST, HERE), (UNSURE, THERE)])
-    b = snapshot("clip", 5.0, [(UNTRACKED, HERE), (GHOST, HERE), (GHOST, THERE)])
+def test_false_positives_are_nobody() -> None:
+    a = snapshot("clip", 0.0, [(FALSE_POSITIVE, HERE), (UNSURE, THERE)])
+    b = snapshot("clip", 5.0, [(UNTRACKED, HERE), (FALSE_POSITIVE, HERE), (FALSE_POSITIVE, THERE)])
     assert relations(a, b, flowing=False).tolist() == [[OTHER, UNKNOWN, OTHER], [UNKNOWN, OTHER, UNKNOWN]]
 
 
 def test_other_occasions_tell_strangers_only() -> None:
-    ends = [(UNTRACKED, HERE), (UNTRACKED, THERE)]
-    now, soon = snapshot("a", 0, ends, clock_s=0), snapshot("b", 0, ends, clock_s=60)
-    late, unknown = snapshot("c", 0, ends, clock_s=7200), snapshot("d", 0, ends)
+    observed = [(UNTRACKED, HERE), (UNTRACKED, THERE)]
+    now, soon = snapshot("a", 0, observed, clock_s=0), snapshot("b", 0, observed, clock_s=60)
+    late, unknown = snapshot("c", 0, observed, clock_s=7200), snapshot("d", 0, observed)
     apart = [[UNKNOWN, OTHER], [OTHER, UNKNOWN]]
     assert relations(now, late, flowing=False).tolist() == apart, (
         "who stands in the same place may be the same"
@@ -115,33 +118,35 @@ def test_padding_is_not_real() -> None:
 
 
 def test_cameras_that_teach_nothing_are_told_of() -> None:
-    ends = [(UNTRACKED, HERE)]
-    idle = CameraSnapshots("yard", [snapshot("a", 0.0, ends), snapshot("a", 1.0, ends)], flowing=False)
+    observed = [(UNTRACKED, HERE)]
+    idle = CameraSnapshots(
+        "yard", [snapshot("a", 0.0, observed), snapshot("a", 1.0, observed)], flowing=False
+    )
     with pytest.raises(SystemExit, match="nothing to learn"):
-        learnt([idle], LinkOptions(steps=1, batch=2))
+        train_feature_embedding([idle], StageOptions(steps=1, batch=2))
 
 
 def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.grounded.linker._SAVE_EVERY", 60)
-    options = LinkOptions(steps=100, batch=6, seed=1)
+    monkeypatch.setattr("train.grounded.feature_embedding._SAVE_EVERY", 60)
+    options = StageOptions(steps=100, batch=6, seed=1)
     cameras = [a_camera()]
-    whole = learnt(cameras, options, tmp_path / "a.state")
+    whole = train_feature_embedding(cameras, options, tmp_path / "a.state")
     assert not (tmp_path / "a.state").exists()
 
-    def until_noon(cameras: list[CameraSnapshots], options: LinkOptions, step: int) -> Example:
+    def until_noon(cameras: list[CameraSnapshots], options: StageOptions, step: int) -> Example:
         if step >= 70:
             raise KeyboardInterrupt
         return _batch(cameras, options, step)
 
     with monkeypatch.context() as patch:
-        patch.setattr("train.grounded.linker._batch", until_noon)
+        patch.setattr("train.grounded.feature_embedding._batch", until_noon)
         with pytest.raises(KeyboardInterrupt):
-            learnt(cameras, options, tmp_path / "b.state")
+            train_feature_embedding(cameras, options, tmp_path / "b.state")
     assert torch.load(tmp_path / "b.state", weights_only=True)["step"] == 60
-    again = learnt(cameras, options, tmp_path / "b.state")
+    again = train_feature_embedding(cameras, options, tmp_path / "b.state")
     assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), again.parameters(), strict=True))
     a, b = cameras[0].occasions["clip"][:2]
     with torch.inference_mode():
-        odds = whole(a.ends, b.ends, torch.tensor(1.0))
+        cosine = whole(a.observed.feature) @ whole(b.observed.feature).T
     known = relations(a, b, flowing=False)
-    assert odds[known == SAME].min() > odds[known == OTHER].max(), "it tells the same from others"
+    assert cosine[known == SAME].min() > cosine[known == OTHER].max(), "it tells the same from others"

@@ -1,4 +1,4 @@
-"""What the linker learns from: two frames of one camera, and which of their ends are the same object."""
+"""Pairs of frames of one camera, and which of their observations are one object."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.nn.functional import normalize
 from models.box_tensors import corner_overlaps, corners
 from models.families import OBJECTS
 from models.family_tensors import FAMILY
-from models.grounded.linker import Ends
-from train.grounded.identities import GHOST, UNTRACKED, Snapshot
+from models.grounded.observations import Observations
+from train.grounded.identities import FALSE_POSITIVE, UNTRACKED, Snapshot
 
 SAME, OTHER, UNKNOWN = 1, 0, -1
 
@@ -34,34 +34,34 @@ class Example:
     """Two frames of one camera.
 
     Attributes:
-        before, after: their ends, S and T, or padded and stacked.
+        before, after: their observations, S and T, or padded and stacked.
         table: int64 ``(S, T)``: `SAME`, `OTHER` or `UNKNOWN`.
         likeness: float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked.
         gap_s: float32 ``()``, seconds, NaN for not known.
         real: bool ``(S, T)``, False for padding.
     """
 
-    before: Ends
-    after: Ends
+    before: Observations
+    after: Observations
     table: Tensor
     likeness: Tensor
     gap_s: Tensor
     real: Tensor
 
 
-def family(ends: Ends) -> Tensor:
+def family(observed: Observations) -> Tensor:
     """The first object of each end's family, int64 ``(N,)``."""
-    return FAMILY[ends.label.argmax(-1)]
+    return FAMILY[observed.label.argmax(-1)]
 
 
 def shares(a: Snapshot, b: Snapshot) -> Tensor:
-    """Intersection over union of all their ends."""
-    one, two = (corners(s.ends.box) for s in (a, b))
+    """Intersection over union of all their observations."""
+    one, two = (corners(s.observed.box) for s in (a, b))
     return corner_overlaps(one, two)
 
 
 def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
-    """Which ends of two frames of one camera are one object, int64 ``(N, M)``.
+    """Which observations of two frames of one camera are one object, int64 ``(N, M)``.
 
     Tracks of one clip tell: one number is one object, and who is seen in both frames is nobody else in
     either; two that are seen at one moment are two. Frames of different occasions tell that what is elsewhere
@@ -80,8 +80,8 @@ def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
         table[share < 2 * _PLACE] = OTHER
     elif abs(a.clock_s - b.clock_s) >= _LONG_S:
         table[share < _PLACE] = OTHER
-    ghost, spectre = (a.track == GHOST)[:, None], (b.track == GHOST)[None]
-    table[ghost | spectre] = OTHER
+    one, other = (a.track == FALSE_POSITIVE)[:, None], (b.track == FALSE_POSITIVE)[None]
+    table[one | other] = OTHER
     unreal = (a.track < UNTRACKED)[:, None] & (b.track < UNTRACKED)[None]
     table[unreal & (share >= _PLACE)] = UNKNOWN  # nothing told twice at one place harms nobody
     return table
@@ -171,16 +171,16 @@ class CameraSnapshots:
         self, a: Snapshot, b: Snapshot, gap_s: float, chance: np.random.Generator, *, pretended: bool = False
     ) -> Example | None:
         table = relations(a, b, flowing=self.flowing)
-        if not (table[a.track != GHOST][:, b.track != GHOST] != UNKNOWN).any():
+        if not (table[a.track != FALSE_POSITIVE][:, b.track != FALSE_POSITIVE] != UNKNOWN).any():
             return None
         if pretended:
             moved = shares(a, b) < STILL
-            restless = (family(a.ends) == _PERSON)[:, None] & torch.tensor(gap_s > _WAITING_S)
+            restless = (family(a.observed) == _PERSON)[:, None] & torch.tensor(gap_s > _WAITING_S)
             table[(table == SAME) & (moved | restless)] = UNKNOWN
         unknown = chance.random() < 0.3  # noqa: PLR2004
         example = Example(
-            a.ends,
-            b.ends,
+            a.observed,
+            b.observed,
             table,
             likeness(a, b),
             torch.tensor(math.nan if unknown else gap_s, dtype=torch.float32),
@@ -197,23 +197,23 @@ def _drawn(chance: np.random.Generator, low: float, high: float) -> float:
 
 
 def _replaced(example: Example, chance: np.random.Generator) -> Example:
-    """Some ends after look like another one of their frame and family: other objects in the same places."""
+    """Some observations after look like another of their frame and family: others in the same places."""
     after, table, alike = example.after, example.table.clone(), example.likeness.clone()
     kinds = family(after)
-    feature, looks = after.feature.clone(), after.looks.clone()
+    feature, colours = after.feature.clone(), after.colours.clone()
     for j in range(len(kinds)):
         rivals = (kinds == kinds[j]).nonzero()[:, 0]
         i = int(rivals[chance.integers(len(rivals))])
         if chance.random() < 0.15 and i != j and not bool((table[:, j] == UNKNOWN).all()):  # noqa: PLR2004
-            feature[j], looks[j] = after.feature[i], after.looks[i]
+            feature[j], colours[j] = after.feature[i], after.colours[i]
             table[:, j] = torch.where(table[:, j] == SAME, OTHER, UNKNOWN)
             alike[:, j] = torch.nan
-    changed = Ends(after.box, after.score, after.label, feature, looks)
+    changed = Observations(after.box, after.score, after.label, feature, colours)
     return Example(example.before, changed, table, alike, example.gap_s, example.real)
 
 
 def _thinned(example: Example, share: Tensor, chance: np.random.Generator) -> Example:
-    """Without some ends, and often without those that stand still: they change no pixels."""
+    """Without some observations, and often without those that stand still: they change no pixels."""
     still = (example.table == SAME) & (share >= STILL)
     quiet = chance.random() < 0.5  # noqa: PLR2004
     lost = chance.uniform(0, 0.3)
@@ -227,8 +227,8 @@ def _thinned(example: Example, share: Tensor, chance: np.random.Generator) -> Ex
         return table[rows][:, columns]
 
     before, after = (
-        Ends(*(getattr(ends, f.name)[which] for f in fields(Ends)))
-        for ends, which in ((example.before, rows), (example.after, columns))
+        Observations(*(getattr(observed, f.name)[which] for f in fields(Observations)))
+        for observed, which in ((example.before, rows), (example.after, columns))
     )
     table, alike = chosen(example.table), chosen(example.likeness)
     return Example(before, after, table, alike, example.gap_s, chosen(example.real))
@@ -243,17 +243,20 @@ def stacked(examples: Sequence[Example]) -> Example:
         full[tuple(slice(0, n) for n in table.shape)] = table
         return full
 
-    def ends(side: Sequence[Ends], most: int) -> Ends:
-        return Ends(
-            *(torch.stack([padded(getattr(e, f.name), (most,), 0.05) for e in side]) for f in fields(Ends))
+    def observed(side: Sequence[Observations], most: int) -> Observations:
+        return Observations(
+            *(
+                torch.stack([padded(getattr(e, f.name), (most,), 0.05) for e in side])
+                for f in fields(Observations)
+            )
         )
 
     def table(name: str, value: float) -> Tensor:
         return torch.stack([padded(getattr(e, name), (rows, columns), value) for e in examples])
 
     return Example(
-        ends([e.before for e in examples], rows),
-        ends([e.after for e in examples], columns),
+        observed([e.before for e in examples], rows),
+        observed([e.after for e in examples], columns),
         table("table", UNKNOWN),
         table("likeness", math.nan),
         torch.stack([e.gap_s for e in examples]),

@@ -1,4 +1,4 @@
-"""Looking: what the detector sees on both sides of a pair, in whole frames and nearer where they differ."""
+"""Inference: the detector on the whole frames of a pair, and on tiles where something small differs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from models.box_tensors import corner_overlaps, corners
 from models.detections import Detections
 from models.family_tensors import FAMILY
-from models.grounded.detections import OVERLAP, detections, unrivalled
+from models.grounded.detections import OVERLAP, decode, suppress
 from models.grounded.detector import Detector
 from models.grounded.graph import graph_of
 from models.grounded.settings import SETTINGS
@@ -36,10 +36,10 @@ def canvas(height: int, width: int, pixels: int = SETTINGS.pixels) -> tuple[int,
     return high, wide
 
 
-def seen(
+def detect(
     detector: Detector, pictures: Sequence[Tensor], least: float = SETTINGS.seen_score
 ) -> list[Detections]:
-    """What is in pictures, uint8 RGB ``(3, h, w)`` each, with this score or more.
+    """Detections of pictures, uint8 RGB ``(3, h, w)`` each, with this score or more.
 
     On a CPU one after the other: eight at once take more memory and no less time. Elsewhere those of one size
     at once, or as many of them as there is memory for.
@@ -49,7 +49,7 @@ def seen(
     """
     if all(picture.device.type == "cpu" for picture in pictures):
         look = graph_of(detector)
-        return [detections(look(p[None]), (p.shape[1], p.shape[2]), least)[0] for p in pictures]
+        return [decode(look(p[None]), (p.shape[1], p.shape[2]), least)[0] for p in pictures]
     sizes: dict[tuple[int, int], list[int]] = {}
     for n, picture in enumerate(pictures):
         sizes.setdefault((picture.shape[1], picture.shape[2]), []).append(n)
@@ -65,7 +65,7 @@ def _of_one_size(
 ) -> list[Detections]:
     """The same of pictures of one size."""
     try:
-        return detections(detector(torch.stack(list(pictures))), size, least)
+        return decode(detector(torch.stack(list(pictures))), size, least)
     except torch.OutOfMemoryError:
         if len(pictures) == 1:
             raise
@@ -76,8 +76,8 @@ def _of_one_size(
     return [found for part in parts for found in _of_one_size(detector, part, size, least)]
 
 
-def nearer(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Detections:
-    """What is seen of a frame as a whole and in tiles of it, each object once.
+def merge_tiles(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Detections:
+    """Detections of a frame as a whole and in tiles of it, each object once.
 
     Args:
         whole: of the frame.
@@ -101,7 +101,7 @@ def nearer(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Det
 
 
 def _once(found: Detections, origin: Tensor) -> Detections:
-    """The surest of those that show one object, of all passes."""
+    """The surest of the detections of one object, of all passes."""
     order = found.score.argsort(descending=True, stable=True)
     found, origin = found.select(order), origin[order]
     edges = corners(found.box)
@@ -113,4 +113,4 @@ def _once(found: Detections, origin: Tensor) -> Detections:
     within = shared / torch.minimum(area[:, None], area[None]).clamp(min=1e-9)
     other = origin[:, None] != origin[None]
     rivals = same & ((share > OVERLAP) | (other & (within > SETTINGS.tile_part)))
-    return found.select(unrivalled(rivals))
+    return found.select(suppress(rivals))

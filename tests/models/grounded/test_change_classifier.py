@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from models.detections import Detections
 from models.families import OBJECTS
-from models.grounded.judge import EVIDENCE, Judge, Sides, evidence
-from models.grounded.linker import Ends, ends
+from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, ObservedPair, evidence
+from models.grounded.observations import Observations, observe
 
 CHANGED, CORRELATION = (
     EVIDENCE.index(name)
@@ -20,7 +20,7 @@ CHANGED, CORRELATION = (
 )
 
 
-def sides_of(count: tuple[int, int], seed: int, gap_s: float) -> Sides:
+def sides_of(count: tuple[int, int], seed: int, gap_s: float) -> ObservedPair:
     chance = torch.Generator().manual_seed(seed)
 
     def numbers(*shape: int) -> torch.Tensor:
@@ -32,14 +32,14 @@ def sides_of(count: tuple[int, int], seed: int, gap_s: float) -> Sides:
         low = numbers(n, 2)
         box = torch.cat([low, numbers(n, 2) * (1 - low)], dim=1)
         label = numbers(n, len(OBJECTS)) * (numbers(n, len(OBJECTS)) > 0.5)
-        both.append(ends(picture, Detections(box, numbers(n), label, numbers(n, 192))))
+        both.append(observe(picture, Detections(box, numbers(n), label, numbers(n, 192))))
     clusters = numbers(seed % 3, 4) / 2
     changed = (numbers(40, 60) > 0.6).float()
-    return Sides((both[0], both[1]), pictures, changed, clusters, torch.tensor(gap_s))
+    return ObservedPair((both[0], both[1]), pictures, changed, clusters, torch.tensor(gap_s))
 
 
-def swapped(sides: Sides) -> Sides:
-    return Sides(sides.ends[::-1], sides.pictures.flip(0), sides.changed, sides.clusters, sides.gap_s)
+def swapped(sides: ObservedPair) -> ObservedPair:
+    return ObservedPair(sides.sides[::-1], sides.pictures.flip(0), sides.changed, sides.clusters, sides.gap_s)
 
 
 @given(
@@ -57,14 +57,14 @@ def test_evidence_is_finite_and_swapping_the_sides_swaps_it(
         assert given_.shape == (count[side], len(EVIDENCE))
         assert torch.isfinite(given_).all()
         torch.testing.assert_close(given_, evidence(swapped(sides), 1 - side))
-        assert torch.isfinite(Judge(8)(given_)).all()
+        assert torch.isfinite(ChangeClassifier(8)(given_)).all()
 
 
 def test_the_order_of_ends_does_not_matter() -> None:
     sides = sides_of((4, 3), 5, 8.0)
     order = torch.tensor([2, 0, 3, 1])
-    other = Sides(
-        (sides.ends[0].select(order), sides.ends[1]),
+    other = ObservedPair(
+        (sides.sides[0].select(order), sides.sides[1]),
         sides.pictures,
         sides.changed,
         sides.clusters,
@@ -74,10 +74,10 @@ def test_the_order_of_ends_does_not_matter() -> None:
     torch.testing.assert_close(evidence(other, 1), evidence(sides, 1))
 
 
-def one_car(box: tuple[float, ...], picture: torch.Tensor) -> Ends:
+def one_car(box: tuple[float, ...], picture: torch.Tensor) -> Observations:
     label = torch.zeros(1, len(OBJECTS))
     label[0, OBJECTS.index("car")] = 0.9
-    return ends(picture, Detections(torch.tensor([box]), torch.tensor([0.9]), label, torch.ones(1, 192)))
+    return observe(picture, Detections(torch.tensor([box]), torch.tensor([0.9]), label, torch.ones(1, 192)))
 
 
 def test_what_stays_looks_unchanged_and_what_came_does_not() -> None:
@@ -89,7 +89,7 @@ def test_what_stays_looks_unchanged_and_what_came_does_not() -> None:
     changed[32:64, 0:48] = 1
     there, new = (0.5, 0.0, 0.5, 0.5), (0.0, 0.5, 0.5, 0.5)
     for box, share in ((there, 0.0), (new, 1.0)):
-        sides = Sides(
+        sides = ObservedPair(
             (one_car(there, before), one_car(box, after)),
             torch.stack([before, after]),
             changed,
@@ -108,7 +108,7 @@ def test_the_judge_learns_what_it_is_given() -> None:
     torch.manual_seed(0)
     rows = torch.randn(256, len(EVIDENCE)) * 7 + 3
     change = rows[:, CHANGED] > 3
-    judge = Judge(8)
+    judge = ChangeClassifier(8)
     judge.fit_scaling(rows)
     optimiser = torch.optim.Adam(judge.parameters(), lr=0.02)
     for _ in range(150):

@@ -11,8 +11,8 @@ from rectangles import COLOURS, GREY, RectangleDetector
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Answer
+from models.grounded.inference import canvas, detect, merge_tiles, pixels_at
 from models.grounded.settings import SETTINGS
-from models.grounded.sight import canvas, nearer, pixels_at, seen
 
 WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
 
@@ -62,14 +62,14 @@ def test_pictures_of_several_sizes_keep_their_order() -> None:
         picture(128, 128, "person", 60, 70),
         picture(96, 160, "bottle", 100, 50),
     ]
-    together = seen(detector, pictures)
+    together = detect(detector, pictures)
     assert [each.name(0) for each in together] == ["car", "person", "bottle"]
     assert together[0].box[0].tolist() == pytest.approx([20 / 160, 30 / 96, 40 / 160, 24 / 96], abs=1e-4)
     for each, alone in zip(together, pictures, strict=True):
-        [single] = seen(detector, [alone])
+        [single] = detect(detector, [alone])
         for name in ("box", "score", "label", "feature"):
             assert torch.equal(getattr(each, name), getattr(single, name))  # to the last digit
-    assert seen(detector, []) == []
+    assert detect(detector, []) == []
 
 
 class Small(RectangleDetector):
@@ -99,15 +99,15 @@ def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves() -> None:
     names = ["car", "person", "bottle", "car", "bottle"]
     here = [picture(96, 160, name, 20 + 10 * k, 30) for k, name in enumerate(names)]
     away = [each.as_subclass(Away) for each in here]
-    assert [each.name(0) for each in seen(detector, away)] == names
+    assert [each.name(0) for each in detect(detector, away)] == names
     assert detector.asked == [5, 3, 2, 1, 2]
     detector.room = 0
     with pytest.raises(torch.OutOfMemoryError):
-        seen(detector, away)
+        detect(detector, away)
 
 
 def test_what_a_tile_shows_lies_where_the_tile_is() -> None:
-    joined = nearer(some(), [(some(("person", 0.8, (0.2, 0.4, 0.4, 0.2))), WINDOW)])
+    joined = merge_tiles(some(), [(some(("person", 0.8, (0.2, 0.4, 0.4, 0.2))), WINDOW)])
     assert joined.box.tolist() == [pytest.approx([0.55, 0.45, 0.1, 0.1])]
     assert joined.score.tolist() == [pytest.approx(0.8)]
 
@@ -119,15 +119,15 @@ def test_what_a_tile_cuts_is_dropped_but_not_what_the_frame_cuts() -> None:
         ("person", 0.6, (0.4, 0.9, 0.1, 0.1)),
         ("person", 0.5, (0.4, 0.4, 0.2, 0.2)),
     )
-    assert nearer(some(), [(cut, WINDOW)]).score.tolist() == pytest.approx([0.5])
+    assert merge_tiles(some(), [(cut, WINDOW)]).score.tolist() == pytest.approx([0.5])
     corner = torch.tensor([0.0, 0.0, 0.25, 0.5])
-    assert nearer(some(), [(cut, corner)]).score.tolist() == pytest.approx([0.8, 0.5])
+    assert merge_tiles(some(), [(cut, corner)]).score.tolist() == pytest.approx([0.8, 0.5])
 
 
 def test_one_thing_that_several_show_is_seen_once() -> None:
     whole = some(("person", 0.3, (0.55, 0.45, 0.1, 0.1)), ("car", 0.4, (0.1, 0.1, 0.2, 0.2)))
     tile = some(("person", 0.8, (0.22, 0.4, 0.4, 0.2)), ("car", 0.6, (0.22, 0.42, 0.38, 0.2)))
-    joined = nearer(whole, [(tile, WINDOW)])
+    joined = merge_tiles(whole, [(tile, WINDOW)])
     assert [joined.name(k) for k in range(3)] == ["person", "car", "car"]
     assert joined.score.tolist() == pytest.approx([0.8, 0.6, 0.4]), "families do not drive each other out"
 
@@ -135,11 +135,11 @@ def test_one_thing_that_several_show_is_seen_once() -> None:
 def test_a_part_that_another_pass_shows_goes_and_a_neighbour_stays() -> None:
     whole = some(("person", 0.9, (0.52, 0.3, 0.16, 0.4)))
     tile = some(("person", 0.5, (0.2, 0.3, 0.3, 0.3)))
-    assert nearer(whole, [(tile, WINDOW)]).score.tolist() == pytest.approx([0.9])
+    assert merge_tiles(whole, [(tile, WINDOW)]).score.tolist() == pytest.approx([0.9])
     two = some(("person", 0.9, (0.52, 0.3, 0.16, 0.4)), ("person", 0.5, (0.55, 0.4, 0.08, 0.1)))
-    assert len(nearer(two, [])) == 2, "within one pass a small one before a large one is another"
+    assert len(merge_tiles(two, [])) == 2, "within one pass a small one before a large one is another"
 
 
 def test_nothing_and_no_tiles() -> None:
-    assert len(nearer(some(), [])) == 0
-    assert len(nearer(some(), [(some(), WINDOW)])) == 0
+    assert len(merge_tiles(some(), [])) == 0
+    assert len(merge_tiles(some(), [(some(), WINDOW)])) == 0

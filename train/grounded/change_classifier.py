@@ -1,4 +1,4 @@
-"""Training the judge: on pairs of labelled frames, which of the ends that are proposed are changes."""
+"""Training the change classifier on pairs of labelled frames."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.captioner import PairBatch
+from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, ObservedPair, evidence
 from models.grounded.grounded import Grounded
-from models.grounded.judge import EVIDENCE, Judge, Sides, evidence
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
 from pipeline.narration.batch import clusters_of, with_views
@@ -27,8 +27,8 @@ UNKNOWN_GAP = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judgements:
-    """Ends with the teacher's word.
+class ChangeLabels:
+    """Observations with the teacher's word.
 
     Attributes:
         evidence: float32 ``(N, len(EVIDENCE))``.
@@ -41,10 +41,10 @@ class Judgements:
     camera: NDArray[np.str_]
 
 
-def looked(
+def observed_pairs(
     captioner: Grounded, folder: Path, pairs: Sequence[FramePairing], seed: int
-) -> Iterator[tuple[FramePairing, Sides]]:
-    """What the captioner sees of pairs that differ, as it would in use."""
+) -> Iterator[tuple[FramePairing, ObservedPair]]:
+    """Observations of pairs that differ, as they would be in use."""
     rng = np.random.default_rng(seed)
     for pair in pairs:
         before, after = (picture(folder, frame) for frame in (pair.before, pair.after))
@@ -58,47 +58,47 @@ def looked(
         batch = PairBatch(None, None, *clusters_of([clusters]), gap_s=gap)
         batch = with_views(batch, [(before, after)], [shift], [clusters])
         with torch.inference_mode():
-            for _, sides in captioner.look(batch):
-                yield pair, sides
+            for _, observed in captioner.observe(batch):
+                yield pair, observed
 
 
-def judgements(
+def change_labels(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], number: int, seed: int
-) -> Judgements:
-    """Draw pairs and collect what is known of their ends."""
+) -> ChangeLabels:
+    """Draw pairs and collect what is known of their observations."""
     rows, change, camera = [], [], []
-    for pair, sides in looked(captioner, folder, list(pairings(frames, number, seed)), seed):
+    for pair, observed in observed_pairs(captioner, folder, list(pairings(frames, number, seed)), seed):
         votes = pair.before.votes, pair.after.votes
         for side in (0, 1):
-            seen = evidence(sides, side)
+            seen = evidence(observed, side)
             apart = pair.before.file != pair.after.file
-            known = verdicts(sides.ends[side], votes[side], votes[1 - side], seen, apart=apart)
-            keep = torch.from_numpy(known >= 0) & (sides.ends[side].score >= SETTINGS.proposed_score)
+            known = verdicts(observed.sides[side], votes[side], votes[1 - side], seen, apart=apart)
+            keep = torch.from_numpy(known >= 0) & (observed.sides[side].score >= SETTINGS.proposed_score)
             rows.append(seen[keep])
             change.append(torch.from_numpy(known)[keep] > 0)
             camera += [pair.before.camera] * int(keep.sum())
     none = torch.zeros(0, len(EVIDENCE)), torch.zeros(0, dtype=torch.bool)
-    return Judgements(torch.cat([none[0], *rows]), torch.cat([none[1], *change]), np.array(camera))
+    return ChangeLabels(torch.cat([none[0], *rows]), torch.cat([none[1], *change]), np.array(camera))
 
 
-def train_judge(known: Judgements, seed: int, steps: int = 3000) -> Judge:
-    """Learn from judgements, every camera about equally much."""
+def train_classifier(known: ChangeLabels, seed: int, steps: int = 3000) -> ChangeClassifier:
+    """Train on labels, every camera weighing about as much."""
     torch.manual_seed(seed)
-    judge = Judge()
-    judge.fit_scaling(known.evidence)
+    classifier = ChangeClassifier()
+    classifier.fit_scaling(known.evidence)
     _, of, counts = np.unique(known.camera, return_inverse=True, return_counts=True)
     weight = torch.from_numpy((counts[of] ** -0.5).astype(np.float32))
     weight = weight / weight.mean()
-    optimizer = torch.optim.AdamW(judge.parameters(), lr=3e-3, weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(classifier.parameters(), lr=3e-3, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     chance = torch.Generator().manual_seed(seed)
     for _ in range(steps):
         rows = torch.randint(len(known.evidence), (512,), generator=chance)
         loss = binary_cross_entropy_with_logits(
-            judge(known.evidence[rows]), known.change[rows].float(), weight=weight[rows]
+            classifier(known.evidence[rows]), known.change[rows].float(), weight=weight[rows]
         )
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    return judge.eval()
+    return classifier.eval()

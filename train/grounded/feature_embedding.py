@@ -1,75 +1,55 @@
-"""Training the linker: an interrupted run goes on where it was."""
+"""Training the embedding of the detector's features: an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.grounded.linker import Linker, links
-from train.grounded.link_examples import SAME, UNKNOWN, CameraSnapshots, Example, stacked
+from models.grounded.observations import FeatureEmbedding
+from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stacked
+from train.grounded.options import StageOptions
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
 
 _SAVE_EVERY = 500
 _RATE = 3e-3  # at the start; it falls to 0 along a cosine
-_ALONE = 0.3  # weight of judging each two ends by themselves, without their rivals
-_ALIKE = 0.3  # weight of the embedding's own loss: near for the same, far for others
-_FEW = 16  # links in a batch, of which none weighs more than if there were so many
+_FEW = 16  # pairs of one object in a batch, of which none weighs more than if there were so many
 _PATIENCE = 200  # draws for each example
 
 
-@dataclass(frozen=True, slots=True)
-class LinkOptions:
-    """How the linker learns.
-
-    Attributes:
-        steps: batches.
-        batch: examples of one.
-        seed: of weights and examples.
-    """
-
-    steps: int = 3000
-    batch: int = 16
-    seed: int = 0
-
-
 class _Lesson(nn.Module):
-    """The linker with what it needs while learning only."""
+    """The embedding with what it needs while learning only."""
 
-    def __init__(self, linker: Linker) -> None:
+    def __init__(self, embedding: FeatureEmbedding) -> None:
         super().__init__()
-        self.linker = linker
-        self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # of likeness, as log odds
-        self.teacher = nn.Parameter(torch.tensor([1.0, 0.0]))  # likeness to the teacher's
+        self.embedding = embedding
+        self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # from cosines to log odds
+        self.teacher = nn.Parameter(torch.tensor([1.0, 0.0]))  # from cosines to the teacher's
 
     def loss(self, batch: Example) -> Tensor:
-        logits = self.linker(batch.before, batch.after, batch.gap_s)
-        found = links(logits.masked_fill(~batch.real, -30.0))
         decided = batch.table != UNKNOWN
         same = (batch.table[decided] == SAME).float()
-        ends = max(_FEW, int(same.sum()))
-        judged = binary_cross_entropy(found[decided].clamp(1e-6, 1 - 1e-6), same, reduction="sum") / ends
-        alone = binary_cross_entropy_with_logits(logits[decided], same, reduction="sum") / ends
-        near = self.linker.embedding(batch.before.feature) @ self.linker.embedding(batch.after.feature).mT
-        weight = torch.where(same > 0, 0.5 / ends, 0.5 / max(1, len(same)))
-        odds = near[decided] * self.scale[0] + self.scale[1]
-        alike = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()
+        cosine = self.embedding(batch.before.feature) @ self.embedding(batch.after.feature).mT
+        weight = torch.where(same > 0, 0.5 / max(_FEW, int(same.sum())), 0.5 / max(1, len(same)))
+        odds = cosine[decided] * self.scale[0] + self.scale[1]
+        contrastive = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()
         known = ~batch.likeness.isnan()
-        apart = near[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
-        distilled = apart.square().mean() if len(apart) else near.sum() * 0
-        total: Tensor = judged + _ALONE * alone + _ALIKE * alike + distilled
+        apart = cosine[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
+        distilled = apart.square().mean() if len(apart) else cosine.sum() * 0
+        total: Tensor = contrastive + distilled
         return total
 
 
-def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path | None = None) -> Linker:
-    """A linker that has learnt from cameras.
+def train_feature_embedding(
+    cameras: Sequence[CameraSnapshots], options: StageOptions, state: Path | None = None
+) -> FeatureEmbedding:
+    """An embedding trained on cameras.
 
     Args:
         cameras: to learn from.
@@ -77,7 +57,7 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
         state: a file for an interrupted run to go on from; removed at the end.
     """
     torch.manual_seed(options.seed)
-    lesson = _Lesson(Linker())
+    lesson = _Lesson(FeatureEmbedding())
     learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
     falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
     begin = 0
@@ -105,10 +85,10 @@ def learnt(cameras: Sequence[CameraSnapshots], options: LinkOptions, state: Path
             torch.save({"step": step + 1, **parts}, state)
     if state:
         state.unlink(missing_ok=True)
-    return lesson.linker.eval()
+    return lesson.embedding.eval()
 
 
-def _batch(cameras: Sequence[CameraSnapshots], options: LinkOptions, step: int) -> Example:
+def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int) -> Example:
     """The examples of one step: the same ones whenever it is taken."""
     chance = np.random.default_rng([options.seed, step])
     weight = np.sqrt([len(camera) for camera in cameras])
@@ -121,6 +101,6 @@ def _batch(cameras: Sequence[CameraSnapshots], options: LinkOptions, step: int) 
             break
     else:
         raise SystemExit(
-            "nothing to learn links from: label clips in which objects go on from frame to frame"
+            "nothing to learn an embedding from: label clips in which objects go on from frame to frame"
         )
     return stacked(examples)

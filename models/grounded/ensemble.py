@@ -1,4 +1,4 @@
-"""Several small networks that learnt the same by other chances, heard as one."""
+"""Several small networks that were trained from other seeds, with one answer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 
-class Committee(nn.ModuleList):
+class Ensemble(nn.ModuleList):
     """The mean of its members' log odds (Lakshminarayanan et al. 2017, "deep ensembles", over logits)."""
 
     def forward(self, *given: object) -> Tensor:
-        """What the members say of the same on average: a tensor of the shape of each one's."""
+        """Mean of the members' outputs."""
         return torch.stack([member(*given) for member in self]).mean(0)
 
 
-def committee(members: Iterable[nn.Module]) -> nn.Module:
+def ensemble(members: Iterable[nn.Module]) -> nn.Module:
     """Some members as one; one alone is itself."""
     several = list(members)
-    return several[0] if len(several) == 1 else Committee(several)
+    return several[0] if len(several) == 1 else Ensemble(several)

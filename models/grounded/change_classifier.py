@@ -1,20 +1,22 @@
-"""Judging: is an object really there on this side, and not the same one at the same place on the other?
+"""Change classifier: is an object on this side, and not the same one at the same place on the other?
 
-The detector answers each side by itself; the judge weighs its answer against the other side's at the same
-place, the pixels that differ, and how alike the two pictures are there. It never sees whether the object went
-elsewhere: that is the linker's.
+The detector answers each side by itself; the classifier weighs its answer against the other side's at the
+same place, the pixels that differ, and how alike the two pictures are there. Whether the object is elsewhere
+on the other side is for `models.grounded.association`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.box_tensors import overlaps, shared_area
 from models.family_tensors import FAMILY
-from models.grounded.linker import Ends, looks
+from models.grounded.observations import Observations, colour_histograms
 
 EVIDENCE = (
     "log odds of its score",
@@ -40,32 +42,34 @@ EVIDENCE = (
     "vehicle",
     "two wheels",
 )
-"""What the judge is given of an end, in this order."""
+"""Of one observation, in this order."""
 
 _GRID = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sides:
-    """What is seen of one pair.
+class ObservedPair:
+    """A pair of stills with the observations of both.
 
     Attributes:
-        ends: before and after.
+        sides: before and after.
         pictures: uint8 RGB ``(2, 3, h, w)``, before aligned, after.
         changed: float32 ``(mask height, mask width)``, 1 where a cluster is.
         clusters: float32 ``(K, 4)``, their boxes.
         gap_s: seconds between the frames, NaN where that is not known, float32 scalar.
+        images: both at the camera's own size, RGB uint8 ``(h, w, 3)``; None where they are not at hand.
     """
 
-    ends: tuple[Ends, Ends]
+    sides: tuple[Observations, Observations]
     pictures: Tensor
     changed: Tensor
     clusters: Tensor
     gap_s: Tensor
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
 
-class Judge(nn.Module):
-    """Log odds that an end is a change that can be told."""
+class ChangeClassifier(nn.Module):
+    """Log odds that an observation is a change."""
 
     def __init__(self, hidden: int = 32) -> None:
         """Build with random weights."""
@@ -95,9 +99,9 @@ class Judge(nn.Module):
         return logits
 
 
-def evidence(sides: Sides, side: int) -> Tensor:
-    """What the judge is given of the N ends of one side, float32 ``(N, len(EVIDENCE))``."""
-    own, other = sides.ends[side], sides.ends[1 - side]
+def evidence(pair: ObservedPair, side: int) -> Tensor:
+    """`EVIDENCE` of the N observations of one side, float32 ``(N, len(EVIDENCE))``."""
+    own, other = pair.sides[side], pair.sides[1 - side]
     n = len(own.box)
     if not n:
         return torch.zeros(0, len(EVIDENCE), device=own.box.device)
@@ -108,15 +112,15 @@ def evidence(sides: Sides, side: int) -> Tensor:
     shares = overlaps(own.box, other.box)
     alike = kind[:, None] == family[other.label.argmax(1)][None] if len(other.box) else shares > 1
     there = (shares > 0.25) * other.score[None]  # noqa: PLR2004 - about the same place
-    changed = _samples(sides.changed, own.box)
-    one, two = (_grey(picture, own.box) for picture in sides.pictures)
-    opposite = looks(sides.pictures[1 - side], own.box)
+    changed = _samples(pair.changed, own.box)
+    one, two = (_grey(picture, own.box) for picture in pair.pictures)
+    opposite = colour_histograms(pair.pictures[1 - side], own.box)
     area = own.box[:, 2:].prod(1).clamp(min=1e-6)
-    known = float(~sides.gap_s.isnan())
-    gap = float(sides.gap_s.clamp(min=0.05).log()) if known else 0.0
+    known = float(~pair.gap_s.isnan())
+    gap = float(pair.gap_s.clamp(min=0.05).log()) if known else 0.0
     x, y, w, h = own.box.unbind(1)
     edge = ((x < 0.01) | (y < 0.01) | (x + w > 0.99) | (y + h > 0.99)).float()  # noqa: PLR2004
-    clusters = overlaps(own.box, sides.clusters)
+    clusters = overlaps(own.box, pair.clusters)
     named = [(kind == int(family[row])).float() for row in (0, 1, 5)]
     columns = [
         own.score.clamp(0.01, 0.99).logit(),
@@ -128,13 +132,13 @@ def evidence(sides: Sides, side: int) -> Tensor:
         _most(there * ~alike),
         _correlation(one, two),
         (one - two).abs().mean((1, 2)) / 32,
-        (own.looks * opposite).sum(1) / 4,
+        (own.colours * opposite).sum(1) / 4,
         area.log() / 2,
         h.clamp(min=1e-3).log(),
         edge,
         _inside(own, kind),
         _most(clusters),
-        sides.changed.mean().expand(n),
+        pair.changed.mean().expand(n),
         (kind[:, None] == kind[None]).float().sum(1).log(),
         own.score.new_full((n,), known),
         own.score.new_full((n,), gap / 3),
@@ -147,7 +151,7 @@ def _most(values: Tensor) -> Tensor:
     return values.amax(1) if values.shape[1] else values.new_zeros(len(values))
 
 
-def _inside(own: Ends, kind: Tensor) -> Tensor:
+def _inside(own: Observations, kind: Tensor) -> Tensor:
     """How much of each lies within a surer one of its family."""
     part = shared_area(own.box, own.box) / own.box[:, 2:].prod(1).clamp(min=1e-9)[:, None]
     surer = (own.score[None] > own.score[:, None]) & (kind[:, None] == kind[None])

@@ -1,0 +1,234 @@
+"""Association between two stills: which observation before is which after, and what became of each.
+
+Three logistic regressions, fitted to pairs that were labelled by eye (`train.grounded.decisions`):
+
+1. `pair_signs`: are these two one object? With odds w the probability of a set of matches, in which each
+   observation has one partner or none, is in proportion to the product of theirs; belief propagation
+   (Williams and Lau 2014, "Approximate evaluation of marginal association probabilities with belief
+   propagation") gives the probability of each match.
+2. `signs` of one observation, of which these probabilities are a part: is it a change that can be told?
+3. The same: is what changed elsewhere in the other still, whichever of its candidates it may be?
+
+The third is far surer than any single match: in a queue that moves up all have moved, whoever is who. Signs
+are the same when the two stills are exchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import overlaps
+from models.families import first_of
+from models.grounded.settings import SETTINGS
+
+Floats = NDArray[np.float64]
+
+PAIR_SIGNS = (
+    *("cosine of features", "cosine of appearance", "no appearance", "log distance", "log distance, log gap"),
+    *("log distance, person", "vertical distance", "overlap", "at its place", "at its place, long gap"),
+    *("ratio of sizes", "hue above", "lightness above", "hue below", "lightness below", "names"),
+    *("person", "long gap", "log gap"),
+)
+SIGNS = (
+    *("sum of matches", "best match", "sum of matches, changed or not", "log gap", "long gap"),
+    *("log gap, person", "candidates", "rivals", "nearest candidate", "nearest candidate, person", "at edge"),
+    *("distance to edge", "log height", "person", "vehicle", "change", "score", "best appearance", "stays"),
+    *("own family there", "other family there", "log height, person", "change, short gap"),
+    *("candidates against rivals", "at edge, log gap"),
+)
+
+CHANGE_SIGNS = (
+    *("sum of matches, changed or not", "at edge", "distance to edge", "log height", "person", "vehicle"),
+    *("change", "score", "stays", "own family there", "other family there", "log height, person"),
+)
+"""Those of `SIGNS` that tell whether it is a change: what else there is says nothing in an empty scene."""
+
+CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
+
+_LOGIT_MOST = 8.0
+_ROUNDS = 30
+_LONG_S = 60.0
+_UNKNOWN_S = 30.0  # for stills that nobody knows the times of
+_FAR = 50.0  # sizes: no candidate
+_CANDIDATE, _SCORE = 0.3, 0.2  # p(change) and score of what could be the other end of a move
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The N observations of one still, as arrays.
+
+    Attributes:
+        box: ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame.
+        score: ``(N,)``, 0..1.
+        label: ``(N, len(OBJECTS))``, 0..1.
+        family: int ``(N,)``, the number of its family's first object.
+        change: ``(N,)``, p(change) by the change classifier.
+        embedding: ``(N, E)`` unit vectors of the detector's features.
+        appearance: ``(N, D)`` unit vectors; zeros where it is not known.
+    """
+
+    box: Floats
+    score: Floats
+    label: Floats
+    family: NDArray[np.int64]
+    change: Floats
+    embedding: Floats
+    appearance: Floats
+
+    def __len__(self) -> int:
+        return len(self.box)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairSigns:
+    """Of each two observations of S before and T after.
+
+    Attributes:
+        signs: ``(S, T, len(PAIR_SIGNS))``.
+        family: bool ``(S, T)``, of one family.
+        apart: ``(S, T)``, distance in own sizes, along the longer way.
+        overlap: ``(S, T)``, intersection over union.
+        appearance: ``(S, T)``, cosine; 0 where it is not known.
+    """
+
+    signs: Floats
+    family: NDArray[np.bool_]
+    apart: Floats
+    overlap: Floats
+    appearance: Floats
+
+    @property
+    def elsewhere(self) -> NDArray[np.bool_]:
+        """Bool ``(S, T)``: of one family, and not at the same place."""
+        return self.family & (self.apart >= SETTINGS.stayed)
+
+    def transposed(self) -> PairSigns:
+        """The same with before and after exchanged."""
+        parts = self.family.T, self.apart.T, self.overlap.T, self.appearance.T
+        return PairSigns(self.signs.transpose(1, 0, 2), *parts)
+
+
+def pair_signs(before: Side, after: Side, colours: tuple[Floats, ...], gap_s: float) -> PairSigns:
+    """What tells whether two are one.
+
+    Args:
+        before: S observations.
+        after: T observations.
+        colours: `models.grounded.observations.colour_likeness` of them.
+        gap_s: seconds between the stills, NaN where that is not known.
+    """
+    one, two = before.box, after.box
+    middle = (one[:, None, :2] + one[:, None, 2:] / 2) - (two[None, :, :2] + two[None, :, 2:] / 2)
+    size_one, size_two = np.maximum(one[:, None, 2:], 2e-3), np.maximum(two[None, :, 2:], 2e-3)
+    way = np.abs(middle) / np.sqrt(size_one * size_two)
+    distance = np.minimum(np.log(np.hypot(way[..., 0], way[..., 1]) + 0.1), 3.0)
+    apart = (np.abs(middle) / ((size_one + size_two) / 2)).max(-1)
+    ratio = np.minimum(np.abs(np.log(size_one / size_two)).sum(-1), 3.0)
+    overlap = overlaps(one, two)
+    family = before.family[:, None] == after.family[None]
+    people = before.family == first_of("person")
+    person = family & people[:, None]
+    shown = [np.asarray(side.appearance.any(1), np.bool_) for side in (before, after)]
+    known = shown[0][:, None] & shown[1][None]
+    appearance = before.appearance @ after.appearance.T
+    names = [side.label / np.maximum(side.label.sum(1, keepdims=True), 1e-6) for side in (before, after)]
+    short, log_gap = _time(gap_s)
+    stays = apart < SETTINGS.stayed
+    signs = (
+        *(before.embedding @ after.embedding.T, appearance * known, person & ~known, distance * short),
+        *(distance * short * log_gap, distance * short * person, np.minimum(way[..., 1], 5.0), overlap),
+        *(stays, stays * (1 - short), ratio, *colours, np.sqrt(names[0]) @ np.sqrt(names[1]).T),
+        *(person, 1 - short, log_gap),
+    )
+    stacked = np.stack([np.broadcast_to(sign, family.shape) for sign in signs], axis=-1, dtype=np.float64)
+    return PairSigns(stacked, family, apart, overlap, appearance)
+
+
+def match_probabilities(pairs: PairSigns, weights: Floats, excluded: NDArray[np.bool_]) -> Floats:
+    """Probability ``(S, T)`` that two are one, considering all their rivals.
+
+    What is left to 1 of a row or column is the probability that this one has no partner.
+
+    Args:
+        pairs: the signs.
+        weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
+        excluded: bool ``(S, T)``, those that are known to be two.
+    """
+    possible = pairs.family & ~excluded
+    logits = np.clip(pairs.signs @ weights[:-1] + weights[-1], -_LOGIT_MOST, _LOGIT_MOST)
+    weight = np.where(possible, np.exp(logits), 0.0)
+    forth, back = np.ones_like(weight), np.ones_like(weight)
+    for _ in range(_ROUNDS):
+        sent, got = weight * back, weight * forth
+        forth, back = (
+            (forth + 1 / (1 + np.maximum(sent.sum(1, keepdims=True) - sent, 0))) / 2,
+            (back + 1 / (1 + np.maximum(got.sum(0, keepdims=True) - got, 0))) / 2,
+        )
+    odds = weight * forth * back
+    return np.asarray(odds / (1 + odds), np.float64)
+
+
+def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float) -> Floats:
+    """What tells what became of each of N observations, ``(N, len(SIGNS))``.
+
+    Args:
+        own: N observations.
+        other: M observations of the other still.
+        pairs: their signs, ``(N, M)``.
+        match: `match_probabilities`, ``(N, M)``.
+        gap_s: see `pair_signs`.
+    """
+    if not len(own):
+        return np.zeros((0, len(SIGNS)))
+    elsewhere = pairs.elsewhere
+    matched = match * elsewhere
+    changed = matched * other.change[None]
+    candidates = (elsewhere * other.change[None] * (other.score >= _SCORE)[None]).sum(1)
+    rivals = ((own.family[:, None] == own.family[None]) * own.change[None]).sum(1)
+    candidate = elsewhere & (other.change > _CANDIDATE)[None]
+    nearest = np.where(candidate, pairs.apart, _FAR).min(1, initial=_FAR)
+    distance = np.minimum(np.log(nearest + 0.1), 3.0)
+    appearance = _most(np.where(candidate, pairs.appearance, 0.0))
+    there = pairs.overlap * other.score[None]
+    x, y, width, height = own.box.T
+    edge = np.minimum(
+        np.minimum(x, 1 - x - width) / np.maximum(width, 1e-3),
+        np.minimum(y, 1 - y - height) / np.maximum(height, 1e-3),
+    )
+    at_edge, log_height = edge < 0.05, np.log(np.maximum(height, 0.01))  # noqa: PLR2004
+    person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
+    short, log_gap = _time(gap_s)
+    change, log_candidates, log_rivals = _logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
+    columns = (
+        *(_logit(changed.sum(1)), _logit(_most(changed)), _logit(matched.sum(1)), short * log_gap, 1 - short),
+        *(person * short * log_gap, log_candidates, log_rivals, distance * short, distance * short * person),
+        *(at_edge, np.clip(edge, 0, 3), log_height, person, vehicle, change, _logit(own.score, 0.02)),
+        *(appearance * person * short, (match * (pairs.family & ~elsewhere)).sum(1)),
+        *(_most(there * pairs.family), _most(there * ~pairs.family), log_height * person, change * short),
+        *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap),
+    )
+    return np.stack([np.broadcast_to(each, (len(own),)) for each in columns], axis=1, dtype=np.float64)
+
+
+def probability(signs: Floats, weights: Floats) -> Floats:
+    """Of N observations, ``(N,)``: the logistic regression with these weights, the last the constant."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(signs @ weights[:-1] + weights[-1], -30, 30))), np.float64)
+
+
+def _time(gap_s: float) -> tuple[float, float]:
+    """1 for a gap of less than a minute, else 0; and its logarithm."""
+    known = _UNKNOWN_S if math.isnan(gap_s) else gap_s
+    return float(known < _LONG_S), math.log(max(known, 0.3))
+
+
+def _most(values: Floats) -> Floats:
+    return np.asarray(values.max(1, initial=0.0), np.float64)
+
+
+def _logit(p: Floats, least: float = 1e-3) -> Floats:
+    p = np.clip(p, least, 1 - least)
+    return np.asarray(np.log(p / (1 - p)), np.float64)

@@ -1,0 +1,264 @@
+"""Fitting association and decisions to pairs of stills whose changes were labelled, by eye or by tracks.
+
+Labels are JSON Lines, one pair a line: ``id``, ``camera``, ``before`` and ``after`` (``clip``, ``frame``),
+``gap_s``, ``changes`` (``type``, ``object``, ``object_alt``, ``count``, ``box_before``, ``box_after`` and
+``identity``) and ``ignore``, boxes of which nothing is known. The three logistic regressions
+(`models.grounded.association`) are convex, so that no seed enters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from models import load_captioner
+from models.boxes import Box, box_of, centre, holds, iou
+from models.captioner import PairBatch
+from models.families import OBJECTS, family_of
+from models.grounded.association import CHANGE_COLUMNS, Floats
+from models.grounded.grounded import Association, Grounded
+from models.grounded.settings import SETTINGS
+from pipeline.changes import image_changes
+from pipeline.narration.batch import clusters_of, with_views
+from pipeline.sources import Image
+from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
+from train.footage.cameras import frames_of
+
+UNKNOWN, NONE = -2, -1
+"""In place of a change's number: nobody knows what this is; it is no change."""
+
+_MATCH = 0.3  # overlap of an observation with its label
+_GROUP = 0.05  # least share of a group's box that one of its members fills
+_REGULARISATION = 0.3  # scikit-learn's C
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecisionExample:
+    """A labelled pair, observed.
+
+    Attributes:
+        id, camera: the pair's, and its camera's name.
+        association: of its two sides.
+        labels: of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`.
+        moved: of each change True, False, or None where nobody can tell.
+    """
+
+    id: str
+    camera: str
+    association: Association
+    labels: tuple[NDArray[np.int64], NDArray[np.int64]]
+    moved: tuple[bool | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecisionWeights:
+    """Weights of the logistic regressions, the constant last; see `models.grounded.association`."""
+
+    match: Floats
+    change: Floats
+    move: Floats
+
+    def give(self, captioner: Grounded) -> None:
+        """Take them into a captioner."""
+        for name in ("match", "change", "move"):
+            getattr(captioner, f"{name}_weights").copy_(torch.from_numpy(getattr(self, name)))
+
+
+def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list[DecisionExample]:
+    """Observe labelled pairs as they would be in use.
+
+    Args:
+        captioner: with its detector, classifier and embeddings.
+        labels: files of labelled pairs.
+        footage: folder in which the clips lie, at any depth; of equal names that in ``CAMERA/`` is meant.
+
+    Raises:
+        TrainError: the labels or their footage cannot be read.
+        FootageError: a frame cannot be decoded.
+    """
+    found = []
+    options = trained_changes(captioner)
+    for pair, before, after in _pairs(labels, footage):
+        shift, clusters, _ = image_changes(before, after, options)
+        if not clusters:
+            continue
+        gap_s = torch.tensor([torch.nan if pair.get("gap_s") is None else float(pair["gap_s"])])
+        batch = PairBatch(None, None, *clusters_of([clusters]), gap_s=gap_s)
+        batch = with_views(batch, [(before, after)], [shift], [clusters])
+        with torch.inference_mode():
+            for _, observed in captioner.observe(batch):
+                association = captioner.associate(observed)
+                known = [_labelled(pair, association, side) for side in (0, 1)]
+                moved = tuple(_moved(change) for change in pair["changes"])
+                found.append(
+                    DecisionExample(pair["id"], pair["camera"], association, (known[0], known[1]), moved)
+                )
+    return found
+
+
+def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
+    """The weights that fit labelled pairs best.
+
+    Raises:
+        TrainError: the labels do not hold both of something.
+    """
+    match = _regression(*_joined([_matches(each) for each in known]))
+    change, move = list[tuple[Floats, NDArray[np.bool_]]](), list[tuple[Floats, NDArray[np.bool_]]]()
+    for each in known:
+        signs = each.association.signs(each.association.match(match))
+        for side in (0, 1):
+            label = each.labels[side]
+            rows = label != UNKNOWN
+            change.append((signs[side][rows][:, CHANGE_COLUMNS], label[rows] >= 0))
+            told = [each.moved[k] if k >= 0 else None for k in label.tolist()]
+            sure = np.array([word is not None for word in told], np.bool_)
+            move.append((signs[side][sure], np.array([bool(word) for word in told], np.bool_)[sure]))
+    return DecisionWeights(match, _regression(*_joined(change)), _regression(*_joined(move)))
+
+
+def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path, command: str) -> str:
+    """Fit the decisions of a checkpoint to labelled pairs and write it; see `examples`.
+
+    Returns:
+        sha256 (hex) of the file written.
+
+    Raises:
+        TrainError: the checkpoint is of no grounded captioner, or see `examples`.
+    """
+    refuse_folder(out)
+    captioner = load_captioner(start)
+    if not isinstance(captioner, Grounded):
+        raise TrainError(f"{start} holds a captioner {captioner.name}; --labels is for a grounded one")
+    known = examples(captioner, labels, footage)
+    fit(known).give(captioner)
+    cameras = sorted({each.camera for each in known})
+    fitted = {"command": command, "labels": labels_record(labels), "cameras": cameras}
+    captioner.record = {**captioner.record, "decisions": fitted}
+    return write_checkpoint(captioner, out)
+
+
+def labels_record(labels: Sequence[Path]) -> list[dict[str, Any]]:
+    """What a checkpoint says of the files of labels."""
+    return [
+        {
+            "file": path.name,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "pairs": len(path.read_text(encoding="utf-8").splitlines()),
+        }
+        for path in labels
+    ]
+
+
+def _pairs(labels: Sequence[Path], footage: Path) -> Iterator[tuple[Mapping[str, Any], Image, Image]]:
+    """Labelled pairs and their pictures; each clip is decoded once."""
+    try:
+        rows = [json.loads(line) for path in labels for line in path.read_text("utf-8").splitlines() if line]
+    except (OSError, ValueError) as error:
+        raise TrainError(f"the labels cannot be read ({error}); give JSON Lines of labelled pairs") from error
+    clips = _Footage(footage)
+    wanted: dict[Path, set[int]] = {}
+    for row in rows:
+        for side in ("before", "after"):
+            wanted.setdefault(clips.clip(row, side), set()).add(int(row[side]["frame"]))
+    images: dict[tuple[Path, int], Image] = {}
+    for path, numbers in wanted.items():
+        ordered = sorted(numbers)
+        images |= {(path, n): image for n, image in zip(ordered, frames_of(path, ordered), strict=True)}
+    for row in rows:
+        before, after = (
+            images[clips.clip(row, side), int(row[side]["frame"])] for side in ("before", "after")
+        )
+        yield row, before, after
+
+
+class _Footage:
+    """Where clips lie: by camera and name, or by name alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._paths: dict[str, list[Path]] = {}
+        for path in sorted(folder.rglob("*")):
+            self._paths.setdefault(path.name, []).append(path)
+
+    def clip(self, row: Mapping[str, Any], side: str) -> Path:
+        paths = self._paths.get(row[side]["clip"], [])
+        own = [path for path in paths if path.parent.name == row["camera"]] or paths
+        if len(own) != 1:
+            raise TrainError(
+                f"{self._folder} has {len(own)} files {row[side]['clip']} of camera {row['camera']}: give "
+                "the folder of the footage that the labels are of"
+            )
+        return own[0]
+
+
+def _moved(change: Mapping[str, Any]) -> bool | None:
+    return None if change.get("identity") == "unsure" else bool(change["type"] == "moved")
+
+
+def _labelled(pair: Mapping[str, Any], association: Association, side: int) -> NDArray[np.int64]:
+    """To which change each observation of a side belongs, see `DecisionExample`."""
+    own = association.sides[side]
+    found = np.full(len(own), NONE)
+    key = ("box_before", "box_after")[side]
+    for n, row in enumerate(own.box.tolist()):
+        box, best = box_of(row), 0.0
+        if any(holds(box_of(area), centre(box)) for area in pair.get("ignore", [])):
+            found[n] = UNKNOWN
+        for k, change in enumerate(pair["changes"]):
+            if not change.get(key):
+                continue
+            there = box_of(change[key])
+            share = max(iou(box, there), _of_group(box, there, change))
+            if share < max(_MATCH, best):
+                continue
+            if family_of(OBJECTS[int(own.family[n])]) in _families(change):
+                found[n], best = k, share
+            elif found[n] == NONE:
+                found[n] = UNKNOWN
+    return found
+
+
+def _of_group(box: Box, group: Box, change: Mapping[str, Any]) -> float:
+    """`_MATCH` for one of a group that is labelled as one change, else 0."""
+    share = box[2] * box[3] / max(group[2] * group[3], 1e-9)
+    return _MATCH * (change.get("count", 1) > 1 and holds(group, centre(box)) and share >= _GROUP)
+
+
+def _families(change: Mapping[str, Any]) -> set[str]:
+    return {family_of(name) for name in (change["object"], *change.get("object_alt", ()))}
+
+
+def _matches(known: DecisionExample) -> tuple[Floats, NDArray[np.bool_]]:
+    """Signs of the pairs of which it is known whether they are one: ``(N, P)`` and bool ``(N,)``."""
+    pairs, (before, after) = known.association.pairs, known.labels
+    decided = (before != UNKNOWN)[:, None] & (after != UNKNOWN)[None]
+    unsure = np.array([word is None for word in known.moved] + [False, False])  # and UNKNOWN and NONE
+    decided &= ~(unsure[before][:, None] | unsure[after][None])
+    unchanged = (before == NONE)[:, None] & (after == NONE)[None]
+    there = pairs.apart < SETTINGS.stayed
+    same = np.where(unchanged, there, (before[:, None] == after[None]) & (before >= 0)[:, None])
+    decided &= pairs.family & ~known.association.excluded
+    return pairs.signs[decided], same[decided]
+
+
+def _joined(parts: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[Floats, NDArray[np.bool_]]:
+    return np.concatenate([signs for signs, _ in parts]), np.concatenate([right for _, right in parts])
+
+
+def _regression(signs: Floats, right: NDArray[np.bool_]) -> Floats:
+    """Weights of the signs as they are, the constant last."""
+    if not len(right) or right.all() or not right.any():
+        raise TrainError("the labels must hold changes of every type, and what did not change beside them")
+    mean, deviation = signs.mean(0), signs.std(0) + 1e-6
+    model = LogisticRegression(C=_REGULARISATION, max_iter=3000).fit((signs - mean) / deviation, right)
+    weights = model.coef_[0] / deviation
+    return np.append(weights, model.intercept_[0] - mean @ weights)
