@@ -98,7 +98,7 @@ VALUES = st.recursive(
 )
 
 
-@fuzz(400)
+@fuzz(150)
 @given(
     edited(EXAMPLE.encode(), RAW_TOKENS).map(lambda raw: raw.decode(errors="replace")) | st.text(max_size=200)
 )
@@ -106,7 +106,7 @@ def test_a_damaged_configuration(text: str) -> None:
     check_configuration(text)
 
 
-@fuzz(200)
+@fuzz(80)
 @given(st.dictionaries(st.sampled_from(keys_of(Configuration)), VALUES))
 def test_a_configuration_of_odd_values(values: dict[str, Any]) -> None:
     check_configuration(yaml.safe_dump({"version": 1, "cameras": {"a": {"url": "b"}}} | values))
@@ -145,7 +145,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return written.path
 
 
-@fuzz(400)
+@fuzz(150)
 @given(data=st.data())
 def test_a_damaged_record(journal: Path, data: st.DataObject) -> None:
     whole = journal.read_bytes()
