@@ -24,28 +24,6 @@ def ended(process: Any, limit_s: float = 300) -> str:
     return process.communicate(timeout=limit_s)[1]
 
 
-def test_files_are_watched_to_their_end(
-    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
-) -> None:
-    umask = os.umask(0o022)
-    try:
-        process = start(f"  hall: {{url: {clip}}}\n  gate: {{url: {other_clip}}}\n", server.url)
-    finally:
-        os.umask(umask)
-    err = ended(process)
-    assert process.returncode == 0, err
-    assert verify([tmp_path / "state" / "journal"]).ok
-    for camera in ("hall", "gate"):
-        journalled = list(read_journal(tmp_path / "state" / "journal" / f"{camera}.jsonl"))
-        assert len(journalled) == 2
-        published = subscribe(server.url, [camera], "0")
-        assert [next(published), next(published)] == journalled
-        published.close()
-    written = list((tmp_path / "state").rglob("*"))
-    assert len(written) > 4
-    assert [path for path in written if path.stat().st_mode & 0o027] == []  # for its group at most
-
-
 def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_seconds(
     start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any, server: EmbeddedServer
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -14,7 +15,8 @@ import pytest
 from running_daemon import metrics, page, until, unused_port
 
 from daemon.service.embedded_redis import EmbeddedServer
-from pipeline.journal import read_journal
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import subscribe
 
 
 def test_pages_metrics_and_reload(
@@ -23,11 +25,15 @@ def test_pages_metrics_and_reload(
     port, config, journals = unused_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
     away = f"rtsp://127.0.0.1:{unused_port()}/s"
     http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
-    process = start(
-        f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
-        server.url,
-        more=http,
-    )
+    umask = os.umask(0o022)
+    try:
+        process = start(
+            f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
+            server.url,
+            more=http,
+        )
+    finally:
+        os.umask(umask)
     until(process, lambda: '"watching"' in page(port, "/readyz")[1])
     code, text = page(port, "/healthz")
     assert (code, json.loads(text)["ok"]) == (200, True)
@@ -59,8 +65,20 @@ def test_pages_metrics_and_reload(
     line = next(line for line in err.splitlines() if "urk" in line)
     assert "narrated.yaml:" in line  # which line of the file
     assert "url" in line
-    counts = {path.name: len(list(read_journal(path))) for path in journals.glob("*.jsonl")}
-    assert counts == {"porch.jsonl": 2, "gate.jsonl": 2, "yard.jsonl": 2, "shed.jsonl": 0}
+    assert verify([journals]).ok
+    told_by = {path.stem: list(read_journal(path)) for path in journals.glob("*.jsonl")}
+    assert {name: len(records) for name, records in told_by.items()} == {
+        "porch": 2,
+        "gate": 2,
+        "yard": 2,
+        "shed": 0,
+    }
+    for camera in ("porch", "gate"):
+        published = subscribe(server.url, [camera], "0")
+        assert [next(published), next(published)] == told_by[camera]
+        published.close()
+    written = list((tmp_path / "state").rglob("*"))
+    assert [path for path in written if path.stat().st_mode & 0o027] == []  # for its group at most
 
 
 def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
