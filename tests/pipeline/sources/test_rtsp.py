@@ -94,6 +94,7 @@ def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, caplog
     assert times == sorted(set(times))
     assert abs(times[0] - datetime.now(UTC)) < timedelta(minutes=1)
     assert {f.clock for f in frames} <= {Clock.RECEIVE, Clock.RTCP}
+    assert all(frame.steady_s is not None for frame in frames)
     assert frames[-1].image.shape == (240, 320, 3)
     told = "".join(report.errors) + caplog.text + source.camera
     assert "s3cr3t" not in told
