@@ -216,7 +216,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
         if not (folder / own[0].file).exists():
             raise TrainError(
                 f"the footage of {name} is no longer in {folder}, and objects are followed through it: put "
-                "it back, or compose again from where it is, which keeps the labels"
+                "it back, or label again from where it is, which keeps the labels"
             )
         key = detector.key + (run.reid.name if run.reid else "")
         snapshots = collected(collector, own, folder, scratch / "seen", key)

@@ -191,4 +191,4 @@ def test_footage_that_has_gone(run: Run, frames: Path, config: Path, tmp_path: P
     code, _, told = run(*words, "--out", tmp_path / "mine.safetensors")
     assert code == 1
     assert "is no longer in" in told
-    assert "compose again from where it is" in told
+    assert "label again from where it is" in told
