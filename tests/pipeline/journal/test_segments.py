@@ -75,14 +75,14 @@ def test_full_segments_get_their_number_and_the_chain_goes_on(tmp_path):
     assert verification.lines == 23
 
 
-def test_a_new_day_begins_a_segment(tmp_path):
+def test_a_new_day_begins_a_segment_and_a_clock_that_is_set_back_does_not(tmp_path):
     day = 86400
-    fill(tmp_path, [0, 5, day + 1, day + 2, 3 * day], SegmentLimits(daily=True))
+    fill(tmp_path, [0, 5, day + 1, 10, day + 2, 3 * day], SegmentLimits(daily=True))
     fill(tmp_path, [3 * day + 1, 4 * day], SegmentLimits(daily=True))
     assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
         "yard.000000000001.jsonl",
         "yard.000000000003.jsonl",
-        "yard.000000000005.jsonl",
+        "yard.000000000006.jsonl",
         "yard.jsonl",
     ]
     assert verify([tmp_path]).ok

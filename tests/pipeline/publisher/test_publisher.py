@@ -169,14 +169,6 @@ def test_a_key_of_another_kind_is_an_error_that_does_not_pass(
     assert not isinstance(caught.value, ServerAwayError)
 
 
-def test_no_server_means_journal_only(journal, narration, publish_to):
-    journal.append(narration())
-    publisher = publish_to("none:")
-    journal.append(narration(1))
-    assert publisher.entry("yard", "1-0") is None
-    assert drain(journal, publisher, threading.Event()) == 2
-
-
 @pytest.mark.parametrize(
     ("url", "word"),
     [
