@@ -33,7 +33,8 @@ from scoring import Verdict
 TRUTH = Path(__file__).with_name("validation_tracks.jsonl")
 FPS = 10.0
 SLACK_S, LATE_S = 1.0, 6.0
-FAMILIES = {"person": "person", "cyclist": "person", "motorcyclist": "person", "bicycle": "person"} | {
+FAMILIES = {"person": "person", "cyclist": "person", "motorcyclist": "person", "rider": "person"} | {
+    "bicycle": "person",
     "motorcycle": "person", "car": "car", "van": "car", "bus": "car", "truck": "car", "vehicle": "car",
 }  # fmt: skip
 

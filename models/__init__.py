@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from models.label import CheckpointError, CheckpointLabel, read_label
 
-if TYPE_CHECKING:  # whoever only names captioners need not load torch
+if TYPE_CHECKING:  # naming captioners must not load torch
     import torch
 
     from models.captioner import Captioner
@@ -32,7 +32,7 @@ SHIPPED = {"grounded": _WEIGHTS / "grounded.safetensors", "ddla": _WEIGHTS / "dd
 """The checkpoints that this project trained and that ship with the package, by name."""
 
 DEFAULT = "grounded"
-"""The one that is taken unless another is asked for."""
+"""Name of the default captioner."""
 
 DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
 

@@ -17,7 +17,7 @@ def middles(box: Tensor) -> Tensor:
 
 
 def distances(one: Tensor, two: Tensor) -> Tensor:
-    """How far the middles of ``(S, 4)`` and ``(T, 4)`` are from each other, in own sizes: ``(S, T)``."""
+    """Distances of the middles of ``(S, 4)`` and ``(T, 4)``, in their mean sizes: ``(S, T)``."""
     size = torch.sqrt(one[:, None, 2:] * two[None, :, 2:]).clamp(min=1e-6)
     apart: Tensor = ((middles(one)[:, None] - middles(two)[None]) / size).norm(dim=-1)
     return apart

@@ -1,4 +1,4 @@
-"""What every captioner is given, what it gives back, and what it must do."""
+"""The interface of all captioners."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""
 
 _STORY = 4
-"""Sentences that a story is given room for."""
+"""Sentences for which a story has room."""
 
 SAME_PLACE = 0.25
-"""Two sentences tell the same place when their boxes share this much of the smaller one."""
+"""Two sentences are about one place if their boxes share this much of the smaller one."""
 
 
 class Captioner(nn.Module):
@@ -41,27 +41,25 @@ class Captioner(nn.Module):
         name: key in `CAPTIONERS`.
         options: what it was built with, kept in the checkpoint.
         encoder: frozen; no checkpoint holds its weights.
-        vocabulary: the words it can say.
+        vocabulary: its words.
         image_size: ``(height, width)`` of the images it takes.
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
         graphs: ONNX, by name: parts that need no torch, kept in the checkpoint.
         min_confidence: least confidence of a sentence, unless the options say otherwise.
-        sees_views: whether it looks at frames at a size of their own and at tiles (`PairBatch.views`), not at
-            whole frames of `image_size`.
-        whole: whether it sees a pair as a whole: one row per pair, also for one without clusters, with
+        sees_views: it takes frames of any size and tiles (`PairBatch.views`), not frames of `image_size`.
+        whole: it describes a pair as a whole: one row per pair, also for one without clusters, with
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
-        needs_images: whether it looks at the images themselves, `PairBatch.before` and `after`, besides maps.
-        needs_masks: whether it looks at `PairBatch.masks`; where it does not, training may leave them away.
+        needs_images: it takes the images, `PairBatch.before` and `after`, besides maps.
+        needs_masks: it takes `PairBatch.masks`; otherwise training may leave them out.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
-        """What the constructor takes besides vocabulary and encoder: plain values, each with its default.
+        """Hyperparameters, plain values with defaults.
 
-        Every captioner writes its own here, and nowhere else: the constructor takes them by keyword,
-        a training configuration and a checkpoint name them.
+        The constructor takes them by keyword; training configurations and checkpoints name them.
         """
 
     name: str
@@ -96,14 +94,12 @@ class Captioner(nn.Module):
         return asdict(self.options)
 
     def encode(self, pairs: PairBatch) -> State:
-        """Everything about the pictures, before the first word.
-
-        A row for every valid cluster, or for every pair of a captioner that sees pairs as a whole.
+        """The state before the first word: a row for every valid cluster, or for every pair if `whole`.
 
         Raises:
-            NotImplementedError: it writes no words of its own; so do `step`, `loss` and `log_likelihood`.
+            NotImplementedError: it does not decode words; likewise `step`, `loss` and `log_likelihood`.
         """
-        raise NotImplementedError(f"{self.name} writes no words of its own")
+        raise NotImplementedError(f"{self.name} does not decode words")
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """The next word.
@@ -115,25 +111,25 @@ class Captioner(nn.Module):
         Returns:
             log probabilities float32 ``(N, V)``, and the state after it.
         """
-        raise NotImplementedError(f"{self.name} writes no words of its own")
+        raise NotImplementedError(f"{self.name} does not decode words")
 
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """What training lowers, a scalar.
+        """The training loss, a scalar.
 
         Args:
             pairs: B pairs.
             sentences: int64 ``(B, T, L)``, see `Vocabulary.batch`.
         """
-        raise NotImplementedError(f"{self.name} writes no words of its own")
+        raise NotImplementedError(f"{self.name} does not decode words")
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
-        raise NotImplementedError(f"{self.name} writes no words of its own")
+        raise NotImplementedError(f"{self.name} does not decode words")
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.
 
-        All are the same to one that sees pairs as a whole.
+        All are equal if `whole`.
         """
         return features.new_zeros(features.shape[:-1])
 
@@ -158,7 +154,7 @@ class Captioner(nn.Module):
 
     @cached_property
     def appearance(self) -> AppearanceEmbedding | None:
-        """What objects of an image look like; None where the checkpoint has no such graph."""
+        """The appearance embedding; None where the checkpoint has none."""
         graph = self.graphs.get("embedding")
         return AppearanceEmbedding(graph) if graph else None
 
@@ -169,7 +165,7 @@ class Captioner(nn.Module):
 
     @property
     def restarts(self) -> bool:
-        """Whether one row may tell several sentences, each but the first begun by BOS."""
+        """True where a row may have several sentences, each but the first begun by BOS."""
         return False
 
     @property
@@ -192,8 +188,8 @@ class Captioner(nn.Module):
             scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
         return scores.cpu().numpy()
 
-    def chosen_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """Which rows of `encode` are worth a sentence.
+    def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+        """The rows of `encode` to decode.
 
         Per pair by falling prior, equal ones by falling area: the DDLA paper's multi-sentence setting takes
         the top T of the prior with T given, and a uniform prior by area. Of whole pairs all rows.
@@ -221,12 +217,11 @@ class Captioner(nn.Module):
 
         Args:
             pairs: B pairs, on any device.
-            options: which clusters are told, and how the words are sought.
+            options: of selection and decoding.
 
         Returns:
-            Per pair its sentences, most salient first. A sentence that says that nothing changed, or nothing
-            at all, is left out, so is one told before about the same place; a pair without clusters has none,
-            but of a captioner that sees pairs as a whole.
+            Per pair its sentences, most salient first. Empty sentences, those of no change and repetitions
+            about one place are left out; a pair without clusters has none, unless `whole`.
         """
         options = options or DescribeOptions()
         was_training = self.training
@@ -236,7 +231,7 @@ class Captioner(nn.Module):
             with torch.inference_mode():
                 pairs = pairs.to(self.device)
                 state = self.encode(pairs)
-                state = state.select(self.chosen_rows(state, pairs, options))
+                state = state.select(self.select_rows(state, pairs, options))
                 most = options.max_words * (_STORY if self.restarts else 1)
                 decoded = decode(self.step, state, options.beam_size, most, restarts=self.restarts)
         finally:
@@ -258,7 +253,7 @@ class _SentenceList:
     sentences: list[Sentence] = field(default_factory=list)
 
     def add(self, sentence: Sentence, options: DescribeOptions) -> None:
-        """Take a sentence, if it is to be told."""
+        """Append a sentence unless the options leave it out."""
         if not sentence.text or (sentence.type == "none" and not options.no_change):
             return
         if options.sentences is None and (

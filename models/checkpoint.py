@@ -26,7 +26,7 @@ ENCODER = "encoder."
 
 
 def save(captioner: Captioner, path: Path) -> str:
-    """Write a captioner to a file: all of it, or nothing.
+    """Write a captioner to a file, atomically.
 
     Args:
         captioner: as it is; its `sha256` becomes that of the file.
@@ -51,12 +51,12 @@ def save(captioner: Captioner, path: Path) -> str:
     for name, graph in captioner.graphs.items():
         weights[GRAPH + name] = torch.frombuffer(bytearray(graph), dtype=torch.uint8)
     content = serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)})
-    captioner.sha256 = write_whole(path, content)
+    captioner.sha256 = write_atomically(path, content)
     return captioner.sha256
 
 
-def write_whole(path: Path, content: bytes) -> str:
-    """Write a file, all of it or nothing, and return its sha256 (hex); its folder is made if need be."""
+def write_atomically(path: Path, content: bytes) -> str:
+    """Write a file atomically, and return its sha256 (hex); its folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written beside it and then renamed: a full disk or a kill must not leave half a checkpoint.
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
@@ -74,7 +74,7 @@ def write_whole(path: Path, content: bytes) -> str:
 
 
 def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, Tensor]]:
-    """What a checkpoint file says of itself, and its weights by name; the captioner is not built.
+    """The label of a checkpoint file, and its weights by name; the captioner is not built.
 
     Raises:
         CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.

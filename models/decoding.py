@@ -1,7 +1,7 @@
 """From a state to words: greedy and beam search, for every captioner, all rows at once.
 
-Both are deterministic. Neither ever says padding or UNK, nor BOS but in stories; both say at least one word,
-and after `max_words` words they end the sentence, so that its EOS always counts in its probability.
+Both are deterministic. Neither decodes padding or UNK, nor BOS but in stories; both decode at least one word,
+and end the sentence after `max_words` words, so that its EOS always counts in its probability.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from models.state import State
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 """From the last tokens ``(N,)`` and the state to log P of the next ``(N, V)``, and the new state."""
 
-SILENT = (PAD, BOS, UNK)
-"""Never said, but that BOS may begin the further sentences of a story."""
+NEVER_DECODED = (PAD, BOS, UNK)
+"""BOS may still begin further sentences of a story."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def decode(
         state: N rows.
         beam_size: 1 is greedy.
         max_words: of a row, at most.
-        restarts: whether BOS may come after the first word, to begin a further sentence.
+        restarts: BOS may begin a further sentence after the first word.
 
     Raises:
         ValueError: `beam_size` or `max_words` is less than 1.
@@ -75,13 +75,13 @@ def decode(
         raise ValueError(f"beam_size ({beam_size}) and max_words ({max_words}) must be at least 1")
     if len(state) == 0:
         return []
-    barred = (PAD, UNK) if restarts else SILENT
+    barred = (PAD, UNK) if restarts else NEVER_DECODED
     if beam_size == 1:
         return greedy(step, state, max_words, barred)
     return beam(step, state, beam_size, max_words, barred)
 
 
-def greedy(step: Step, state: State, max_words: int, barred: Sequence[int] = SILENT) -> list[Decoded]:
+def greedy(step: Step, state: State, max_words: int, barred: Sequence[int] = NEVER_DECODED) -> list[Decoded]:
     """The likeliest word at every step. Rows that are done cost nothing further."""
     tokens: list[list[int]] = [[] for _ in range(len(state))]
     totals = [0.0] * len(state)
@@ -89,7 +89,7 @@ def greedy(step: Step, state: State, max_words: int, barred: Sequence[int] = SIL
     words = torch.full((len(state),), BOS, device=state.pair.device)
     for position in range(max_words + 1):
         log_probs, state = step(words, state)
-        best, words = _allowed(log_probs, position, max_words, barred).max(dim=1)
+        best, words = _mask_words(log_probs, position, max_words, barred).max(dim=1)
         for row, log_prob, word in zip(rows, best.tolist(), words.tolist(), strict=True):
             totals[row] += log_prob
             if word != EOS:
@@ -104,7 +104,7 @@ def greedy(step: Step, state: State, max_words: int, barred: Sequence[int] = SIL
 
 
 def beam(
-    step: Step, state: State, beam_size: int, max_words: int, barred: Sequence[int] = SILENT
+    step: Step, state: State, beam_size: int, max_words: int, barred: Sequence[int] = NEVER_DECODED
 ) -> list[Decoded]:
     """The best of `beam_size` hypotheses per row.
 
@@ -117,31 +117,34 @@ def beam(
     totals = torch.full((n, beam_size), -math.inf, device=device)
     totals[:, 0] = 0.0
     words = torch.full((n, beam_size), BOS, device=device)
-    said = torch.zeros(n, beam_size, 0, dtype=torch.int64, device=device)
+    prefix = torch.zeros(n, beam_size, 0, dtype=torch.int64, device=device)
     done = torch.zeros(n, beam_size, dtype=torch.bool, device=device)
     for position in range(max_words + 1):
         log_probs, state = step(words.flatten(), state)
-        log_probs = _allowed(log_probs, position, max_words, barred).view(n, beam_size, -1)
+        log_probs = _mask_words(log_probs, position, max_words, barred).view(n, beam_size, -1)
         log_probs[done] = -math.inf
         log_probs[..., PAD][done] = 0.0
         vocabulary = log_probs.shape[2]
         totals, best = (totals.unsqueeze(2) + log_probs).view(n, -1).topk(beam_size, dim=1)
         parents, words = best // vocabulary, best % vocabulary
-        said = torch.cat([said.gather(1, parents.unsqueeze(2).expand_as(said)), words.unsqueeze(2)], dim=2)
+        prefix = torch.cat(
+            [prefix.gather(1, parents.unsqueeze(2).expand_as(prefix)), words.unsqueeze(2)],
+            dim=2,
+        )
         done = done.gather(1, parents) | (words == EOS)
         if bool(done.all()):
             break
         state = state.reorder((torch.arange(n, device=device).unsqueeze(1) * beam_size + parents).flatten())
-    lengths = (said != PAD).sum(dim=2)
+    lengths = (prefix != PAD).sum(dim=2)
     best = (totals / lengths).argmax(dim=1)
     decoded = []
     for row, which in enumerate(best.tolist()):
-        sentence = tuple(t for t in said[row, which].tolist() if t not in (PAD, EOS))
+        sentence = tuple(t for t in prefix[row, which].tolist() if t not in (PAD, EOS))
         decoded.append(Decoded(sentence, totals[row, which].item()))
     return decoded
 
 
-def _allowed(log_probs: Tensor, position: int, max_words: int, barred: Sequence[int]) -> Tensor:
+def _mask_words(log_probs: Tensor, position: int, max_words: int, barred: Sequence[int]) -> Tensor:
     """A copy with the words that must not come at this position at -inf."""
     if position == max_words:
         allowed = torch.full_like(log_probs, -math.inf)

@@ -1,4 +1,4 @@
-"""Detections: the objects that were seen in one picture."""
+"""Detections: the objects in one picture."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from models.families import OBJECTS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:
-    """N objects seen in one picture, the surest first.
+    """N objects in one picture, by falling score.
 
     Attributes:
         box: float32 ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame, cut at its edge.
-        score: float32 ``(N,)``, how sure it is that an object of its family is there, 0..1.
+        score: float32 ``(N,)``, 0..1, that an object of its family is there.
         label: float32 ``(N, len(OBJECTS))``, score 0..1 of each object's name there.
-        feature: float32 ``(N, F)``, what the neck shows inside of the box, for telling one from another.
+        feature: float32 ``(N, F)``, features of the neck within the box, for association.
     """
 
     box: Tensor

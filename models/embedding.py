@@ -1,4 +1,4 @@
-"""The appearance embedding: what somebody looks like, as a vector that lasts from one sight to the next."""
+"""The appearance embedding: crops to vectors, for re-identification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AT_ONCE = 8  # crops: more take no less time each, and more memory
 
 
 class AppearanceEmbedding:
-    """Embeds what stands in boxes. A crop's digits depend neither on its batch nor on threads.
+    """Embeds crops. A vector's digits depend neither on its batch nor on threads.
 
     Args:
         graph: ONNX, from crops uint8 RGB ``(B, 256, 128, 3)`` to unit vectors float32 ``(B, D)``.
@@ -45,12 +45,12 @@ class AppearanceEmbedding:
         """Unit vectors ``(N, size)`` of N crops, see `crop`."""
         starts = range(0, len(crops), _AT_ONCE)
         batches = ({"crops": np.stack(crops[start : start + _AT_ONCE])} for start in starts)
-        found = [self._session.run(None, batch)[0] for batch in batches]
-        return np.concatenate([np.zeros((0, self.size), np.float32), *found])
+        vectors = [self._session.run(None, batch)[0] for batch in batches]
+        return np.concatenate([np.zeros((0, self.size), np.float32), *vectors])
 
 
 def crop(image: NDArray[np.uint8], box: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """What stands in a box, uint8 RGB ``(256, 128, 3)``; at least a pixel of the image."""
+    """The image within a box, uint8 RGB ``(256, 128, 3)``; at least a pixel of the image."""
     height, width = image.shape[:2]
     x, y, w, h = (float(each) for each in box)
     left, top = (min(max(int(a), 0), b - 1) for a, b in ((x * width, width), (y * height, height)))

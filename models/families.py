@@ -72,8 +72,9 @@ KINDS: dict[str, Kind] = {
         "motorcycles", "vehicle", "two-wheeler", "motorbike motorbikes scooter scooters moped mopeds"
     ),
     "bicycle": Kind("bicycles", "other", "two-wheeler", "bike bikes"),
-    "cyclist": Kind("cyclists", "person", "two-wheeler", "biker bikers rider riders"),
+    "cyclist": Kind("cyclists", "person", "two-wheeler", "biker bikers"),
     "motorcyclist": Kind("motorcyclists", "person", "two-wheeler"),
+    "rider": Kind("riders", "person", "two-wheeler"),
     "animal": Kind(
         "animals",
         "animal",

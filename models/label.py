@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself, without its weights and without torch."""
+"""The label of a checkpoint, read without its weights and without torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointLabel:
-    """What a checkpoint says of itself.
+    """Metadata of a checkpoint.
 
     Attributes:
         name: of its captioner, a key of `CAPTIONERS`.
@@ -45,7 +45,7 @@ class CheckpointLabel:
 
 
 def read_label(path: Path) -> CheckpointLabel:
-    """Read what a checkpoint file says of itself.
+    """Read the label of a checkpoint file.
 
     Raises:
         CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
@@ -68,10 +68,10 @@ def read_label(path: Path) -> CheckpointLabel:
         raise CheckpointError(
             f"{path} holds tensors but is not a checkpoint of narrated; give one that narrated-train wrote"
         )
-    return _described(path, metadata[KEY], sha256)
+    return _parse_label(path, metadata[KEY], sha256)
 
 
-def _described(path: Path, text: str, sha256: str) -> CheckpointLabel:
+def _parse_label(path: Path, text: str, sha256: str) -> CheckpointLabel:
     try:
         described = json.loads(text)
         if described["format"] > FORMAT:

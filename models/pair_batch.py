@@ -1,4 +1,4 @@
-"""Frame pairs as tensors: what every captioner looks at."""
+"""Frame pairs as tensors, the input of every captioner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PairBatch:
         images: of each pair both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
         gap_s: float32 ``(B,)``, seconds between before and after, NaN where that is not known; None where no
             pair's is.
-        changed: bool ``(B,)``, False for distractors, pairs in which nothing changed that is worth telling;
+        changed: bool ``(B,)``, False for distractors, pairs without a change worth reporting;
             for training, otherwise None.
     """
 

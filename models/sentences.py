@@ -1,4 +1,4 @@
-"""Sentences, and how they are asked for: what of captioners can be had without loading torch."""
+"""Sentences and their options, without torch."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Sentence:
         salience: probability 0..1 under the alignment prior that this cluster is worth a sentence.
         confidence: 0..1; of a captioner without perception the geometric mean of the words' probabilities,
             of a grounded one the calibrated probability that type and object are right.
-        count: how many objects it tells; 1 of a captioner that does not count.
-        before, after: the box of what it tells on each side; None where it is not on that side, and both
-            of a captioner that does not say.
-        outline_before, outline_after: the outline of what it tells on each side.
-        moment_s: seconds after the before frame at which it happened; None where that was not seen.
-        paths: the ways that were followed, of each object points ``(x, y)`` in 0..1 of the frame.
+        count: how many objects; 1 of a captioner that does not count.
+        before, after: the object's box on each side; None where it is absent, and both of a
+            captioner without boxes of sides.
+        outline_before, outline_after: the object's outline on each side.
+        moment_s: seconds after the before frame at which it happened; None where that is not known.
+        paths: the path of each object, points ``(x, y)`` in 0..1 of the frame.
         action: the event of a track (entered, left, stopped, ...); empty for a change between two stills.
         track: id of the track, unique for its camera; empty where there is none.
         since_s, until_s: when the track, or the state that ended, began and ended, in seconds after the
@@ -78,20 +78,16 @@ class DescribeOptions:
         sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
             by `min_salience` and `min_confidence`.
         max_sentences: at most this many.
-        min_salience: a cluster is told if its prior is at least this share of the largest prior; a captioner
-            that perceives objects tells what it is sure of, whatever its share. The default was best on
-            plain DDLA's validation cameras.
-        min_confidence: a sentence is told if it is at least this confident; None takes the captioner's own
-            threshold.
+        min_salience: a cluster is described if its prior is at least this share of the largest; a captioner
+            that detects objects ignores it. The default was best on plain DDLA's validation cameras.
+        min_confidence: least confidence of a sentence; None takes the captioner's own.
         beam_size: 1 is greedy.
         max_words: longest sentence in words.
-        zones: parts of the picture that have names; where a thing stands in one, a captioner that words its
-            facts says the first such name instead of the place in the picture.
-        colours: whether such a captioner says a colour where it is sure of it.
-        depth: whether it says near and far ("in the foreground on the left") in place of bottom and top:
-            true of cameras that look ahead, not of those that look down.
-        no_change: whether a sentence that says that nothing changed is kept, for scoring its words; otherwise
-            it is silence.
+        zones: named parts of the picture; the first that holds an object replaces the place in the picture.
+        colours: name certain colours.
+        depth: near and far ("in the foreground on the left") in place of bottom and top, for cameras that
+            look ahead rather than down.
+        no_change: keep sentences that say that nothing changed, for scoring.
     """
 
     sentences: int | None = None

@@ -1,4 +1,4 @@
-"""What a captioner remembers while it writes."""
+"""The state of decoding."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """N rows, each one sentence in the making about one cluster of one pair, or about a pair as a whole.
+    """N rows, each one sentence in decoding about one cluster of a pair, or about a pair.
 
     Attributes:
-        pair, cluster: int64 ``(N,)``, which pair of the batch and which of its clusters a row tells,
-            -1 where it tells the whole pair.
+        pair, cluster: int64 ``(N,)``, the pair of the batch and its cluster that a row describes,
+            -1 for the entire pair.
         log_prior: float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding; zeros ``(B, 1)``
-            where rows tell whole pairs.
-        pictures: what the row sees, ``(N, ...)`` each; the same at every step.
-        memory: what the row has said so far, ``(N, ...)`` each; changed by every step.
+            where rows describe entire pairs.
+        pictures: visual features, ``(N, ...)`` each; the same at every step.
+        memory: recurrent state, ``(N, ...)`` each; changed by every step.
     """
 
     pair: Tensor
@@ -29,7 +29,7 @@ class State:
 
     @classmethod
     def of_pairs(cls, pictures: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> State:
-        """One row for each of B whole pairs, of what it sees and remembers, ``(B, ...)`` each."""
+        """One row for each of B pairs, of tensors ``(B, ...)``."""
         count, device = len(memory[0]), memory[0].device
         return cls(
             torch.arange(count, device=device),

@@ -59,7 +59,7 @@ def _check(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) 
         raise ValueError(f"images {width} pixels wide are too wide to align: resize them to analysis size")
 
 
-def shifted(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
+def shift_image(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
     """Move an image by ``(dx, dy)`` pixels; the edge is replicated where nothing comes in.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Any
 
 from models.boxes import Box, iou
 from models.families import family_of
+from models.language.places import place
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.sources import Frame, Polygon, covered
@@ -40,6 +41,7 @@ class CameraState:
         frames: the last seconds, in the order of time.
         colours: votes for the colour of each open track.
         entered_from: side of the frame by which each open track came.
+        reported: id of the last narration about each open track.
         suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
         people: what those look like who are there or have left; None without an embedding.
@@ -52,6 +54,7 @@ class CameraState:
     frames: deque[Frame] = field(default_factory=deque)
     colours: dict[str, Counter[str]] = field(default_factory=dict)
     entered_from: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     suppressed: int = 0
     saved: dict[str, Any] | None = None
     people: Reidentification | None = None
@@ -77,8 +80,8 @@ class CameraState:
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
         for event in events:
-            if event.edge and event.kind == "entered":
-                self.entered_from[event.track] = event.edge
+            if event.way and event.kind == "entered":
+                self.entered_from[event.track] = event.way
         return events
 
     def continue_from(self, earlier: CameraState) -> None:
@@ -86,6 +89,7 @@ class CameraState:
         self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
         self.people = earlier.people
         self.colours, self.entered_from = earlier.colours, earlier.entered_from
+        self.reported = earlier.reported
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
         """Whether the middle of an event's box lies in an area that is not looked at."""
@@ -119,6 +123,19 @@ class CameraState:
         """The held frame nearest to a moment, in Unix seconds."""
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
 
+    def is_among(self, event: Event) -> bool:
+        """Whether others of its kind are at the same place: "the car on the left" names none of them."""
+        box = event.box_before or event.box_after
+        if self.tracker is None or box is None:
+            return False
+        return any(
+            track.id != event.track
+            and family_of(track.object) == family_of(event.object)
+            and (there := track.at(event.before_time_s)) is not None
+            and place(there) == place(box)
+            for track in self.tracker.tracks
+        )
+
     def explains(self, box: Box, name: str) -> bool:
         """Whether an object at a place is an open track, whose events were or will be reported."""
         if self.tracker is None:
@@ -131,9 +148,9 @@ class CameraState:
     def _forget_ended(self, tracker: Tracker) -> None:
         """Let go of what is known of tracks that the tracker no longer has."""
         known = {track.id for track in tracker.tracks}
-        for track in (self.colours.keys() | self.entered_from.keys()) - known:
-            self.colours.pop(track, None)
-            self.entered_from.pop(track, None)
+        for held in (self.colours, self.entered_from, self.reported):
+            for track in held.keys() - known:
+                del held[track]
 
     def _restored(self, tracker: Tracker, time_s: float) -> Tracker:
         """The tracker with what an earlier process saved, if that fits and is of an earlier time."""

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from pipeline.distance import l2_luma
 from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, PairOptions
-from pipeline.sources import Frame, Image
+from pipeline.sources import Frame, Image, seconds_between
 from pipeline.thresholds import PairThresholds
 
 HOLD_S = 3.0
@@ -76,7 +76,7 @@ class Gap:
 
     Attributes:
         before, after: the last frame before it and the first one after it.
-        reason: camera_down, or overload of this machine.
+        reason: camera_down, or starting where the captioner was loading.
     """
 
     before: Frame
@@ -191,7 +191,7 @@ def watch(
     slots = Slots(PAIR_INTERVAL_S)
     notes = Slots(SEEN_S)
     for frame in frames:
-        if last and (frame.time - last.time).total_seconds() >= GAP_S:
+        if last and seconds_between(last, frame) >= GAP_S:
             has_gap = True
             if live:
                 yield Gap(last, frame)

@@ -13,10 +13,10 @@ from train.commands.options import say
 COMMANDS = {
     "label": "Label the frames of unlabelled footage by detectors.",
     "train": "Train a captioner.",
-    "adapt": "Adapt a captioner to your own cameras; write it only where it is better on footage held out.",
-    "generate": "Make pairs: drawn ones with exact captions, or, of real footage, captioned or bare ones.",
-    "compare": "Train every system of a paper's tables alike, and write those tables; resumable.",
-    "score": "Score captions or a checkpoint as the field does; count what a set's annotations hold.",
+    "adapt": "Fine-tune a captioner on your own cameras; write it only if it is better on held-out footage.",
+    "generate": "Make frame pairs: synthetic ones with exact captions, or pairs of real footage.",
+    "compare": "Train all systems of a paper's tables, and write the tables; resumable.",
+    "score": "Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations.",
 }
 """What --help says of each; its function has the name of its file in `train.commands`."""
 

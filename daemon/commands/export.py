@@ -15,7 +15,7 @@ from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 
 if TYPE_CHECKING:
-    from daemon.export.export import Exported
+    from daemon.export.export import ExportSummary
 
 _SOME_FAILED = 3
 
@@ -64,7 +64,7 @@ def export(
         raise typer.Exit(_SOME_FAILED)
 
 
-def _print(exported: Exported, out: Path, *, json: bool) -> None:
+def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
     from daemon.export.export import spell_runs  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""`narrated export`: a selection of narrations as one folder or zip that can be checked without us."""
+"""`narrated export`: a selection of narrations as a folder or zip that can be verified without narrated."""

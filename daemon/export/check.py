@@ -11,13 +11,13 @@ from typing import Any
 
 def check(folder: Path) -> list[str]:
     """Check an export; gives one sentence for each fault."""
-    found: list[str] = []
+    faults: list[str] = []
     for part in (check_files, check_chains, check_records):
         try:
-            found += part(folder)
+            faults += part(folder)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            found.append(f"it cannot be checked further: {type(error).__name__}: {error}")
-    return found
+            faults.append(f"it cannot be checked further: {type(error).__name__}: {error}")
+    return faults
 
 
 def check_files(folder: Path) -> Iterator[str]:

@@ -55,10 +55,10 @@ class Footage:
         for place in places:
             camera, mark, rest = place.partition("=")
             given = camera if mark and "/" not in camera else None
-            for found in find_footage([rest if given else place], given):
-                for path in found.paths:
+            for footage in find_footage([rest if given else place], given):
+                for path in footage.paths:
                     if path.suffix.lower() in VIDEO_SUFFIXES and (recording := self._read(path)):
-                        for name in {found.camera, path.parent.name}:
+                        for name in {footage.camera, path.parent.name}:
                             self._recordings.setdefault(name, []).append(recording)
         if not self._recordings:
             raise SourceError(

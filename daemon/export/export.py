@@ -74,7 +74,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportSummary:
     """A written export; `sum` is the SHA-256 (hex) of SHA256SUMS."""
 
     manifest: Manifest
@@ -82,7 +82,7 @@ class Exported:
     sum: str
 
 
-def write_export(found: Iterable[FoundRecord], out: Path, options: ExportOptions) -> Exported:
+def write_export(hits: Iterable[FoundRecord], out: Path, options: ExportOptions) -> ExportSummary:
     """Write narrations as a folder or zip that can be checked without narrated.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
@@ -94,10 +94,10 @@ def write_export(found: Iterable[FoundRecord], out: Path, options: ExportOptions
         export_folder(out, force=options.force) as folder,
         tempfile.TemporaryDirectory(prefix="narrated-") as scratch,
     ):
-        return _Writing(folder, options, Path(scratch)).write(found)
+        return _ExportWriter(folder, options, Path(scratch)).write(hits)
 
 
-class _Writing:
+class _ExportWriter:
     """One export while it is written."""
 
     def __init__(self, folder: Path, options: ExportOptions, scratch: Path) -> None:
@@ -108,12 +108,12 @@ class _Writing:
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
 
-    def write(self, found: Iterable[FoundRecord]) -> Exported:
+    def write(self, hits: Iterable[FoundRecord]) -> ExportSummary:
         own, manifest = self._options, self._manifest
         facts = [("Selected", own.selection or "everything"), ("How to check it", "README.md")]
         head = Head("What was narrated", facts, list(own.gaps), sources=BESIDE)
         with (self._folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(records_page(head, self._cards(found)))
+            file.writelines(records_page(head, self._cards(hits)))
         for camera, places in sorted(self._places.items()):
             manifest.chains[camera] = self._write_chain(camera, places)
         manifest.gone = sorted(set(manifest.gone))
@@ -122,12 +122,12 @@ class _Writing:
         (self._folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
         (self._folder / "check.py").write_bytes(check.read_bytes())
-        return Exported(manifest, len(self._pictures), write_sums(self._folder))
+        return ExportSummary(manifest, len(self._pictures), write_sums(self._folder))
 
-    def _cards(self, found: Iterable[FoundRecord]) -> Iterator[Card]:
+    def _cards(self, hits: Iterable[FoundRecord]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
         with (self._folder / "records.jsonl").open("wb") as file:
-            for each in found:
+            for each in hits:
                 record = each.record
                 places = self._places.setdefault(record.camera, {})
                 places[record.seq] = file.tell(), len(each.line)
@@ -138,10 +138,10 @@ class _Writing:
                 clip = self._cut_clip(each) if self._options.footage else ""
                 yield card_of(each, self._options.local, lambda path: self._pictures.get(path, ""), clip)
 
-    def _copy_pictures(self, found: FoundRecord) -> None:
-        evidence, record = found.record.evidence, found.record
+    def _copy_pictures(self, hit: FoundRecord) -> None:
+        evidence, record = hit.record.evidence, hit.record
         for side, reference in (evidence.model_dump(exclude_none=True) if evidence else {}).items():
-            path = found.pictures.get(side)
+            path = hit.pictures.get(side)
             if path in self._pictures:
                 continue
             try:
@@ -158,8 +158,8 @@ class _Writing:
                     f"{record.camera}, record {record.seq}: its picture was changed"
                 )
 
-    def _cut_clip(self, found: FoundRecord) -> str:
-        record = found.record
+    def _cut_clip(self, hit: FoundRecord) -> str:
+        record = hit.record
         clip = self._options.footage.cut(record, self._scratch) if self._options.footage else ""
         if isinstance(clip, str):
             self._manifest.without_clip[record.id] = clip

@@ -1,4 +1,4 @@
-"""The files of an export: a folder or a zip, there as a whole or not at all, and their sums."""
+"""The files of an export, a folder or a zip written atomically, and their checksums."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
         ExportError: something is there and `force` is not given, or it cannot be written.
     """
     if out.exists() and not force:
-        raise ExportError(f"{out} is there already: give another --out, or --force to replace it")
+        raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
     fresh, packed = (out.with_name(f".{out.name}.{kind}") for kind in ("tmp", "packed"))
     try:
         for path in (fresh, packed):
@@ -48,14 +48,14 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
         made.rename(out)
         sync_folder(out.absolute().parent)
     except OSError as error:
-        raise ExportError(f"cannot write {out}: {error.strerror or error}; nothing is left there") from None
+        raise ExportError(f"cannot write {out}: {error.strerror or error}") from None
     finally:
         for path in (fresh, packed):
             _remove(path)
 
 
 def write_sums(folder: Path) -> str:
-    """Write the sums of all files; the sum of these, which stands for the whole export."""
+    """Write SHA256SUMS and return its own SHA-256 (hex)."""
     lines = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():

@@ -27,7 +27,7 @@ class ChainProof:
 
     Attributes:
         pieces: first and last number of each run without a gap.
-        covered: number of records that a signature covers: it signs them, or one behind them in their run.
+        covered: number of records that a signature covers: it signs them, or a later one in their run.
         keys: public keys that signed.
     """
 
@@ -39,7 +39,7 @@ class ChainProof:
 
 @dataclass(frozen=True, slots=True)
 class ExportVerification:
-    """The result; `sum` is the SHA-256 (hex) of SHA256SUMS, `problems_then` those at the time of export."""
+    """Result; `sum` is the SHA-256 (hex) of SHA256SUMS, `problems_then` those at the time of export."""
 
     path: Path
     problems: tuple[str, ...]
@@ -54,8 +54,8 @@ class ExportVerification:
 def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     """Check every file, record, link, signature and picture of an export.
 
-    Any changed, missing or added byte is found. Signatures alone, or the noted sum of the sums,
-    show that all of it was rewritten.
+    This detects any changed, missing or added byte. Only signatures, or a checksum noted at the time, show
+    that all of it was rewritten.
 
     Args:
         path: a folder or a zip.
@@ -64,12 +64,12 @@ def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     Raises:
         ExportError: it cannot be opened.
     """
-    with _unpacked(path) as folder:
+    with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():
             return ExportVerification(path, (f"{path}: this is not an export of narrations, or it was cut",))
         problems, chains = check(folder), dict[str, ChainProof]()
         for chain in sorted(folder.glob("chain/*.jsonl")):
-            chains[chain.stem], fault = _prove(chain, keys)
+            chains[chain.stem], fault = _check_signatures(chain, keys)
             problems += [fault] if fault else []
         try:
             then = tuple(json.loads((folder / MANIFEST).read_bytes())["problems"])
@@ -88,7 +88,7 @@ def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[Path]:
+def _unpack(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
         return
@@ -99,7 +99,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
                 names = {entry.filename for entry in entries}
                 size, free = sum(entry.file_size for entry in entries), shutil.disk_usage(scratch).free
                 if len(names) < len(entries) or any(name.endswith("/") for name in names):
-                    raise ExportError(f"{path}: a file is twice there, or a folder: it was put in")
+                    raise ExportError(f"{path} has an entry twice, or a folder: it was tampered with")
                 if size > min(LARGEST, free):
                     raise ExportError(f"{path} unpacks to {size:,} bytes, and {free:,} are free in {scratch}")
                 archive.extractall(scratch)
@@ -108,7 +108,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
+def _check_signatures(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
     """Check the signatures of a chain; gives their coverage, and a fault or an empty text."""
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
@@ -117,8 +117,8 @@ def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
     lines, pieces, fault = list(read_signatures(content)), runs_of(hashes), ""
     if keys and not lines:
         fault = f"{name}: no signature reaches these records: export them again with --linked"
-    elif found := find_fault(lines, chain.stem, hashes, None, keys):
-        fault = f"{name}:{found[0]}: {found[1]}"
+    elif broken := find_fault(lines, chain.stem, hashes, None, keys):
+        fault = f"{name}:{broken[0]}: {broken[1]}"
     signatures = [signature for _, signature in lines if not isinstance(signature, str)]
     covered = 0
     for first, last in pieces:
@@ -127,21 +127,21 @@ def _prove(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
     return ChainProof(pieces, covered, len(hashes), signers), fault
 
 
-def print_export(found: ExportVerification, say: Callable[[str], None], *, known: bool) -> None:
-    """Say what an export proves, and what it cannot; `known`: the keys that may have signed were given."""
-    for camera, chain in found.chains.items():
+def print_export(result: ExportVerification, say: Callable[[str], None], *, known: bool) -> None:
+    """Print what an export proves and what it does not; `known`: keys that may have signed were given."""
+    for camera, chain in result.chains.items():
         signed = "none of them signed"
         if chain.covered:
             whose = "" if known else f" with {', '.join(chain.keys)} (compare it: --public-key)"
             signed = f"{chain.covered} of {chain.records} signed{whose}"
-        say(f"{found.path}: {camera}: records {spell_runs(chain.pieces)}: {signed}")
+        say(f"{result.path}: {camera}: records {spell_runs(chain.pieces)}: {signed}")
         if (gaps := len(chain.pieces) - 1) > 0:
             number = "1 gap" if gaps == 1 else f"{gaps} gaps"
             say(f"  {number}: nothing shows what lies between, nor that nothing was left out")
         if chain.covered < chain.records:
             say(f"  {chain.records - chain.covered} could have been rewritten by the maker of the export")
-    recordings = f", {found.clips} recordings" if found.clips else ""
-    say(f"{found.records} records, {found.pictures} pictures{recordings}")
-    for problem in found.problems_then:
+    recordings = f", {result.clips} recordings" if result.clips else ""
+    say(f"{result.records} records, {result.pictures} pictures{recordings}")
+    for problem in result.problems_then:
         say(f"when it was written this did not verify: {problem}")
-    say(f"sum of all: {found.sum} (compare it with the one noted when it was handed over)")
+    say(f"sum of all: {result.sum} (compare it with the one noted when it was handed over)")

@@ -8,11 +8,11 @@ from pathlib import Path
 from daemon.questions.local_time import LocalTime
 from daemon.search.found import FoundRecord
 from pipeline.report.card import Card
-from pipeline.report.pages import embedded_file
+from pipeline.report.pages import file_data_url
 
 
 def card_of(
-    found: FoundRecord, local: LocalTime, address: Callable[[Path], str] = embedded_file, clip: str = ""
+    found: FoundRecord, local: LocalTime, address: Callable[[Path], str] = file_data_url, clip: str = ""
 ) -> Card:
     """The card of one; `address` gives that of a picture's file, empty where it is gone."""
     pictures = {side: where for side, path in found.pictures.items() if (where := address(path))}

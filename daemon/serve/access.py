@@ -111,7 +111,7 @@ class Passwords:
 
 
 class Sessions:
-    """Logins by the hash of a random cookie, with their ends: a logout, a week or a restart ends them."""
+    """Logins by the hash of a random cookie, with their expiry; a logout, a week or a restart ends them."""
 
     def __init__(self) -> None:
         self._sessions: dict[bytes, tuple[str, float]] = {}
@@ -119,14 +119,14 @@ class Sessions:
     def open(self, name: str) -> str:
         """Start a login; gives the cookie."""
         token, now = secrets.token_urlsafe(32), monotonic()
-        self._sessions = {key: (of, ends) for key, (of, ends) in self._sessions.items() if ends > now}
+        self._sessions = {key: login for key, login in self._sessions.items() if login[1] > now}
         self._sessions[_hash(token)] = name, now + SESSION_S
         return token
 
     def user(self, token: str) -> str:
         """The name that is logged in with a cookie; empty where none is."""
-        name, ends = self._sessions.get(_hash(token), ("", 0.0))
-        return name if ends > monotonic() else ""
+        name, expires = self._sessions.get(_hash(token), ("", 0.0))
+        return name if expires > monotonic() else ""
 
     def end(self, token: str) -> None:
         """Log out."""

@@ -15,16 +15,16 @@ Check = tuple[bool | None, str]
 """``(holds, sentence)``; None where there was nothing to check."""
 
 
-def check_record(found: FoundRecord, journals: Path, evidence: Path | None) -> list[Check]:
+def check_record(hit: FoundRecord, journals: Path, evidence: Path | None) -> list[Check]:
     """Check one record, its pictures and its signature; `narrated verify` checks all."""
-    checks: list[Check] = [(False, mark[0].upper() + mark[1:] + ".") for mark in found.marks]
-    if not any(mark.startswith("does not verify") for mark in found.marks):
+    checks: list[Check] = [(False, mark[0].upper() + mark[1:] + ".") for mark in hit.marks]
+    if not any(mark.startswith("does not verify") for mark in hit.marks):
         checks.insert(0, (True, "Its hash holds, and it continues the record before it."))
-    return [*checks, _check_pictures(found, evidence), _check_signature(found, journals)]
+    return [*checks, _check_pictures(hit, evidence), _check_signature(hit, journals)]
 
 
-def _check_pictures(found: FoundRecord, evidence: Path | None) -> Check:
-    named = found.record.evidence
+def _check_pictures(hit: FoundRecord, evidence: Path | None) -> Check:
+    named = hit.record.evidence
     references = list(named.model_dump(exclude_none=True).values()) if named else []
     if not references:
         return None, "It names no pictures."
@@ -36,8 +36,8 @@ def _check_pictures(found: FoundRecord, evidence: Path | None) -> Check:
     return True, "Its pictures are those that it names."
 
 
-def _check_signature(found: FoundRecord, journals: Path) -> Check:
-    record = found.record
+def _check_signature(hit: FoundRecord, journals: Path) -> Check:
+    record = hit.record
     try:
         lines = signatures_path(journals, record.camera).read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:

@@ -31,9 +31,9 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
         shown = await _tiles(site)
         last = await site.search.ask(lambda search: search.named(last_id, Span()))
         missed = await newest(site, last.record.after.moment) if last else []
-        for found in reversed(missed):
-            if found.record.id != last_id:
-                yield _narration(site, found)
+        for hit in reversed(missed):
+            if hit.record.id != last_id:
+                yield _narration(site, hit)
         while True:
             tiles = await _tiles(site)
             for name, html in tiles.items():
@@ -67,9 +67,9 @@ async def _tiles(site: Site) -> dict[str, str]:
     }
 
 
-def _narration(site: Site, found: FoundRecord) -> str:
-    record = found.record
-    html = site.fragment("card", card=site.card(found), size="?width=960", fresh=True)
+def _narration(site: Site, hit: FoundRecord) -> str:
+    record = hit.record
+    html = site.fragment("card", card=site.card(hit), size="?width=960", fresh=True)
     return _event("narration", {"id": record.id, "html": html, "text": record.text}, record.id)
 
 

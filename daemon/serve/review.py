@@ -33,7 +33,7 @@ _PAGE = re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReviewQuery:
     """The question of an address.
 
     Attributes:
@@ -90,8 +90,8 @@ class Asked:
 
     def query(self, **changed: str | None) -> str:
         """The address's query with some parameters changed, or left out where they are None or empty."""
-        kept = [(name, value) for name, value in self.given if name not in changed]
-        return urlencode(kept + [(name, value) for name, value in changed.items() if value])
+        unchanged = [(name, value) for name, value in self.given if name not in changed]
+        return urlencode(unchanged + [(name, value) for name, value in changed.items() if value])
 
     @property
     def narrowed(self) -> bool:
@@ -104,7 +104,7 @@ class Review:
     """The answer.
 
     Attributes:
-        found: newest first, or in the order of the question.
+        results: newest first, or in the order of the question.
         more: True where older ones are left.
         counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
         visits: rows ``(begin, end, camera, object, duration)`` in words.
@@ -114,8 +114,8 @@ class Review:
         faults: of the journals, one sentence each.
     """
 
-    asked: Asked
-    found: Sequence[FoundRecord] = ()
+    asked: ReviewQuery
+    results: Sequence[FoundRecord] = ()
     more: bool = False
     timeline: Timeline = field(default_factory=Timeline)
     counts: Sequence[tuple[str | int, ...]] | None = None
@@ -139,7 +139,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     Raises:
         SearchError: it cannot be understood.
     """
-    asked = Asked.read(parameters, search, now)
+    asked = ReviewQuery.read(parameters, search, now)
     question, measure = asked.question, asked.question.measure
     answer = replace(choices(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked))
     if measure.count:
@@ -149,21 +149,21 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
     every, drawn = measure.order == "all", Timeline()
     matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
-    found = list(matches.found)
+    results = list(matches.found)
     if every and not question.of_visits:
-        undated = asked.day is not None and bool(found) and not has_date(found[0].record.after.moment)
+        undated = asked.day is not None and bool(results) and not has_date(results[0].record.after.moment)
         span = (None, None) if undated else (question.span.since, question.span.until)
         drawn = timeline(search.selection.spread(question), *span, search.local)
     return replace(
         answer,
-        found=found if measure.order == "first" else found[::-1],
+        results=results if measure.order == "first" else results[::-1],
         more=matches.more and every,
         timeline=drawn,
         visits=_visits(search, question) if question.of_visits else (),
     )
 
 
-def choices(search: Search, asked: Asked) -> Review:
+def choices(search: Search, asked: ReviewQuery) -> Review:
     """The form and its notices without an answer, as beside an error."""
     selection = search.selection
     objects = sorted(selection.objects() - {"scene"})
@@ -172,9 +172,9 @@ def choices(search: Search, asked: Asked) -> Review:
     )
 
 
-def given_parameters(parameters: QueryParams) -> Asked:
+def given_parameters(parameters: QueryParams) -> ReviewQuery:
     """The parameters of an address that cannot be read, to fill in the form again."""
-    return Asked(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
+    return ReviewQuery(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
 
 
 def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
@@ -223,7 +223,7 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
     ]
 
 
-def _days(search: Search, asked: Asked) -> tuple[str, str]:
+def _days(search: Search, asked: ReviewQuery) -> tuple[str, str]:
     """The nearest days with narrations of the same filters, before and after."""
     if asked.day is None:
         return "", ""
@@ -232,7 +232,7 @@ def _days(search: Search, asked: Asked) -> tuple[str, str]:
     before = search.answer(Question(plain, Span(until=begin, between=between), Measure("last"))).found
     after = search.answer(Question(plain, Span(since=end, between=between), Measure("first"))).found
     one, two = (
-        next((f"{search.local.of(f.record.after.moment):%Y-%m-%d}" for f in found), "")
-        for found in (before, after)
+        next((f"{search.local.of(f.record.after.moment):%Y-%m-%d}" for f in matches), "")
+        for matches in (before, after)
     )
     return one, two

@@ -1,4 +1,4 @@
-"""The answers to all addresses."""
+"""Request handlers of all pages."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
 from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
-from daemon.serve.review import ALL_DAYS, Asked, choices, given_parameters, review
+from daemon.serve.review import ALL_DAYS, ReviewQuery, choices, given_parameters, review
 from daemon.serve.site import Site
 from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
 
 MOST_EXPORTED = 5000
-"""Narrations in one zip; more take so long that they are a matter for `narrated export`."""
+"""Narrations in one zip; for more there is `narrated export`."""
 
 _LONGEST_FORM = 64 * 1024
 _FORM_S = 20.0
@@ -51,14 +51,14 @@ _FIELDS = 20
 
 
 class Routes:
-    """The answers."""
+    """Request handlers."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
         self._exporting = asyncio.Lock()
 
     def all(self) -> list[BaseRoute]:
-        """Every address that there is."""
+        """Routes of all pages."""
         return [
             Route("/", self._live),
             Route("/events", self._events),
@@ -85,7 +85,7 @@ class Routes:
         self._check_ready()
         news = self.site.search.listen()
         if news is None:
-            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Too many are listening.")
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many live pages.")
         stream = events(self.site, news, request.headers.get("last-event-id", ""))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
@@ -93,17 +93,17 @@ class Routes:
         self._check_ready()
         error, parameters = "", request.query_params
         try:
-            found = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
+            answer = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
         except SearchError as refused:
             error = str(refused).replace("--", "")
-            found = await self.site.search.ask(lambda search: choices(search, given_parameters(parameters)))
+            answer = await self.site.search.ask(lambda search: choices(search, given_parameters(parameters)))
         return self.site.page(
             request,
             "review",
             HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK,
-            it=found,
-            asked=found.asked,
-            cards=self.site.cards(found.found),
+            it=answer,
+            asked=answer.asked,
+            cards=self.site.cards(answer.results),
             error=error,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
@@ -112,22 +112,22 @@ class Routes:
 
     async def _record(self, request: Request) -> Response:
         self._check_ready()
-        found = await self._named(request)
+        hit = await self._find_record(request)
 
-        def ask(search: Search) -> tuple[Asked, FoundRecord | None, FoundRecord | None]:
+        def ask(search: Search) -> tuple[ReviewQuery, FoundRecord | None, FoundRecord | None]:
             try:
-                asked = Asked.read(request.query_params, search, datetime.now(UTC), newest_day=False)
+                asked = ReviewQuery.read(request.query_params, search, datetime.now(UTC), newest_day=False)
             except SearchError:
-                asked = Asked()
-            return asked, *search.beside(found.record, asked.question)
+                asked = ReviewQuery()
+            return asked, *search.beside(hit.record, asked.question)
 
         asked, older, newer = await self.site.search.ask(ask)
         folder, evidence = self.site.search.folder, self.site.pictures.folder
-        checked = await asyncio.to_thread(check_record, found, folder, evidence)
+        checked = await asyncio.to_thread(check_record, hit, folder, evidence)
         return self.site.page(
             request,
             "record",
-            card=self.site.card(found),
+            card=self.site.card(hit),
             asked=asked,
             checked=checked,
             sound=all(holds is not False for holds, _ in checked),
@@ -142,10 +142,10 @@ class Routes:
     async def _remark(self, request: Request) -> Response:
         self._check_ready()
         form, what = await _form(request), request.path_params["what"]
-        found = await self._named(request)
+        hit = await self._find_record(request)
         try:
             store = self.site.feedback
-            await asyncio.to_thread(_keep, store, found.record, what, form, request.state.user)
+            await asyncio.to_thread(_store_remark, store, hit.record, what, form, request.state.user)
         except (FeedbackError, ValueError) as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
         address = f"/record/{quote(request.path_params['identity'], safe='')}"
@@ -162,10 +162,10 @@ class Routes:
             scratch = tempfile.TemporaryDirectory(prefix="narrated-")
             path = Path(scratch.name) / f"narrated-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip"
             try:
-                found, options = await self.site.search.ask(
+                hits, options = await self.site.search.ask(
                     lambda search: _selection(search, request.query_params)
                 )
-                await asyncio.to_thread(write_export, found, path, options)
+                await asyncio.to_thread(write_export, hits, path, options)
             except (SearchError, ExportError) as error:
                 scratch.cleanup()
                 raise HTTPException(HTTPStatus.BAD_REQUEST, f"{error}.") from None
@@ -196,7 +196,7 @@ class Routes:
             return page
         name = form.get("name", "")
         if not await passwords.match(name, form.get("password", "")):
-            error = "That name and password do not go together."
+            error = "Wrong name or password."
             return self.site.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
         self.site.guesses.give_back(address)
         answer = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
@@ -223,8 +223,8 @@ class Routes:
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
-        """The page of an error."""
-        status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the log says what."
+        """The response to an error, HTML for browsers."""
+        status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "An error occurred; see the log."
         headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
             status, words, headers = HTTPStatus(error.status_code), error.detail, error.headers or {}
@@ -237,20 +237,20 @@ class Routes:
     def _check_ready(self) -> None:
         """Raise a page that reloads itself while the index is built."""
         if self.site.search.reading is not None:
-            words = f"{self.site.search.reading:,} records are read so far; this page reloads by itself."
+            words = f"Building the index: {self.site.search.reading:,} records so far. This page will reload."
             raise HTTPException(
                 HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"retry-after": "2", "refresh": "2"}
             )
 
-    async def _named(self, request: Request) -> FoundRecord:
-        """The record of the address."""
+    async def _find_record(self, request: Request) -> FoundRecord:
+        """The record that the address names; 404 where there is none."""
         identity = request.path_params["identity"]
-        found = await self.site.search.ask(lambda search: search.named(identity, Span()))
-        if found is None:
+        hit = await self.site.search.ask(lambda search: search.named(identity, Span()))
+        if hit is None:
             raise HTTPException(
-                HTTPStatus.NOT_FOUND, "There is no such narration here; perhaps retention has deleted it."
+                HTTPStatus.NOT_FOUND, "There is no such narration; retention may have deleted it."
             )
-        return found
+        return hit
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -281,7 +281,7 @@ def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecor
     Raises:
         SearchError: it cannot be understood, finds nothing or too much.
     """
-    asked = Asked.read(parameters, search, datetime.now(UTC))
+    asked = ReviewQuery.read(parameters, search, datetime.now(UTC))
     if asked.question.measure.count:
         raise SearchError("counts cannot be exported: ask for the narrations")
     answer = search.answer(asked.question, MOST_EXPORTED)
@@ -290,12 +290,12 @@ def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecor
             f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
         )
     if not answer.shown:
-        raise SearchError("nothing was found, so nothing is written")
+        raise SearchError("there is nothing to export: no narration matches")
     selection, gaps = restate(asked.question, search.local), gap_sentences(search, asked.question)
     return list(answer.found), ExportOptions(search.folder, search.local, selection, gaps)
 
 
-def _keep(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
+def _store_remark(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
     """Store the remark in a form: `what` is reviewed, note or feedback.
 
     Raises:
@@ -316,6 +316,6 @@ def _keep(store: FeedbackStore, record: Record, what: str, form: Mapping[str, st
 
 
 def _local_path(target: str) -> str:
-    """Where to go after the login: a path of ours, whatever was asked for."""
+    """The path to open after the login; `/` where `target` is not a local path."""
     ours = target.startswith("/") and target[1:2] not in ("/", "\\")
     return target if ours and target.isascii() and target.isprintable() else "/"

@@ -17,7 +17,7 @@ from daemon.search.search import Search
 
 MOST_LISTENERS = 64
 
-_LOOK_EVERY_S = 0.5
+_REFRESH_S = 0.5
 _MOST_NEWS = 200
 """Records of one look that listeners get; a page finds the rest."""
 _WAITING = 500
@@ -47,7 +47,7 @@ class SearchThread:
         self._evidence = evidence
         self._thread = ThreadPoolExecutor(1, "search")
         self._search: Search | None = None
-        self._looked = -_LOOK_EVERY_S
+        self._refreshed = -_REFRESH_S
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
@@ -92,7 +92,7 @@ class SearchThread:
         for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.faults())]:
             logger.warning("%s", warning)
         self._read_latest(search)
-        self._looked = monotonic()
+        self._refreshed = monotonic()
 
     def _set_reading(self, records: int) -> None:
         if self.reading is not None:
@@ -102,43 +102,43 @@ class SearchThread:
         search = self._search
         if search is None:
             raise RuntimeError("the search thread has not been started")
-        if monotonic() - self._looked >= _LOOK_EVERY_S:
-            self._look(search)
+        if monotonic() - self._refreshed >= _REFRESH_S:
+            self._refresh(search)
         answer = question(search)
         if search.reread():
             logger.warning("a journal was changed since it was read; it is read again")
         return answer
 
-    def _look(self, search: Search) -> None:
+    def _refresh(self, search: Search) -> None:
         look = search.look()
         self.left_out = look.left_out
         if look.records:
             if look.records > _MOST_NEWS:
                 self._read_latest(search)
             fresh = list(search.new(Question(), look))[-_MOST_NEWS:]
-            for found in fresh:
-                self._remember(found)
+            for hit in fresh:
+                self._remember(hit)
             if self._loop:
                 self._loop.call_soon_threadsafe(self._spread, fresh)
-        self._looked = monotonic()
+        self._refreshed = monotonic()
 
     def _read_latest(self, search: Search) -> None:
         for camera in search.selection.cameras():
-            for found in search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=20))).found:
-                self._remember(found)
+            for hit in search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=20))).found:
+                self._remember(hit)
 
-    def _remember(self, found: FoundRecord) -> None:
-        known = self.latest.get(found.record.camera)
-        if known is None or found.pictures or not known.pictures:
-            self.latest[found.record.camera] = found
+    def _remember(self, hit: FoundRecord) -> None:
+        known = self.latest.get(hit.record.camera)
+        if known is None or hit.pictures or not known.pictures:
+            self.latest[hit.record.camera] = hit
 
     def _spread(self, fresh: list[FoundRecord]) -> None:
         for queue in self.listeners.copy():
             if queue.qsize() + len(fresh) > _WAITING:
                 self._end(queue)
                 continue
-            for found in fresh:
-                queue.put_nowait(found)
+            for hit in fresh:
+                queue.put_nowait(hit)
 
     def _end(self, queue: News) -> None:
         self.listeners.discard(queue)

@@ -56,13 +56,13 @@ class Site:
         module = environment().get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
 
-    def card(self, found: FoundRecord) -> Card:
+    def card(self, hit: FoundRecord) -> Card:
         """A narration with people's remarks."""
-        return self.cards([found])[0]
+        return self.cards([hit])[0]
 
-    def cards(self, found: Sequence[FoundRecord]) -> list[Card]:
+    def cards(self, hit: Sequence[FoundRecord]) -> list[Card]:
         """Narrations with people's remarks."""
-        remarks = self.feedback.remarks([each.record.id for each in found])
+        remarks = self.feedback.remarks([each.record.id for each in hit])
         return [
             Card(
                 each.record,
@@ -72,5 +72,5 @@ class Site:
                 each.marks,
                 remarks.get(each.record.id, Remarks()),
             )
-            for each in found
+            for each in hit
         ]

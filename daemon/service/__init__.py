@@ -1,1 +1,1 @@
-"""`narrated run`: everything put together, kept running and put away again."""
+"""`narrated run`: startup, main loop and shutdown."""

@@ -225,12 +225,12 @@ def shutdown(daemon: Daemon) -> bool:
     daemon.retention.stop()
     daemon.queue.close()
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
-    if unseen := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
+    if unfinished := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
         logger.warning(
             "%d frames and pairs were not looked at before the end: the record says from when to when",
-            len(unseen),
+            len(unfinished),
         )
-        daemon.narrating.give_up(unseen)
+        daemon.narrating.give_up(unfinished)
     left_s = max(0.5, until - monotonic() - 0.5)
     if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")

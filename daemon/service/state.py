@@ -1,4 +1,4 @@
-"""The running daemon: everything that `daemon.service.daemon` starts, looks after and ends."""
+"""The running daemon: what `daemon.service.daemon` starts, supervises and stops."""
 
 from __future__ import annotations
 

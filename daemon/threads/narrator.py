@@ -36,7 +36,7 @@ from pipeline.narration.events import (
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame, covered
+from pipeline.sources import Clock, Frame, covered, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
@@ -261,7 +261,7 @@ class Narrator:
         state, least = camera.state, camera.context.describe.min_confidence
         if motion.follows_loss:
             last = stamp(state.frames[-1]) if state.frames else camera.first_seen
-            if last and (motion.frame.time - last.time).total_seconds() >= PAUSE_S:
+            if last and seconds_between(last, motion.frame) >= PAUSE_S:
                 self._report_gap(camera, last, motion.frame, "overload")
         for event in state.track(motion, detections):
             if least is not None and event.confidence < least:
@@ -276,8 +276,11 @@ class Narrator:
                 camera.context,
                 state.colours.setdefault(event.track, Counter()),
                 state.entered_from.get(event.track, ""),
+                among=state.is_among(event),
+                continues=state.reported.get(event.track, "") if event.completes else "",
             )
-            kind = (event.kind, event.object, event.edge)
+            kind = None if narration.continues else (event.kind, event.object, event.edge)
+            state.reported[event.track] = narration.id
             self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from time import monotonic
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
-from pipeline.gate import Item, MotionFrame, Seen
+from pipeline.gate import PAUSE_S, Gap, Item, MotionFrame, Seen
 from pipeline.pairs import FramePair
+from pipeline.sources import seconds_between
 
 FRAMES_HELD = 12
 """Frames of a live camera that wait for the detector at most: at 5/s, less than three seconds."""
@@ -118,10 +120,14 @@ class WorkQueue:
             return takes
 
     def restart_waits(self) -> None:
-        """Begin all waits now that the captioner is loaded: nothing was late until then."""
+        """Begin all waits now that the captioner is loaded: nothing was late until then.
+
+        Frames so far apart that nothing can be tracked make way for a gap: the watching begins after them.
+        """
         with self._changed:
             now = monotonic()
-            for mine in self._work.values():
+            for camera, mine in self._work.items():
+                self._begin_after_losses(camera, mine)
                 for k, work in enumerate(mine):
                     if work.since is not None:
                         until = None if work.until is None else work.until - work.since + now
@@ -261,6 +267,24 @@ class WorkQueue:
         mine[1] = replace(mine[1], since=mine[0].since if gone == 0 else mine[1].since)
         self._drop(camera, deque([mine[gone]]), NEWER_CAME)
         del mine[gone]
+
+    def _begin_after_losses(self, camera: str, mine: deque[Work]) -> None:
+        """Give the frames before the last loss up for a gap, and forget smaller losses."""
+        motions = [(k, work.item) for k, work in enumerate(mine) if isinstance(work.item, MotionFrame)]
+        lost = [
+            n
+            for n, ((_, before), (_, after)) in enumerate(pairwise(motions), 1)
+            if after.follows_loss and seconds_between(before.frame, after.frame) >= PAUSE_S
+        ]
+        for k, item in motions:
+            mine[k] = replace(mine[k], item=replace(item, follows_loss=False))
+        if lost:
+            (first, begin), (_, end) = motions[0], motions[lost[-1]]
+            gone = [mine[k] for k, _ in motions[: lost[-1]]]
+            mine[first] = replace(mine[first], item=Gap(begin.frame, end.frame, "starting"))
+            for work in gone[1:]:
+                mine.remove(work)
+            self._drop(camera, deque(gone), NEWER_CAME)
 
     def _drop(self, camera: str, work: deque[Work], reason: str) -> None:
         if frames := sum(isinstance(each.item, MotionFrame) for each in work):

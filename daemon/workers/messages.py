@@ -25,7 +25,7 @@ LONGEST_SIDE = 4096
 _ROOT = "narrated:{workers}:2"
 _PARTS = ("box", "score", "label", "feature")
 _LOSSLESS = (cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE)
-_SIDES = slice(16, 24)  # of a PNG's header chunk, which comes first
+_SIZE = slice(16, 24)  # of a PNG's header chunk, which comes first
 
 
 class MessageError(ValueError):
@@ -61,9 +61,9 @@ def decode_image(data: bytes) -> Image:
     Raises:
         MessageError: it is damaged, no PNG, or larger than `LONGEST_SIDE`.
     """
-    if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < _SIDES.stop:
+    if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < _SIZE.stop:
         raise MessageError("an image is no PNG")
-    width, height = struct.unpack(">II", data[_SIDES])
+    width, height = struct.unpack(">II", data[_SIZE])
     if not (0 < width <= LONGEST_SIDE and 0 < height <= LONGEST_SIDE):
         raise MessageError(f"an image has {width} x {height} pixels, {LONGEST_SIDE} a side are allowed")
     try:
@@ -100,13 +100,15 @@ def decode_response(data: bytes, images: int) -> list[Detections]:
         raise MessageError(data[1:].decode(errors="replace") or "the response is empty")
     try:
         tensors = load(data[1:])
-        found = [Detections(*(tensors[f"{number}.{part}"] for part in _PARTS)) for number in range(images)]
+        detections = [
+            Detections(*(tensors[f"{number}.{part}"] for part in _PARTS)) for number in range(images)
+        ]
     except (SafetensorError, KeyError, ValueError) as error:
         raise MessageError(f"the response is malformed: {error!r}") from None
-    for each in found:
+    for each in detections:
         count = len(each.box) if each.box.ndim else -1
         shapes = [tuple(getattr(each, part).shape) for part in _PARTS[:3]]
         fits = shapes == [(count, 4), (count,), (count, len(OBJECTS))] and each.feature.shape[:1] == (count,)
         if not fits or any(getattr(each, part).dtype != torch.float32 for part in _PARTS):
             raise MessageError(f"the response has tensors of shapes {shapes}")
-    return found
+    return detections

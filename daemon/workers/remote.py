@@ -75,18 +75,18 @@ class RemoteDetector:
         """The objects in each image; see `Detector`."""
         if not images:
             return []
-        found: dict[int, list[Detections]] = {}
+        responses: dict[int, list[Detections]] = {}
         chunks = [images[at : at + IMAGES_PER_REQUEST] for at in range(0, len(images), IMAGES_PER_REQUEST)]
         if monotonic() >= self._ask_at:
             try:
-                found = self._request(chunks, least)
+                responses = self._request(chunks, least)
             except PublisherError as error:
                 self._back_off(str(error))
             else:
-                self._note(len(found), len(chunks))
+                self._note(len(responses), len(chunks))
         detections: list[Detections] = []
         for number, chunk in enumerate(chunks):
-            remote = found.get(number)
+            remote = responses.get(number)
             self.counts["local" if remote is None else "remote"] += len(chunk)
             detections += self._local.detect(chunk, least) if remote is None else remote
         return detections
@@ -108,16 +108,16 @@ class RemoteDetector:
                 fields |= {"id": name, "least": least}
                 pipeline.xadd(self._stream, fields, maxlen=_MOST_WAITING, approximate=False)
             entries = dict(zip(names, pipeline.execute(), strict=True))
-            found = {}
+            responses = {}
             for name, data in self._responses(client, names):
                 del entries[name]
                 try:
-                    found[names[name]] = decode_response(data, len(chunks[names[name]]))
+                    responses[names[name]] = decode_response(data, len(chunks[names[name]]))
                 except MessageError as error:
                     logger.warning("workers: %s; detected here", error)
             if entries:
                 client.xdel(self._stream, *entries.values())
-        return found
+        return responses
 
     def _responses(self, client: Any, names: dict[str, int]) -> Iterator[tuple[str, bytes]]:
         """Names of requests with their responses, as they come; each gives the others more time."""

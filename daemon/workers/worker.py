@@ -34,9 +34,9 @@ from pipeline.redaction import redacted
 from pipeline.sources import Image
 
 HEARTBEAT_S = 10
-"""So long a worker counts as living after its last heartbeat."""
+"""Time to live of a heartbeat."""
 
-_KEPT_S = 60  # no client waits longer for a response
+_RESPONSE_TTL_S = 60  # no client waits longer for a response
 _BLOCK_MS = 500
 _TIMEOUT_S = 5.0
 _BACKOFF_S = (0.1, 2.0)
@@ -53,7 +53,7 @@ class _Request:
 
 
 class Worker:
-    """Detects for clients; holds nothing that anybody would miss: a client without a response detects itself.
+    """Detects for clients; keeps no state: a client without a response detects itself.
 
     Args:
         url: of the server; called again where it refuses the password.
@@ -76,9 +76,9 @@ class Worker:
         self._detector, self._batch = detector, batch
 
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
-        """Work until it is asked to stop; requests in hand are done first.
+        """Serve requests until `stop` is set; those in hand are finished first.
 
-        `progress` is called at every turn.
+        `progress` is called in every iteration.
 
         Raises:
             PublisherError: the server refuses for good.
@@ -114,7 +114,7 @@ class Worker:
             pipeline = client.pipeline(transaction=False)
             for request, data in responses.items():
                 pipeline.rpush(response_key(request), data)
-                pipeline.expire(response_key(request), _KEPT_S)
+                pipeline.expire(response_key(request), _RESPONSE_TTL_S)
             pipeline.xdel(self._stream, *(entry for entry, _ in entries))
             pipeline.execute()
 
@@ -146,9 +146,12 @@ class Worker:
                 logger.warning("a request is refused: %s", error)
                 yield name, encode_refusal(str(error))
         for least in {each.least for each in requests}:
-            alike = [each for each in requests if each.least == least]
-            for request, found in zip(alike, self._detect(alike), strict=True):
-                yield request.id, encode_refusal(found) if isinstance(found, str) else encode_response(found)
+            batch = [each for each in requests if each.least == least]
+            for request, result in zip(batch, self._detect(batch), strict=True):
+                yield (
+                    request.id,
+                    encode_refusal(result) if isinstance(result, str) else encode_response(result),
+                )
 
     def _detect(self, requests: list[_Request]) -> list[list[Detections] | str]:
         """Detections of each request; one that fails alone gets the reason."""
@@ -156,8 +159,8 @@ class Worker:
             return []
         images = [image for each in requests for image in each.images]
         try:
-            found = iter(self._detector.detect(images, requests[0].least))
-            return [[next(found) for _ in each.images] for each in requests]
+            detections = iter(self._detector.detect(images, requests[0].least))
+            return [[next(detections) for _ in each.images] for each in requests]
         except Exception as error:  # noqa: BLE001 - whatever happens, the client must hear of it
             reason = f"{type(error).__name__}: {redacted(error)[:_LONGEST_REASON]}"
         # Outside of the handler: the error would hold the memory that must be freed first.

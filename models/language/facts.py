@@ -1,4 +1,4 @@
-"""Facts: what changed between two pictures, before it is worded."""
+"""Facts: changes between two pictures, before they are worded."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Fact:
         type: one of `TYPES`.
         object: one of `models.families.KINDS`.
         count: how many.
-        before, after: where on each side; None where it is not there.
-        confidence: calibrated probability 0..1 that all of it is so.
-        large: a vehicle that is a bus or lorry, it is not known which.
-        doubtful: two of a kind, one gone and one come, that may or may not be one; its type is moved.
+        before, after: box on each side; None where it is absent.
+        confidence: calibrated probability 0..1 of all of it.
+        large: a vehicle, either a bus or a lorry.
+        doubtful: a departure and an arrival that may be one object; its type is moved.
     """
 
     pair: int

@@ -1,4 +1,4 @@
-"""Where something is: in words of the picture, or in a camera's own zones."""
+"""Words for places: of the picture, or a camera's own zones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HIGH, LOW = 0.2, 0.8
 """A centre in the middle column above or below is near the top or the bottom edge, no more in the middle."""
 
 LARGE = 0.25
-"""What is longer than this share of the frame is not near an edge, nor in the background."""
+"""A box longer than this share of the frame is not near an edge, nor in the background."""
 FILLING = 0.25
-"""What covers this share of the frame has no place in it: it is simply there."""
+"""A box that covers this share of the frame has no place in it."""
 
 SIDES = ("left", "middle", "right")
 
@@ -40,7 +40,7 @@ PLACES = (
     "in the foreground on the left",
     "in the foreground on the right",
 )
-"""Every place of the picture that a sentence names, in the words of a person who points at it."""
+"""Every place of the picture that a sentence names."""
 
 _CORNERS = 3
 _EDGE = 1e-9
@@ -48,10 +48,10 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A part of a camera's picture that its users have a name for.
+    """A named part of a camera's picture.
 
     Attributes:
-        phrase: the words that stand in a sentence for the place: "at the entrance", "in the lot".
+        phrase: the place as it stands in a sentence: "at the entrance", "in the lot".
         polygon: its corners in order, ``(x, y)`` in 0..1 of the frame; the last is joined to the first.
 
     Raises:
@@ -62,9 +62,9 @@ class Zone:
     polygon: tuple[Point, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no area of the frame."""
+        """Raise for what is no area of the frame."""
         if not self.phrase.strip():
-            raise ValueError('a zone needs the words that are said for it, such as "at the entrance"')
+            raise ValueError('a zone needs its words in a sentence, such as "at the entrance"')
         if len(self.polygon) < _CORNERS:
             raise ValueError(f"a zone has at least three corners [x, y], not {len(self.polygon)}")
         for x, y in self.polygon:
@@ -78,7 +78,7 @@ class Zone:
             )
 
     def holds(self, point: Point) -> bool:
-        """Whether a point lies in the zone or on its edge; points beyond the frame count as on its border."""
+        """True for a point in the zone or on its edge; points beyond the frame are moved to its border."""
         x, y = (min(max(v, 0.0), 1.0) for v in point)
         inside = False
         for (ax, ay), (bx, by) in _edges(self.polygon):
@@ -112,12 +112,11 @@ def place_bin(box: Box) -> int:
 
 
 def place(box: Box, *, depth: bool = False) -> str:
-    """Words for where a box is, true of its centre: one of `PLACES`, or none for what fills the picture.
+    """The place of a box's centre: one of `PLACES`, or empty for a box that fills the picture.
 
     Args:
         box: in 0..1 of the frame.
-        depth: whether high in the picture is far away and low is near: true of cameras that look ahead, not
-            of those that look down.
+        depth: high in the picture is far away, as for cameras that look ahead rather than down.
     """
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
     if box[2] * box[3] >= FILLING:
@@ -136,16 +135,16 @@ def place(box: Box, *, depth: bool = False) -> str:
 
 
 def way(before: Box, after: Box, *, depth: bool = False) -> tuple[str, str]:
-    """From where to where a thing has moved: two of left, middle, right, far and near.
+    """Origin and target of a move: left, middle, right, far or near.
 
     Args:
-        before: where it was, in 0..1 of the frame.
-        after: where it is.
+        before: its box in 0..1 of the frame.
+        after: its box now.
         depth: see `place`.
 
     Returns:
-        Two empty words where it stayed in one place, or where the words would not be true of it; an empty
-        first one where only its end has a name.
+        Two empty strings where it stayed in one place, or where no words are true of it; an empty first one
+        where only the target has a name.
     """
     start, end = side(before), side(after)
     if start != end:
@@ -193,7 +192,7 @@ def _crossing(polygon: tuple[Point, ...]) -> tuple[int, int] | None:
 
 
 def _meet(a: Point, b: Point, c: Point, d: Point) -> bool:
-    """Whether two segments share a point."""
+    """True where two segments share a point."""
     if min(_distance(a, c, d), _distance(b, c, d), _distance(c, a, b), _distance(d, a, b)) <= _EDGE:
         return True
     return _turn(a, b, c) * _turn(a, b, d) < 0 and _turn(c, d, a) * _turn(c, d, b) < 0

@@ -1,4 +1,4 @@
-"""From facts about a pair of pictures to what is said of them: places, and one sentence for equal things."""
+"""From facts about two pictures to statements: places, and one statement for equal objects that are near."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.language.templates import COUNTED, Statement, render
 from models.language.wording import read
 
 NEIGHBOURS = 6.0
-"""Equal things are told in one sentence if the box around them is at most so many times the smallest."""
+"""Largest area of the box around equal objects, in smallest boxes, for one sentence about them."""
 
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
@@ -31,11 +31,10 @@ _BEFORE_A_PLACE = {
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What is said once of one or several facts.
+    """One statement for one or several facts.
 
     Attributes:
-        statement: about all of them.
-        members: their positions among the statements that were merged, in order.
+        members: positions of the merged statements, in order.
     """
 
     statement: Statement
@@ -43,11 +42,11 @@ class Merged:
 
 
 def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:
-    """What a sentence about a fact says.
+    """The statement of a fact.
 
     Args:
-        fact: what happened.
-        zones: parts of the picture that have names, which are said in place of the picture's own places.
+        fact: a change.
+        zones: named parts of the picture, which take precedence over its own places.
         depth: see `models.language.places.place`.
 
     Raises:
@@ -56,46 +55,46 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
     if fact.type not in TYPES or fact.count < 1:
         raise ValueError(f"no words for {fact.count} {fact.object} that {fact.type}")
     action = "instead" if fact.doubtful else "changed" if fact.type == "unknown" else fact.type
-    said = Statement(action, fact.object, fact.count, large=fact.large)
+    statement = Statement(action, fact.object, fact.count, large=fact.large)
     if fact.type == "moved":
-        return _move(said, fact, zones, depth=depth)
+        return _move(statement, fact, zones, depth=depth)
     box = fact.after or fact.before if fact.type in ("appeared", "more") else fact.before or fact.after
     if box is None:
         raise ValueError(f"a fact without a place: {fact}")
     zone = zone_of(box, zones)
-    return replace(said, place=zone.phrase if zone else place(box, depth=depth))
+    return replace(statement, place=zone.phrase if zone else place(box, depth=depth))
 
 
-def _move(said: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
-    """A move from where to where, as far as both have names."""
+def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
+    """A move between two places, as far as they have names."""
     if fact.before is None or fact.after is None:
         raise ValueError(f"a move without both places: {fact}")
     was, now = zone_of(fact.before, zones), zone_of(fact.after, zones)
     at = was.phrase if was else place(fact.before, depth=depth)
     end = now.phrase if now else place(fact.after, depth=depth)
-    if said.action == "instead":
+    if statement.action == "instead":
         if at and end and (was or now or side(fact.before) != side(fact.after)) and at != end:
-            return replace(said, place=at, end=end)
-        said = replace(said, action="moved")
+            return replace(statement, place=at, end=end)
+        statement = replace(statement, action="moved")
     origin, target = way(fact.before, fact.after, depth=depth)
     if now or not target:
-        return replace(said, place=at, end=now.phrase if now and now is not was else "")
+        return replace(statement, place=at, end=now.phrase if now and now is not was else "")
     if not was and origin:
-        return replace(said, origin=origin, target=target)
+        return replace(statement, origin=origin, target=target)
     if not was and target in ("far", "near"):  # "in the background to the foreground" is not so of either end
         at = f"on the {side(fact.before)}" if side(fact.before) != "middle" else "in the middle"
-    return replace(said, place=at, target=target)
+    return replace(statement, place=at, target=target)
 
 
 def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box | None]]) -> list[Merged]:
-    """Say nothing twice: equal statements about neighbours become one about all of them, else "another".
+    """Merge equal statements about neighbours; of two that are apart the second is about "another".
 
     Args:
         statements: of one narration.
-        boxes: of each, where that was before and after.
+        boxes: of each, before and after.
 
     Returns:
-        What is to be said, in the order of the first of each; no two are worded alike.
+        In the order of the first member of each; no two have the same wording.
     """
     kinds: dict[Statement, list[tuple[int, ...]]] = {}
     for k, each in enumerate(statements):
@@ -106,33 +105,33 @@ def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box
             groups.append((k,))
         else:
             groups[near] += (k,)
-    said = [each for kind, groups in kinds.items() for each in _apart(kind, groups, statements, boxes)]
-    there = Counter(_meant(each.statement) for each in said)
+    merged = [m for kind, groups in kinds.items() for m in _separate_groups(kind, groups, statements, boxes)]
+    referents = Counter(_referent(each.statement) for each in merged)
     return [
-        replace(each, statement=replace(each.statement, among=there[_meant(each.statement)] > 1))
+        replace(each, statement=replace(each.statement, among=referents[_referent(each.statement)] > 1))
         if each.statement.action in _DEFINITE
         else each
-        for each in sorted(said, key=lambda each: each.members)
+        for each in sorted(merged, key=lambda each: each.members)
     ]
 
 
 _DEFINITE = ("disappeared", "left", "removed", "moved", "replaced")
 
 
-def _meant(statement: Statement) -> tuple[bool, str, str]:
-    """Equal for what "the car on the left" could be: one that went and one that moved are two."""
+def _referent(statement: Statement) -> tuple[bool, str, str]:
+    """Equal for objects that "the car on the left" could refer to."""
     origin = statement.origin
     at = statement.place or {"middle": "in the middle"}.get(origin, f"on the {origin}")
     return statement.action in _DEFINITE, statement.object, at
 
 
-def _apart(
+def _separate_groups(
     kind: Statement,
     groups: list[tuple[int, ...]],
     statements: Sequence[Statement],
     boxes: Sequence[tuple[Box | None, Box | None]],
 ) -> list[Merged]:
-    """Of two groups with one wording the second is told as another; of more, the nearest two are one."""
+    """Merge groups of one wording until two at most are left, of which the second is "another"."""
     once = kind.action in ("more", "fewer", "changed", "replaced", "instead")
     while True:
         counted: dict[int, list[tuple[int, ...]]] = {}
@@ -153,7 +152,7 @@ def _apart(
 
 
 def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
-    """How many times the smallest box the box around all is, on the side where that is more."""
+    """Area of the box around all, in smallest boxes; the larger of before and after."""
     most = 0.0
     for own in zip(*boxes, strict=True):
         there = [box for box in own if box is not None]
@@ -179,6 +178,8 @@ def check_zone(phrase: str) -> None:
         )
     for action in ("appeared", "disappeared", "moved", "replaced"):
         text = render(Statement(action, "car", place=phrase))
-        told = read(text)
-        if (told.type, told.object) != (action, "car"):
-            raise ValueError(f'"{text}" would be read as {told.object} {told.type}: choose another name')
+        wording = read(text)
+        if (wording.type, wording.object) != (action, "car"):
+            raise ValueError(
+                f'"{text}" would be read as {wording.object} {wording.type}: choose another name'
+            )

@@ -1,7 +1,7 @@
 """Sentences: from the facts that are known to plain English.
 
 `render(Statement("entered", "person", colour="dark", origin="right"))` is "A person in dark clothes has come
-in from the right." Only what is given is said.
+in from the right."
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ ACTIONS = (
     *("removed", "got_in", "got_out", "met", "waiting", "opened", "closed", "crossed", "replaced"),
     *("instead", "more", "fewer", "changed"),
 )
-"""What can be said to have happened.
+"""Actions of statements.
 
-The last four are of stills alone: "instead" is for two of a kind that may or may not be one, more and fewer
-count, and "changed" says no more than that.
+The last four are for stills only: "instead" is for two of a kind that may be one object, "more" and "fewer"
+are of crowds, "changed" is any other change.
 """
 
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
@@ -29,15 +29,20 @@ CLOTHES = ("dark", "light", *COLOURS)
 """The colours of people: what they wear, "in dark clothes", "in red"."""
 
 COUNTED = 3
-"""More than these are several in `number_words`: in two pictures one of many is easily seen twice."""
+"""More than these are several in `number_words`: in two pictures one of many is easily detected twice."""
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0))
-_SECONDS = 55.0  # a shorter time is told in seconds
+_SECONDS = 55.0  # shorter times are in seconds
 
 _FROM = {"far": "from the background", "near": "from the foreground", "middle": "from the middle"}
 _TO = {"far": "towards the background", "near": "towards the camera", "middle": "to the middle"}
 _CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
+_GOES_OFF = {
+    "person": "walked off",
+    **dict.fromkeys(("cyclist", "motorcyclist", "rider"), "ridden off"),
+    **dict.fromkeys((*VEHICLES, "motorcycle"), "driven off"),
+}
 _SAME_PLACE = {"far": ("background", "top edge"), "near": ("foreground", "bottom edge")}
 _COURSE = {**_TO, "far": "to the background", "near": "to the foreground"}
 
@@ -50,8 +55,8 @@ class Statement:
         action: one of `ACTIONS`.
         object: one of `models.families.KINDS`.
         count: how many.
-        several: whether the number is left open; `count` is more than one then.
-        colour: of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of any other object it is not said.
+        several: leave the number open; `count` is more than one then.
+        colour: of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of other objects none.
         large: a large one: "large vehicle".
         place: words for where it is, "on the left" or a zone's; where it was, if it left, disappeared,
             moved, resumed or was removed.
@@ -60,9 +65,9 @@ class Statement:
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
         came_at: when that was, with its preposition: "at 10:02", "before 12:00".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
-            long it stands, waits or is together.
-        other: the same has just been said of another one.
-        among: it is one of several that could be meant: "a car on the left has gone", not "the car".
+            long it stands, waits or is in company.
+        other: follows the same statement about another one.
+        among: the place does not identify it: "a car on the left has gone", not "the car".
         partner: the object that it got into or out of.
     """
 
@@ -178,7 +183,7 @@ def _for(s: Statement) -> str:
 
 
 def _known(s: Statement) -> str:
-    """The one that is meant: by how it came, if that is known, else by where it was."""
+    """The object, by its arrival if that is known, else by its place."""
     subject = _definite(s)
     if not (s.came_from or s.came_at):
         return f"{subject} {s.place}"
@@ -197,7 +202,9 @@ def _entered(s: Statement) -> str:
 
 
 def _left(s: Statement) -> str:
-    leave = "been taken away" if s.object in _CARRIED else "left"
+    leave = (
+        "been taken away" if s.object in _CARRIED else _GOES_OFF.get(s.object, "left") if s.target else "left"
+    )
     return f"{_known(s)} {_has(s)} {leave} {_way('', s.target)}{_after(s)}"
 
 
@@ -220,6 +227,8 @@ def _halted(s: Statement) -> str:
     if s.duration_s:
         stands = "stand" if s.count > 1 else "stands"
         return f"{_definite(s)} still {stands} {s.place}{_after(s)}"
+    if s.action == "parked" and not s.origin:  # it was seen to stop
+        return f"{_definite(s)} {s.place} {_has(s)} parked"
     start = f"come in {_way(s.origin, '')} and " if s.origin else ""
     return f"{_indefinite(s)} {_has(s)} {start}{s.action} {s.place}"
 

@@ -28,13 +28,13 @@ def tokenize(sentence: str) -> list[str]:
 
 
 def surface(words: Sequence[str]) -> str:
-    """The sentence as it is read: "A car has appeared on the left."; no words give the empty string."""
+    """The sentence with its capital letter and full stop; empty for no words."""
     text = " ".join(words)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 class Vocabulary:
-    """The words a captioner can say, each with its token.
+    """The words of a captioner, each with its token.
 
     Attributes:
         words: every word by its token; the first four are `SPECIAL`.
@@ -59,7 +59,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, sentences: Iterable[str], min_count: int = 5) -> Vocabulary:
-        """The words seen at least `min_count` times (5: Jhamtani 2018, Table 1), the most frequent first."""
+        """The words that occur at least `min_count` times (5: Jhamtani 2018, Table 1), by frequency."""
         counts = Counter(word for sentence in sentences for word in tokenize(sentence))
         frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)
         return cls([word for _, word in frequent])

@@ -1,7 +1,6 @@
 """What a sentence claims: kind of change, object, how many, where, colour; read by a small lexicon.
 
-Every captioner's sentences are read this way, whatever it thinks it said, so that type and object in a
-narration never disagree with its text.
+All captioners' sentences are read this way, so that type and object of a narration agree with its text.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _FURTHER = {
 
 
 def _nouns() -> dict[str, str]:
-    found: dict[str, str] = {}
+    nouns: dict[str, str] = {}
     for name, kind in KINDS.items():
         if kind.role != "fixture":  # people name doors and gates as places
             key = _READ_AS.get(name, name)
-            found[key] = f"{found.get(key, '')} {name} {kind.plural} {kind.words}".strip()
-    return found | _FURTHER
+            nouns[key] = f"{nouns.get(key, '')} {name} {kind.plural} {kind.words}".strip()
+    return nouns | _FURTHER
 
 
 NOUNS = _nouns()
@@ -44,7 +43,7 @@ _PLACE_NAME = re.compile(
 )
 _QUANTITY_OF = re.compile(r"\b(?:group|crowd)s? of\b")
 # "near the red car": where the change is, not what changed.
-_BESIDE = re.compile(
+_REFERENCE = re.compile(
     r"\b(?:near|by|beside|behind|under|against|between|past|around|next to|close to|in front of|at|on|in|"
     r"from|towards?) (?:the|an?|his|her|their|its|another|some) (?:\w+ )?$"
 )
@@ -172,9 +171,11 @@ _PLACES = {
 _WHERE = [(name, re.compile(rf"\b{pattern}(?![\w'-])")) for name, pattern in _PLACES.items()]
 _LEFT = re.compile(rf"\b{_VERB_LEFT}(?![\w'-])")
 
-_ENDS = ("left", "right", "middle", "background", "foreground", "camera")
+_DIRECTIONS = ("left", "right", "middle", "background", "foreground", "camera")
 # "to the left of the car" is a place.
-_WAY = re.compile(rf"\b(from|to|towards?) the ({'|'.join(_ENDS)})\b(?! (?:of|side|half|edge|lane|corner))")
+_WAY = re.compile(
+    rf"\b(from|to|towards?) the ({'|'.join(_DIRECTIONS)})\b(?! (?:of|side|half|edge|lane|corner))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +186,9 @@ class Wording:
         type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
         object: class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown".
         count: how many of it; 0 where there are several without a number, or no object is named.
-        places: where, of left, right, top, bottom, middle, near and far; empty where it does not say. Of what
-            came or went "from the left" and "to the right" are ways, not places.
-        colour: of the object, one of `COLOURS`; None where it does not say.
+        places: where, of left, right, top, bottom, middle, near and far; empty where it names none. Of
+            arrivals and departures "from the left" and "to the right" are directions, not places.
+        colour: of the object, one of `COLOURS`; None where it names none.
     """
 
     type: str
@@ -229,7 +230,7 @@ def _noun(text: str) -> re.Match[str] | None:
     """The noun that names what changed; in "a group of cars" the cars."""
     text = _QUANTITY_OF.sub(lambda match: " " * len(match[0]), text)
     nouns = [match for match in re.finditer(r"[\w'-]+", text) if match[0] in CLASSES]
-    named = [match for match in nouns if not _BESIDE.search(text[: match.start()])]
+    named = [match for match in nouns if not _REFERENCE.search(text[: match.start()])]
     return next(iter(named or nouns), None)
 
 

@@ -123,10 +123,10 @@ class DDLA(Attending):
             memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
         )
 
-    def chosen_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
+    def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """See `Captioner`; the uniform prior draws the cluster of a single sentence."""
         if not self.uniform or options.sentences != 1:
-            return super().chosen_rows(state, pairs, options)
+            return super().select_rows(state, pairs, options)
         rows: dict[int, list[int]] = {}
         for row, b in enumerate(state.pair.tolist()):
             rows.setdefault(b, []).append(row)

@@ -34,7 +34,7 @@ from safetensors.torch import save as serialized
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
 
-from models.checkpoint import write_whole
+from models.checkpoint import write_atomically
 from models.label import CheckpointError
 from models.language.vocabulary import PAD, Vocabulary
 
@@ -175,7 +175,7 @@ def save_tirg(network: TIRG, path: Path) -> str:
         "record": network.record,
     }
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    return write_whole(path, serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)}))
+    return write_atomically(path, serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)}))
 
 
 def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:

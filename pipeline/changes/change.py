@@ -20,7 +20,7 @@ Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 _COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)
-"""The scene is the same one: what differs in it can be found."""
+"""Events of an unchanged scene, whose frames can be compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +32,7 @@ class Change:
         shift: ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`.
         clusters: most salient first.
         salience: float32 ``(K,)``, one score per cluster, descending.
-        event: what happened to the scene as a whole; clusters are empty unless it is NONE or LIGHT, where
-            they are what differs besides the light.
+        event: of the entire scene; there are clusters only if it is NONE or LIGHT.
     """
 
     pair: FramePair
@@ -53,7 +52,7 @@ def find_changes(
 
     Args:
         pairs: any number of frame pairs; what their masks touch is in no cluster.
-        options: how changes are found; None for the defaults.
+        options: None for the defaults.
         rank: gives clusters their salience; None ranks by the area of the box, the paper's heuristic.
         device: a GPU's torch device (``"cuda"``) clusters the batch on it; None and ``"cpu"`` cluster with
             numba.
@@ -72,10 +71,10 @@ def find_changes(
     ]
     compared = [pair for pair, event in zip(pairs, events, strict=True) if event in _COMPARED]
     differences = [difference(p.before.image, p.after.image, options, p.masks) for p in compared]
-    found = iter(_clustered(differences, options, rank, device))
+    results = iter(_cluster(differences, options, rank, device))
     changes = []
     for pair, event in zip(pairs, events, strict=True):
-        shift, clusters, salience = next(found) if event in _COMPARED else ((0, 0), (), nothing)
+        shift, clusters, salience = next(results) if event in _COMPARED else ((0, 0), (), nothing)
         changes.append(Change(pair, shift, clusters, salience, event))
     return changes
 
@@ -98,7 +97,7 @@ def image_changes(
         ValueError: an image is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
     """
     options = options or ChangeOptions()
-    return _clustered([difference(before, after, options)], options, rank, None)[0]
+    return _cluster([difference(before, after, options)], options, rank, None)[0]
 
 
 def salience_features(cluster: Cluster) -> NDArray[np.float32]:
@@ -117,7 +116,7 @@ def box_area(features: NDArray[np.float32]) -> NDArray[np.float32]:
     return features[:, 2]
 
 
-def _clustered(
+def _cluster(
     differences: Sequence[Difference], options: ChangeOptions, rank: Rank | None, device: str | None
 ) -> list[tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]]:
     if not differences:
@@ -127,16 +126,16 @@ def _clustered(
     else:
         stack = np.stack([d.mask for d in differences])
         labels = list(dbscan(stack, options.eps, options.min_samples, device))
-    found = []
+    results = []
     for each, plane in zip(differences, labels, strict=True):
-        clusters = find_clusters(plane, _kept(each, plane, options))
-        ordered, salience = _ranked(clusters, rank or box_area)
-        found.append((each.shift, ordered, salience))
-    return found
+        clusters = find_clusters(plane, _select_labels(each, plane, options))
+        ordered, salience = _rank(clusters, rank or box_area)
+        results.append((each.shift, ordered, salience))
+    return results
 
 
-def _kept(difference: Difference, labels: NDArray[np.int32], options: ChangeOptions) -> list[int]:
-    """Labels of the clusters that are large enough, no mere change of light, and among the largest."""
+def _select_labels(difference: Difference, labels: NDArray[np.int32], options: ChangeOptions) -> list[int]:
+    """Labels of the largest clusters that have `min_area` and are no mere change of light."""
     moments = _moments(difference.before, difference.after, labels, int(labels.max()) + 1)
     active = moments[:, 0]
     keep = active >= options.min_area * labels.size
@@ -146,7 +145,7 @@ def _kept(difference: Difference, labels: NDArray[np.int32], options: ChangeOpti
     return [int(label) for label in order if keep[label]][: options.max_clusters]
 
 
-def _ranked(clusters: tuple[Cluster, ...], rank: Rank) -> tuple[tuple[Cluster, ...], NDArray[np.float32]]:
+def _rank(clusters: tuple[Cluster, ...], rank: Rank) -> tuple[tuple[Cluster, ...], NDArray[np.float32]]:
     features = np.array([salience_features(c) for c in clusters], np.float32).reshape(-1, 4)
     scores = np.asarray(rank(features), np.float32) if clusters else np.zeros(0, np.float32)
     if scores.shape != (len(clusters),):

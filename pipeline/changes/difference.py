@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.alignment import Shift, alignment_shift, shifted
+from pipeline.alignment import Shift, alignment_shift, shift_image
 from pipeline.kernels import Kernel
 from pipeline.sources import Polygon, covered
 
@@ -111,13 +111,13 @@ def difference(
     Raises:
         ValueError: an image is not RGB uint8 ``(h, w, 3)``, or too small for the shift.
     """
-    small, onto = resized(before, options.size), resized(after, options.size)
+    small, onto = resize(before, options.size), resize(after, options.size)
     shift = alignment_shift(small, onto, options.max_shift and options.max_shift + 1)
     if max(map(abs, shift)) > options.max_shift:
         shift = (0, 0)  # still falling beyond the range: a truck that fills the frame, not a shake
-    moved = shifted(small, shift)
+    moved = shift_image(small, shift)
     if options.match_light:
-        moved = light_matched(moved, onto)
+        moved = match_light_levels(moved, onto)
     if options.blur > 1:
         box = (options.blur, options.blur)
         moved, onto = np.asarray(cv2.blur(moved, box), np.uint8), np.asarray(cv2.blur(onto, box), np.uint8)
@@ -129,18 +129,18 @@ def difference(
     mask[: max(dy, 0)] = False
     mask[height + min(dy, 0) :] = False
     if masks:
-        mask &= ~_masked(masks, options, shift)
+        mask &= ~_masked_pixels(masks, options, shift)
     return Difference(shift, moved, onto, mask)
 
 
-def _masked(masks: Masks, options: ChangeOptions, shift: Shift) -> NDArray[np.bool_]:
+def _masked_pixels(masks: Masks, options: ChangeOptions, shift: Shift) -> NDArray[np.bool_]:
     """Pixels that either frame's masks touch, before's where they come to lie, with what blur spreads."""
     onto = covered(masks, options.size, options.blur // 2)
     moved = np.roll(onto, shift[::-1], axis=(0, 1))
     return onto | moved
 
 
-def resized(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+def resize(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     """An RGB uint8 ``(h, w, 3)`` image at ``(height, width)``: by area, by interpolation where it grows."""
     if image.dtype != np.uint8 or image.shape[2:] != (3,) or image.size == 0:
         raise ValueError(f"a frame is RGB uint8 (h, w, 3), not {image.dtype} {image.shape}")
@@ -164,7 +164,7 @@ def reduced(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8
     return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def light_matched(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def match_light_levels(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Before with each channel's gain and offset matched to after, by trimmed least squares on a pixel grid.
 
     Args:
@@ -245,10 +245,10 @@ def _median_residual(
     counts = np.zeros(1024, np.int32)
     for i in range(x.size):
         counts[min(int(abs(y[i] - gain * x[i] - offset) * 4), 1023)] += 1
-    seen, level = counts[0], 0
-    while 2 * seen < x.size:
+    below, level = counts[0], 0
+    while 2 * below < x.size:
         level += 1
-        seen += counts[level]
+        below += counts[level]
     return (level + 0.5) / 4
 
 
@@ -281,9 +281,9 @@ def _median_square(squares: NDArray[np.int32], levels: int) -> int:
     for row in squares:
         for x in range(row.size):
             counts[x & 3, min(row[x], levels)] += 1
-    seen = 0
+    below = 0
     for level in range(levels):
-        seen += counts[0, level] + counts[1, level] + counts[2, level] + counts[3, level]
-        if 2 * seen >= squares.size:
+        below += counts[0, level] + counts[1, level] + counts[2, level] + counts[3, level]
+        if 2 * below >= squares.size:
             return level
     return -1

@@ -1,4 +1,4 @@
-"""Scene events: what happened to the scene as a whole."""
+"""Scene events: changes of light and view, and obstruction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class SceneEvent(StrEnum):
-    """What happened to the scene as a whole."""
+    """Changes of the entire scene."""
 
     NONE = "none"
     LIGHT = "light_changed"
@@ -22,19 +22,19 @@ _SIZE = (160, 96)  # width and height at which structure is compared: small shif
 _BLOCK = 16
 _STRUCTURED = 3.0  # root mean square gradient (grey levels a pixel) from which a block has structure
 _SAME = 0.4  # correlation from which a block shows the same structure
-_COLLAPSE = 0.3  # gradients below this share of what they were, nothing kept: covered or blacked out
-_BLURRED = 0.65  # gradients of kept structure below this share of what its contrast lets expect: blurred
+_COLLAPSE = 0.3  # gradients below this share of what they were, without agreement: covered or blacked out
+_BLURRED = 0.65  # gradients of unchanged structure below this share of what its contrast predicts: blurred
 _MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
 _FEW = 0.14  # share below which the view is another one: of days and nights of one camera 1 of 25 lies below
 _OTHER = 0.25  # share of all blocks that must have structure on both sides, or it is no view at all
 _SHIFTED = 2  # pixels by which a camera on a mast may sway
 _BURNT_IN = 9  # blocks left out, those that agree most: text in the picture stays where another view comes
 _ALIGNED = 2.8  # standard deviations: of days and nights of training cameras without glare 1 of 100 is below
-_BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ before the light is said to have changed
+_BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ for a change of light
 
 
 def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEvent:
-    """What happened to the scene as a whole, judged on two luma planes.
+    """Classify the change of the scene from two luma planes.
 
     Structure is compared block by block through gradient orientations with double angles, which
     brightness, contrast and even inverted contrast (infrared at night) leave as they are.
@@ -60,8 +60,8 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
         differs = float(np.median(np.abs(brightness[1] - brightness[0]))) >= _BRIGHTER
         return SceneEvent.LIGHT if differs else SceneEvent.NONE
     same = structured & (_correlation(*fields) >= _SAME)
-    kept = float(same.sum() / structured.sum())
-    if kept < _FEW:
+    unchanged = float(same.sum() / structured.sum())
+    if unchanged < _FEW:
         sharpness = energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6)
         if sharpness < _COLLAPSE:
             return SceneEvent.OBSTRUCTED
@@ -77,7 +77,7 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
     if np.median(energies[1][same] / np.maximum(energies[0][same], 1e-6)) < _BLURRED * contrast:
         return SceneEvent.OBSTRUCTED
     brighter = np.median(np.abs(brightness[1] - brightness[0])[same])
-    return SceneEvent.LIGHT if kept >= _MOST and brighter >= _BRIGHTER else SceneEvent.NONE
+    return SceneEvent.LIGHT if unchanged >= _MOST and brighter >= _BRIGHTER else SceneEvent.NONE
 
 
 def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -92,9 +92,9 @@ def _alignment(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     """How much better two orientation fields agree where they are than at any other shift.
 
     In standard deviations over all shifts, without the `_BURNT_IN` blocks that agree most. A day and a night
-    share few whole blocks, yet a little of their edges everywhere.
+    share few blocks, yet a little of their edges everywhere.
     """
-    one, other = (_evened(field) for field in (a, b))
+    one, other = (_normalize(field) for field in (a, b))
     surface = np.fft.ifft2(np.conj(np.fft.fft2(one)) * np.fft.fft2(other)).real
     reach = range(-_SHIFTED, _SHIFTED + 1)
     y, x = max(((y, x) for y in reach for x in reach), key=lambda shift: surface[shift])
@@ -103,7 +103,7 @@ def _alignment(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     return float((rest - surface.mean()) / max(float(surface.std()), 1e-6))
 
 
-def _evened(field: NDArray[np.float32]) -> NDArray[np.complex64]:
+def _normalize(field: NDArray[np.float32]) -> NDArray[np.complex64]:
     """An orientation field as complex numbers, by the strength of the edges around."""
     size = np.sqrt((field**2).sum(-1))
     around = cv2.GaussianBlur(size, (0, 0), 6) + 2.0
@@ -120,12 +120,12 @@ def _blocks(plane: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _correlation(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
     """Correlation of two orientation fields in every block, ``(blocks,)``, -1..1."""
-    one, other = (np.concatenate([_centred(f[..., 0]), _centred(f[..., 1])], axis=1) for f in (a, b))
+    one, other = (np.concatenate([_centre(f[..., 0]), _centre(f[..., 1])], axis=1) for f in (a, b))
     sizes = np.sqrt((one**2).sum(1) * (other**2).sum(1)) + 1e-6
     return np.asarray((one * other).sum(1) / sizes, np.float32)
 
 
-def _centred(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+def _centre(plane: NDArray[np.float32]) -> NDArray[np.float32]:
     blocks = _blocks(plane)
     centred: NDArray[np.float32] = blocks - blocks.mean(1, keepdims=True)
     return centred

@@ -49,7 +49,7 @@ def dbscan(
     stack = np.ascontiguousarray(mask if mask.ndim == 3 else mask[None])  # noqa: PLR2004 - axes
     half = half_widths(eps, max(stack.shape[1:]))
     if half[0] == 0:
-        labels = _alone(stack, min_samples)
+        labels = _label_singletons(stack, min_samples)
     elif device is None:
         labels = np.empty(stack.shape, np.int32)
         for plane, out in zip(stack, labels, strict=True):
@@ -62,7 +62,7 @@ def dbscan(
     return labels.reshape(mask.shape)
 
 
-def _alone(masks: NDArray[np.bool_], min_samples: int) -> NDArray[np.int32]:
+def _label_singletons(masks: NDArray[np.bool_], min_samples: int) -> NDArray[np.int32]:
     """Labels where not even neighbouring pixels are within eps: runs of pixels would join what is apart."""
     if min_samples > 1:
         return np.full(masks.shape, -1, np.int32)
@@ -169,7 +169,7 @@ def _cores(
                 core[i] = counts[columns[i]] >= min_samples
         else:
             for i in row:
-                core[i] = _dense(sums, half, min_samples, columns[i], y)
+                core[i] = _is_core(sums, half, min_samples, columns[i], y)
     return core
 
 
@@ -180,22 +180,22 @@ def _row_counts(sums: NDArray[np.int32], half: NDArray[np.int64], y: int, width:
     above, left = half.size - 1, half[0]
     for dy in range(-above, above + 1):
         row, reach = sums[y + above + dy], half[abs(dy)]
-        ends, starts = row[left + reach + 1 :][:width], row[left - reach :][:width]
+        stops, starts = row[left + reach + 1 :][:width], row[left - reach :][:width]
         for x in range(width):
-            counts[x] += ends[x] - starts[x]
+            counts[x] += stops[x] - starts[x]
     return counts
 
 
 @Kernel
-def _dense(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int, x: int, y: int) -> bool:
+def _is_core(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int, x: int, y: int) -> bool:
     """Whether the disc around a pixel holds enough; nearest rows first, so that most pixels need few."""
     above, left = half.size - 1, half[0]
-    found = 0
+    count = 0
     for dy in range(half.size):
         start, end = left + x - half[dy], left + x + half[dy] + 1
-        found += sums[y + above - dy, end] - sums[y + above - dy, start]
+        count += sums[y + above - dy, end] - sums[y + above - dy, start]
         if dy > 0:
-            found += sums[y + above + dy, end] - sums[y + above + dy, start]
-        if found >= min_samples:
+            count += sums[y + above + dy, end] - sums[y + above + dy, start]
+        if count >= min_samples:
             return True
     return False

@@ -121,7 +121,7 @@ def join_borders(
     tiles = _tiles(runs, labels.shape[0], labels.shape[1])
     for y in range(starts.size - 1):
         for i in range(starts[y], starts[y + 1]):
-            if not core[i] and _near(tiles, half[0], columns[i], y):
+            if not core[i] and _is_near_core(tiles, half[0], columns[i], y):
                 labels[y, columns[i]] = _nearest(runs, half, labels, columns[i], y)
 
 
@@ -137,7 +137,7 @@ def _tiles(runs: Runs, height: int, width: int) -> NDArray[np.bool_]:
 
 
 @Kernel
-def _near(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
+def _is_near_core(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
     """Whether any tile within `reach` rows and columns holds core pixels."""
     bottom, right = (
         min((y + reach) // _TILE + 1, tiles.shape[0]),
@@ -161,14 +161,14 @@ def _nearest(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: 
         for row in (y - dy, y + dy):
             if row < 0 or row >= height:
                 continue
-            for dx in _beside(runs, row, x):
+            for dx in _row_neighbours(runs, row, x):
                 if abs(dx) <= half[dy] and dx * dx + dy * dy < least:
                     least, label = dx * dx + dy * dy, int(labels[row, x + dx])
     return label
 
 
 @Kernel
-def _beside(runs: Runs, row: int, x: int) -> tuple[int, int]:
+def _row_neighbours(runs: Runs, row: int, x: int) -> tuple[int, int]:
     """Steps from column x of a row to its nearest core pixel on the left (or at x) and on the right."""
     first, last, chain_run, row_chain, _ = runs
     begin, end = chain_run[row_chain[row]], chain_run[row_chain[row + 1]]

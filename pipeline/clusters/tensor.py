@@ -1,6 +1,6 @@
 """Exact DBSCAN on a raster in torch: all masks of a batch at once, the GPU's way.
 
-Neighbours are counted as in the numba version. Components are found on a graph of runs: every run of core
+Neighbours are counted as in the numba version. Components are those of a graph of runs: every run of core
 pixels is joined, per row within eps, to the first and to the last run of that row that touch it. That is
 enough: of two touching runs one is the first or last of the other, or a run of the same row within eps stands
 between them. Labels then sink to the least of their component by hooking and pointer jumping.
@@ -31,7 +31,7 @@ def label_tensor(
     core = torch.zeros_like(active)
     dense = _counts(active, points, half) >= min_samples
     core[tuple(points[dense].T)] = True
-    labels = _labelled(core, half)
+    labels = _label_components(core, half)
     _join_borders(labels, points[~dense], half)
     return np.asarray(labels.to(torch.int32).cpu().numpy(), np.int32)
 
@@ -41,7 +41,7 @@ def _counts(active: Tensor, points: Tensor, half: NDArray[np.int64]) -> Tensor:
     _, height, width = active.shape
     sums = torch.nn.functional.pad(active.cumsum(2), (1, 0))
     plane, y, x = points.T
-    found = torch.zeros_like(x)
+    total = torch.zeros_like(x)
     for dy in range(1 - len(half), len(half)):
         row = y + dy
         reach = int(half[abs(dy)])
@@ -50,11 +50,11 @@ def _counts(active: Tensor, points: Tensor, half: NDArray[np.int64]) -> Tensor:
         count = (
             sums[plane, row, (x + reach + 1).clamp(max=width)] - sums[plane, row, (x - reach).clamp(min=0)]
         )
-        found += count * inside
-    return found
+        total += count * inside
+    return total
 
 
-def _labelled(core: Tensor, half: NDArray[np.int64]) -> Tensor:
+def _label_components(core: Tensor, half: NDArray[np.int64]) -> Tensor:
     """Labels of core pixels, int64 ``(n, h, w)``, -1 elsewhere; each mask counts from 0 in raster order."""
     count, height, width = core.shape
     padded = torch.nn.functional.pad(core, (1, 1)).to(torch.int8)
@@ -64,7 +64,7 @@ def _labelled(core: Tensor, half: NDArray[np.int64]) -> Tensor:
     labels = torch.full(core.shape, -1, dtype=torch.int64, device=core.device)
     if first.numel() == 0:
         return labels
-    root = _components(first.numel(), *_joined(plane * height + row, first, last, half, (height, width)))
+    root = _components(first.numel(), *_run_edges(plane * height + row, first, last, half, (height, width)))
     is_root = root == torch.arange(root.numel(), device=root.device)
     number = is_root.cumsum(0) - 1
     before = torch.bincount(plane[is_root], minlength=count).cumsum(0).roll(1)
@@ -75,7 +75,7 @@ def _labelled(core: Tensor, half: NDArray[np.int64]) -> Tensor:
     return labels
 
 
-def _joined(
+def _run_edges(
     line: Tensor, first: Tensor, last: Tensor, half: NDArray[np.int64], size: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
     """Edges between runs, as two index vectors; a line is a row of the batch, size the height and width."""
@@ -92,9 +92,9 @@ def _joined(
         high = torch.searchsorted(firsts, lasts + dy * span + reach, right=True) - 1
         touches = inside & (low <= high)
         for end in (low, high):
-            kept = touches & (end != here)
-            ones.append(here[kept])
-            others.append(end[kept])
+            joins = touches & (end != here)
+            ones.append(here[joins])
+            others.append(end[joins])
     return torch.cat(ones), torch.cat(others)
 
 
@@ -123,16 +123,16 @@ def _join_borders(labels: Tensor, border: Tensor, half: NDArray[np.int64]) -> No
     _, height, width = labels.shape
     offsets = torch.from_numpy(_disc(half)).to(labels.device)
     step = max(1, _CHUNK // len(offsets))
-    joined = []
+    nearest_labels = []
     for start in range(0, len(border), step):
         plane, y, x = (column[:, None] for column in border[start : start + step].T)
         rows, columns = y + offsets[:, 0], x + offsets[:, 1]
         inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-        seen = labels[plane, rows.clamp(0, height - 1), columns.clamp(0, width - 1)]
-        seen = torch.where(inside, seen, -1)
-        nearest = (seen >= 0).to(torch.int8).argmax(1, keepdim=True)
-        joined.append(seen.gather(1, nearest)[:, 0])
-    labels[tuple(border.T)] = torch.cat(joined)
+        candidates = labels[plane, rows.clamp(0, height - 1), columns.clamp(0, width - 1)]
+        candidates = torch.where(inside, candidates, -1)
+        nearest = (candidates >= 0).to(torch.int8).argmax(1, keepdim=True)
+        nearest_labels.append(candidates.gather(1, nearest)[:, 0])
+    labels[tuple(border.T)] = torch.cat(nearest_labels)
 
 
 def _disc(half: NDArray[np.int64]) -> NDArray[np.int64]:

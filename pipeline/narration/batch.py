@@ -12,9 +12,9 @@ from torch import Tensor
 from models.captioner import Captioner, PairBatch
 from models.grounded.inference import canvas, pixels_at
 from models.sentences import Sighted
-from pipeline.alignment import Shift, shifted
+from pipeline.alignment import Shift, shift_image
 from pipeline.changes import Change
-from pipeline.changes.difference import resized
+from pipeline.changes.difference import resize
 from pipeline.clusters import Cluster
 from pipeline.narration.views import in_shares, tile_views, whole_views
 from pipeline.sources import Image
@@ -56,7 +56,7 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
 
 
 def _looked_at(picture: Image) -> Tensor:
-    return _tensor(resized(picture, canvas(*picture.shape[:2])))
+    return _tensor(resize(picture, canvas(*picture.shape[:2])))
 
 
 def with_views(
@@ -123,7 +123,7 @@ def aligned(
         size: ``(height, width)`` wanted.
     """
     scaled = (round(shift[0] * size[1] / mask_size[1]), round(shift[1] * size[0] / mask_size[0]))
-    return shifted(resized(before, size), scaled), resized(after, size)
+    return shift_image(resize(before, size), scaled), resize(after, size)
 
 
 def _frames(changes: Sequence[Change], size: tuple[int, int]) -> tuple[Tensor, Tensor]:

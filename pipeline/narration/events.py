@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from pipeline.narration.narration import (
 )
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
-from pipeline.sources import Frame, Polygon
+from pipeline.sources import Frame, Polygon, seconds_between
 from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
@@ -34,8 +35,10 @@ _GAP_REASONS = {
     "camera_down": "the camera gave no pictures",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
+    "starting": "narrated was starting",
     "mask": "a mask hides it",
 }
+_HALTS = ("stopped", "parked")  # said a moment after
 _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
@@ -72,6 +75,9 @@ def narrate_event(
     context: EventContext,
     colours: Counter[str],
     came_from: str = "",
+    *,
+    among: bool = False,
+    continues: str = "",
 ) -> tuple[Narration, FramePair]:
     """The narration of one event, and the frame pair that shows it.
 
@@ -81,6 +87,8 @@ def narrate_event(
         context: see there.
         colours: votes for the track's colour so far; this event's frames vote as well.
         came_from: side of the frame by which the track came, where that was seen.
+        among: others of its kind are at the same place.
+        continues: id of the narration that this one completes, or empty.
     """
     before, after = frames
     pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
@@ -88,7 +96,7 @@ def narrate_event(
     changed = _changed(change)
     if context.describe.colours:
         _vote(colours, event, pair, changed)
-    statement = _statement(event, context.describe, _colour(colours), came_from)
+    statement = _statement(event, context.describe, _colour(colours), came_from, among=among)
     sentence = _sentence(event, change, changed, render(statement))
     stamps = stamp(before), stamp(after)
     narration = Narration(
@@ -104,6 +112,7 @@ def narrate_event(
         settings_sha256=context.settings_sha256,
         rate_hz=context.rate_hz,
         state_sha256=context.state_sha256,
+        continues=continues,
     )
     return narration, pair
 
@@ -135,7 +144,7 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: st
     )
 
 
-def _statement(event: Event, options: DescribeOptions, colour: str, origin: str) -> Statement:
+def _statement(event: Event, options: DescribeOptions, colour: str, origin: str, *, among: bool) -> Statement:
     gone = event.kind in DEPARTURES or event.kind == "resumed"
     box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
     assert box is not None  # noqa: S101 - an event is somewhere
@@ -148,10 +157,13 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str)
         count=_MEETING if event.kind == "met" else 1,
         colour="" if event.kind == "met" else colour,
         place=where,
-        origin=event.edge if arrives else "",
-        target=(event.edge or event.way) if departs else event.way if event.kind == "resumed" else "",
+        origin=event.way if arrives else "",
+        target=event.way if departs or event.kind == "resumed" else "",
         came_from=origin if departs or event.kind == "resumed" else "",
-        duration_s=event.duration_s if (event.duration_s or 0.0) >= _BRIEF_S else None,
+        duration_s=event.duration_s
+        if event.kind not in _HALTS and (event.duration_s or 0) >= _BRIEF_S
+        else None,
+        among=among,
     )
 
 
@@ -211,11 +223,12 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload or outage.
+        reason: camera_down, overload, outage, or starting, which is recorded as an outage.
         context: of the camera.
     """
     last, camera = stamp(after), after.camera
-    away_s = (last.time - before.time).total_seconds()
+    away_s = seconds_between(before, after)
+    since = last.time - timedelta(seconds=away_s)  # the wall clock may have been set after `before`
     text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[reason]}."
     return Narration(
         id=narration_id(camera, before, last, context.model, context.settings_sha256),
@@ -228,9 +241,9 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         l2=0.0,
         model=context.model,
         settings_sha256=context.settings_sha256,
-        since=before.time,
+        since=since,
         until=last.time,
-        reason=reason,
+        reason="outage" if reason == "starting" else reason,
     )
 
 

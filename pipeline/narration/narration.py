@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -46,11 +46,12 @@ _NEARLY = 0.5  # share of the least confidence from which what is held back is w
 
 @dataclass(frozen=True, slots=True)
 class FrameStamp:
-    """Which frame: aware UTC time, pts, and sha256 (hex) of its RGB bytes."""
+    """Which frame: aware UTC time, pts, sha256 (hex) of its RGB bytes, and `Frame.steady_s`."""
 
     time: datetime
     pts: int
     sha256: str
+    steady_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,4 +261,4 @@ def narration_id(
 def stamp(frame: Frame) -> FrameStamp:
     """Which frame it is; hashes its picture."""
     pixels = hashlib.sha256(np.ascontiguousarray(frame.image).data).hexdigest()
-    return FrameStamp(frame.time, frame.pts, pixels)
+    return FrameStamp(frame.time, frame.pts, pixels, frame.steady_s)

@@ -1,1 +1,1 @@
-"""The report: what a replay writes for people to look at."""
+"""The report: pages, subtitles and pictures for people."""

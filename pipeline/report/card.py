@@ -15,19 +15,19 @@ from pipeline.report.words import (
     NOT_RECORDED,
     abstained_words,
     clock_time,
+    confidence_words,
     date_words,
     duration_words,
     fallback_words,
     gap_words,
     has_date,
-    sureness,
 )
 
 Side = Literal["before", "after"]
 SIDES: tuple[Side, Side] = ("before", "after")
 Point = tuple[float, float]
 COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 0), (100, 70, 200))
-"""RGB of the marks, in turn, as in page.css; colour-blind eyes tell them apart, and white reads on them."""
+"""RGB of the marks, in turn, as in page.css; distinct for colour-blind eyes, readable below white."""
 
 
 class MarkedSentence(PlacedSentence, Protocol):
@@ -81,7 +81,7 @@ class ShownSentence:
     Attributes:
         number: from 1, in the order of time.
         place: from 0, in the record.
-        about: its own time, since when, how long, how sure.
+        about: its time, beginning, duration and confidence, in words.
     """
 
     number: int
@@ -99,10 +99,10 @@ class Card:
         zone: of all times; None is this machine's.
         pictures: addresses by side: before, after, overlay.
         address: of the record's own page or place.
-        doubts: why the record may not be believed, such as that it does not verify.
+        doubts: faults of the record, such as that it does not verify.
         remarks: people's review, note and feedback.
         clip: address of a recording; empty where there is none.
-        start: of the footage, from which its offset counts; None where that is no use.
+        start: of the footage, from which offsets count; None where they are of no use.
         notes: further sentences below those of the record.
     """
 
@@ -161,10 +161,10 @@ class Card:
     @property
     def caveats(self) -> list[str]:
         """Reservations about the record, and the notes."""
-        record, found = self.record, list(self.notes)
+        record, caveats = self.record, list(self.notes)
         if record.fallback:
-            found.append(f"Where something changed, not what: {fallback_words(record.fallback)}.")
-        return [*found, abstained_words(record.abstained)] if record.abstained else found
+            caveats.append(f"Where something changed, not what: {fallback_words(record.fallback)}.")
+        return [*caveats, abstained_words(record.abstained)] if record.abstained else caveats
 
     @property
     def sentences(self) -> list[ShownSentence]:
@@ -197,5 +197,5 @@ class Card:
         if sentence.same_as:
             parts.append(f"{sentence.same_as.probability:.0%} likely the same as before")
         if self.record.event == "change" and not self.record.fallback:
-            parts.append(sureness(sentence.confidence))
+            parts.append(confidence_words(sentence.confidence))
         return " · ".join(parts)

@@ -80,14 +80,14 @@ def environment() -> Environment:
     return made
 
 
-def embedded(content: bytes, suffix: str = ".webp") -> str:
+def data_url(content: bytes, suffix: str = ".webp") -> str:
     """The address of a picture that is in the page itself."""
     return f"data:{MEDIA_TYPES[suffix]};base64,{base64.b64encode(content).decode()}"
 
 
-def embedded_file(path: Path) -> str:
+def file_data_url(path: Path) -> str:
     """Likewise, of a file; empty where retention has deleted it meanwhile."""
     try:
-        return embedded(path.read_bytes(), path.suffix)
+        return data_url(path.read_bytes(), path.suffix)
     except OSError:
         return ""

@@ -1,4 +1,4 @@
-"""The head of a report: what happened, how sure that is, and what was not recorded."""
+"""The head of a report: events, confidence, and what was not recorded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pipeline.record import Record
 from pipeline.report.pages import Head
 from pipeline.report.words import (
     NOT_RECORDED,
+    count_words,
     date_words,
     duration_words,
     fallback_words,
     gap_words,
-    happened,
     has_date,
     many,
 )
@@ -63,10 +63,14 @@ def summarize(records: Sequence[Record], facts: ReportFacts) -> Head:
     number, sentences = f"{len(records):,}", sum(len(record.sentences) for record in records)
     more = "" if sentences == len(records) else f", with {many(sentences, 'sentence')}"
     rows.append(("Narrations", number + more))
-    judged = [s.confidence for r in records if r.event == "change" and not r.fallback for s in r.sentences]
-    if judged:
-        unsure = sum(confidence < SURE for confidence in judged)
-        rows.append(("How sure", f"{unsure:,} of {many(len(judged), 'sentence')} less than {SURE:.0%} sure"))
+    confidences = [
+        s.confidence for r in records if r.event == "change" and not r.fallback for s in r.sentences
+    ]
+    if confidences:
+        unsure = sum(confidence < SURE for confidence in confidences)
+        rows.append(
+            ("Confidence", f"{unsure:,} of {many(len(confidences), 'sentence')} less than {SURE:.0%} sure")
+        )
     models = {f"{record.model.name} (sha256 {record.model.sha256})" for record in records}
     settings = {f"sha256 {record.config_sha256}" for record in records}
     audit = [("Models", "; ".join(sorted(models))), ("Settings", "; ".join(sorted(settings)))]
@@ -112,11 +116,11 @@ def _happenings(records: Sequence[Record]) -> list[str]:
         if record.continues or record.event in ("summary", *NOT_RECORDED):
             continue  # no event of its own
         for s in record.sentences:
-            # "More people" is said of a crowd: its sentences are counted, not its people.
+            # "More people" describes a crowd: its sentences are counted, not its people.
             several = 1 if s.type in ("more", "fewer") else s.count or 1
             counts[(s.type, s.object) if record.event == "change" else (record.event, "")] += several
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [happened(*kind, count) for kind, count in ordered]
+    return [count_words(*kind, count) for kind, count in ordered]
 
 
 def _missing(records: Sequence[Record], facts: ReportFacts) -> list[str]:
@@ -124,8 +128,10 @@ def _missing(records: Sequence[Record], facts: ReportFacts) -> list[str]:
     if facts.repeated:
         missing.append(f"Repetition of what was reported: {many(facts.repeated, 'sentence')}.")
     if unsure := sum(bool(record.abstained) for record in records):
-        missing.append(f"Perhaps more in {many(unsure, 'narration')}, not sure enough to be reported.")
+        missing.append(
+            f"Possibly more in {many(unsure, 'narration')}, with too little confidence to be reported."
+        )
     for reason, count in sorted(Counter(r.fallback for r in records if r.fallback).items()):
         why = fallback_words(reason)
-        missing.append(f"What it was that changed, in {many(count, 'narration')}: {why}.")
+        missing.append(f"What changed, in {many(count, 'narration')}: {why}.")
     return missing

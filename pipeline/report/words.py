@@ -53,12 +53,12 @@ _GAPS = {
 }
 _FALLBACKS = {
     "late": "the computer could not keep up",
-    "captioner failed": "an error kept the program from saying more",
+    "captioner failed": "the captioner failed",
 }
 _ABSTAINED = {
-    "unsure": "Something else may have changed here, too, but that was not sure enough to be reported.",
-    "held": "The list is shortened, because a limit kept this from messages: its first line has everything.",
-    "nothing of an object": "What changed here was nothing that the program has a name for.",
+    "unsure": "Something else may have changed here, but with too little confidence to be reported.",
+    "held": "The list is shortened, because a limit held this record: its first line has everything.",
+    "nothing of an object": "What changed is nothing that the program has a name for.",
 }
 _NO_CLOCK = 1970  # footage without a time of its own begins there
 _IRREGULAR = {"person": "people", "something": "something"}
@@ -75,7 +75,7 @@ def abstained_words(reason: str) -> str:
 
 
 def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
-    """The sentence of a record of `NOT_RECORDED`: of which camera, from when to when, and why."""
+    """The sentence of a record of `NOT_RECORDED`: camera, span and reason."""
     if record.deletion:
         number = many(record.deletion.records, "record")
         return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
@@ -92,7 +92,7 @@ def _moment(moment: datetime, zone: tzinfo | None) -> str:
     return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
 
 
-def happened(kind: str, noun: str, count: int) -> str:
+def count_words(kind: str, noun: str, count: int) -> str:
     """A count of one kind of event, such as "12 people came" or "the light changed twice".
 
     Args:
@@ -133,8 +133,8 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural(noun)}"
 
 
-def sureness(confidence: float) -> str:
-    """Such as "87% sure"; never more than it is."""
+def confidence_words(confidence: float) -> str:
+    """Such as "87% sure", rounded down."""
     return f"{math.floor(100 * confidence + 1e-9)}% sure"
 
 
@@ -150,15 +150,15 @@ def date_words(time: datetime) -> str:
 
 def duration_words(seconds: float) -> str:
     """Such as "1 hour 2 minutes" or "9 seconds", rounded to what matters."""
-    whole = max(0, round(seconds))
-    if whole >= 3600:  # noqa: PLR2004
-        whole = round(whole / 60) * 60
-    parts = [(whole // 3600, "hour"), (whole // 60 % 60, "minute"), (whole % 60, "second")]
+    rest = max(0, round(seconds))
+    if rest >= 3600:  # noqa: PLR2004
+        rest = round(rest / 60) * 60
+    parts = [(rest // 3600, "hour"), (rest // 60 % 60, "minute"), (rest % 60, "second")]
     return " ".join(many(n, unit) for n, unit in parts if n) or "0 seconds"
 
 
 def clock_time(seconds: float) -> str:
-    """Seconds as ``2:03.4``, with hours in front where there are any, and with its sign."""
+    """Seconds as ``2:03.4`` or ``1:02:03.4``, negative ones with a sign."""
     sign, tenths = ("-" if seconds < 0 else ""), round(abs(seconds) * 10)
     minutes, rest = divmod(tenths, 600)
     hours, minutes = divmod(minutes, 60)

@@ -1,4 +1,4 @@
-"""Writes what a replay leaves for people: the page, the subtitles, and all records in one file."""
+"""Writes the report of a replay: page, subtitles, and all records in one file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record
 from pipeline.report.card import SIDES, Card
-from pipeline.report.pages import embedded, records_page
+from pipeline.report.pages import data_url, records_page
 from pipeline.report.picture import encode_small
 from pipeline.report.subtitles import subtitles
 from pipeline.report.summary import ReportFacts, summarize
@@ -21,13 +21,13 @@ _WIDTH = 600
 def write_report(
     folder: Path, cameras: Mapping[str, Sequence[Record]], facts: ReportFacts, evidence: Path
 ) -> None:
-    """Write ``narrations.jsonl``, ``report.html`` and subtitles, each as a whole or not at all.
+    """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically.
 
     Args:
-        folder: it is there.
+        folder: an existing one.
         cameras: records by camera, in their order.
         facts: for the page's head.
-        evidence: folder of the pictures; records whose pictures are not there are shown without.
+        evidence: folder of the pictures; records without pictures in it are shown without.
 
     Raises:
         OSError: the folder cannot be written.
@@ -73,17 +73,17 @@ def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:
 
 def _pictures(record: Record, store: EvidenceStore) -> dict[str, str]:
     """Addresses of small pictures that are in the page itself, by side."""
-    found: dict[str, str] = {}
+    pictures: dict[str, str] = {}
     for side in SIDES:
         reference = getattr(record.evidence, side) if record.evidence else None
         path = store.find(reference) if reference else None
         small = encode_small(path, _WIDTH) if path else None
         if small is not None:
-            found[side] = embedded(small)
-    return found
+            pictures[side] = data_url(small)
+    return pictures
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:
-    """Replace the file as a whole: a reader never sees half of it."""
+    """Replace the file atomically."""
     with replacing(path, durable=False) as file:
         file.writelines(part.encode() for part in parts)

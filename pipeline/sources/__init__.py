@@ -11,6 +11,7 @@ from pipeline.sources.frame import (
     SourceError,
     SourceOptions,
     SourceReport,
+    seconds_between,
 )
 from pipeline.sources.stills import read_still
 from pipeline.sources.url import open_source
@@ -30,4 +31,5 @@ __all__ = [
     "open_source",
     "read_still",
     "redacted",
+    "seconds_between",
 ]

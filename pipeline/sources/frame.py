@@ -29,6 +29,8 @@ MIN_ANALYSIS_WIDTH = 16
 ERRORS_KEPT = 100
 """A camera that is away for weeks must not fill the memory with sentences about it."""
 
+_CLOCK_SET_S = 10.0  # a camera's clock and delays of the network account for less
+
 
 class SourceError(Exception):
     """A source cannot be opened or read at all; the message says what to do and holds no secret."""
@@ -74,6 +76,7 @@ class Frame:
         pts: presentation time stamp in the container's own units (stills: the index).
         luma: screening plane at analysis size, uint8 ``(height, width)``.
         picture: gives the full-size RGB image on demand.
+        steady_s: monotonic seconds when a live frame was decoded; None for footage.
     """
 
     camera: str
@@ -82,11 +85,38 @@ class Frame:
     pts: int
     luma: Luma
     picture: Picture
+    steady_s: float | None = None
 
     @property
     def image(self) -> Image:
         """RGB uint8 ``(height, width, 3)`` at full size, converted at the first use."""
         return self.picture.rgb()
+
+
+class Timed(Protocol):
+    """A frame, or its stamp."""
+
+    @property
+    def time(self) -> datetime:
+        """Aware UTC capture time."""
+        ...
+
+    @property
+    def steady_s(self) -> float | None:
+        """Monotonic seconds; None for footage."""
+        ...
+
+
+def seconds_between(before: Timed, after: Timed) -> float:
+    """Seconds from one frame of a camera to another.
+
+    Live ones are asked of the monotonic clock where the wall clock disagrees: it may be set between them.
+    """
+    seconds = (after.time - before.time).total_seconds()
+    if before.steady_s is None or after.steady_s is None:
+        return seconds
+    steady = after.steady_s - before.steady_s
+    return steady if abs(seconds - steady) > _CLOCK_SET_S else seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ class RtspSource:
         if time is None or clock is None:
             return
         self._report.clock = clock
-        self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture))
+        self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture, monotonic()))
 
     def _put(self, frame: Frame) -> None:
         if self._frames.full():  # only this thread puts

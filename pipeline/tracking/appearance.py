@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +33,27 @@ def histograms(image: NDArray[np.uint8], boxes: Floats) -> Floats:
     height, width = image.shape[:2]
     y = ((boxes[:, 1:2] + boxes[:, 3:] * rows) * height).astype(np.int64).clip(0, height - 1)
     x = ((boxes[:, :1] + boxes[:, 2:3] * columns) * width).astype(np.int64).clip(0, width - 1)
-    pixels = image[y[:, :, None], x[:, None, :]].astype(np.float64) / 255
-    red, green, blue = pixels[..., 0], pixels[..., 1], pixels[..., 2]
-    high, low = pixels.max(-1), pixels.min(-1)
-    hue = np.arctan2(np.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * np.pi) % 1
-    vivid = ((high - low) / _VIVID).clip(max=1)
-    apart = (hue[..., None] * _HUES - np.arange(_HUES) + _HUES / 2) % _HUES - _HUES / 2
-    hues = (1 - np.abs(apart)).clip(min=0) * vivid[..., None]
-    steps = (high + low)[..., None] / 2 * (_LIGHTS - 1) - np.arange(_LIGHTS)
-    shares = np.concatenate([hues, 1 - vivid[..., None], (1 - np.abs(steps)).clip(min=0)], axis=-1)
+    red, green, blue = np.moveaxis(image[y[:, :, None], x[:, None, :]].astype(np.int64) >> 3, -1, 0)
+    shares = _shares()[(red << 10) | (green << 5) | blue]
     weight = np.exp(-4 * (columns - 0.5) ** 2) * np.exp(-2 * (rows[:, None] - 0.5) ** 2)
-    weighted = (shares * weight[..., None]).reshape(len(boxes), 2, _ROWS * _COLUMNS // 2, _PART)
-    found = np.sqrt((weighted.sum(2) / weight[: _ROWS // 2].sum()).clip(min=0))
-    return np.asarray(found.reshape(len(boxes), BINS))
+    half = (weight.reshape(2, -1) / weight[: _ROWS // 2].sum()).astype(np.float32)
+    weighted = np.einsum("nhpb,hp->nhb", shares.reshape(len(boxes), *half.shape, _PART), half)
+    return np.asarray(np.sqrt(weighted).reshape(len(boxes), BINS), np.float64)
+
+
+@lru_cache(maxsize=1)
+def _shares() -> NDArray[np.float32]:
+    """Of every colour of 5 bits a channel its shares of hues, grey and lightness, ``(32768, _PART)``."""
+    steps = np.arange(32) / 31
+    red, green, blue = (each.ravel() for each in np.meshgrid(steps, steps, steps, indexing="ij"))
+    pixels = np.stack([red, green, blue])
+    high, low = pixels.max(0), pixels.min(0)
+    hue = np.arctan2(np.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * np.pi) % 1
+    vivid = ((high - low) / _VIVID).clip(max=1)[:, None]
+    apart = (hue[:, None] * _HUES - np.arange(_HUES) + _HUES / 2) % _HUES - _HUES / 2
+    hues = (1 - np.abs(apart)).clip(min=0) * vivid
+    lights = (1 - np.abs((high + low)[:, None] / 2 * (_LIGHTS - 1) - np.arange(_LIGHTS))).clip(min=0)
+    return np.concatenate([hues, 1 - vivid, lights], axis=1).astype(np.float32)
 
 
 def histogram_similarity(one: Floats, two: Floats) -> Floats:
@@ -54,5 +64,5 @@ def histogram_similarity(one: Floats, two: Floats) -> Floats:
 def grey_plane(image: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     """A small grey picture of this width."""
     size = (width, max(1, round(image.shape[0] * width / image.shape[1])))
-    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-    return np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), np.uint8)
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from models.boxes import Box, inside
 from models.families import THINGS
-from pipeline.tracking.evidence import End
+from pipeline.tracking.evidence import End, end_of
+from pipeline.tracking.motion import sizes_apart
 from pipeline.tracking.types import SIDES, Event, Track
 
 ENTRANCE_BEFORE_S = 1.5
@@ -15,12 +16,17 @@ ENTRANCE_BEFORE_S = 1.5
 DEPARTURE_BEFORE_S = 1.0
 """A departure's frame before is so much earlier than the last observation."""
 
+_HIDDEN = 0.4  # share of a box within another's from which it may stand behind it
+_TOGETHER_S = 0.5  # a track is lost so long after the same object was found as another one
+_LOST_S = 8.0  # for so long an object may be lost and found as another track
+_REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
 _AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
 
 
 def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: str = "") -> Event:
     """An entrance or a departure: through the edge, of a thing, of a person at a vehicle (its id)."""
-    track, since_s = end.track, end.time_s if end.coming else end.track.since_s
+    track = end.track
+    since_s = end.time_s if end.coming else track.since_s if track.arrived else None
     name, share = track.vote()
     if end.through_edge:
         kind, vehicle = ("entered" if end.coming else "left"), ""
@@ -31,14 +37,13 @@ def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: s
     else:
         kind = "appeared" if end.coming else "disappeared"
     before, after = (track.at(time_s) or track.last.box for time_s in pair)
-    side = end.side if end.through_edge else ""
     return Event(
         kind, track.id, name, share, end.time_s, confidence, *pair,
         None if end.coming else before, after if end.coming else None,
         since_s=since_s,
         duration_s=None if end.coming or since_s is None else end.time_s - since_s,
         rests=end.coming and track.rests_since_s is not None,
-        edge=side, way=side, path=path_of(track, *pair), other=vehicle,
+        edge=end.side if end.through_edge else "", way=end.way, path=path_of(track, *pair), other=vehicle,
     )  # fmt: skip
 
 
@@ -58,6 +63,35 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
         if feet and 0.3 * box[3] < h < 1.8 * box[3] and share > least:
             best, least = other.id, share
     return best
+
+
+def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
+    """Whether what began (ended) in mid-picture may have been there before (be there still).
+
+    It may be another track that was lost (found) nearby, or stand behind something but the vehicle (its id)
+    that it got out of (into).
+    """
+    own, place = end.track, end.track.first.box if end.coming else end.track.last.box
+    for other in tracks:
+        if other is own or other.part:
+            continue
+        there = other.at(end.time_s)
+        if other.id != vehicle and there and inside(place, there) > _HIDDEN:
+            return True
+        gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
+        if not -_TOGETHER_S <= gap_s <= _LOST_S or not _akin(own, other):
+            continue
+        box = other.last.box if end.coming else other.first.box
+        near = sizes_apart(place, box, end.aspect) <= _REACH + _PACE * max(gap_s, 0.0)
+        if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
+            return True
+    return False
+
+
+def _akin(one: Track, two: Track) -> bool:
+    """One may be taken for the other: a rider for a person, and a machine for a vehicle."""
+    families = {one.family, two.family}
+    return len(families) == 1 or "two-wheeler" in families
 
 
 def path_of(track: Track, start_s: float, end_s: float) -> tuple[tuple[float, float], ...]:

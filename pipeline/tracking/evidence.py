@@ -20,6 +20,10 @@ EVIDENCE = (
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
 
+_AT_EDGE = 0.25  # own sizes from the edge
+_AT_EDGE_S = 0.7  # seconds from the edge
+_HEADED = 0.5  # share of a speed that leads outwards: within 60 degrees
+_MOVES = 0.1  # own sizes a second below which nothing is headed anywhere
 _GOES = 0.3  # own sizes from which something goes
 _LEAST_INSIDE = 0.3  # share of a part within the whole
 
@@ -52,8 +56,17 @@ class End:
 
     @property
     def through_edge(self) -> bool:
-        """It led through the frame's edge."""
-        return self.gap <= max(0.25, min(0.3 * self.speed, 0.6))
+        """It led through the frame's edge: it lay there, or fast things would be there a moment later."""
+        return self.gap <= max(_AT_EDGE, _AT_EDGE_S * self.speed)
+
+    @property
+    def way(self) -> str:
+        """The side to which (from which) its own motion led; empty where it did not go that way."""
+        if not self.through_edge:
+            return ""
+        size = float(sizes(np.array([self.box]), self.aspect)[0])
+        pace = float(np.hypot(self.outwards[0] * self.aspect, self.outwards[1])) / size
+        return self.side if self.speed >= max(_HEADED * pace, _MOVES) else ""
 
     def ahead(self, seconds: float) -> Box:
         """Where it would be so long beyond its end."""

@@ -22,6 +22,7 @@ MEMORY_S = 6.0
 _POINTS = 5  # rows and columns of points in a box
 _WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
 _BACK = 1.5  # pixels that the way back may miss
+_MARGIN = 40  # pixels around the points within which they are looked for: pyramids of whole frames are slow
 
 
 @dataclass(slots=True)
@@ -57,13 +58,21 @@ class Memory:
         start = np.asarray(start * (width, height), np.float32)
         points, alive = start, np.ones(len(start), bool)
         for one, two in pairwise(frames):
-            there, found, _ = _lucas_kanade(one, two, points, None, winSize=_WINDOW, maxLevel=3)
-            back, again, _ = _lucas_kanade(two, one, there, None, winSize=_WINDOW, maxLevel=3)
+            held = points[alive, 0]
+            low = (held.min(0) - _MARGIN).clip(0).astype(int)
+            high = (held.max(0) + _MARGIN + 1).clip(max=(width, height)).astype(int)
+            part = np.s_[low[1] : high[1], low[0] : high[0]]
+            corner = low.astype(np.float32)
+            there, found, _ = _lucas_kanade(
+                one[part], two[part], points - corner, None, winSize=_WINDOW, maxLevel=3
+            )
+            back, again, _ = _lucas_kanade(two[part], one[part], there, None, winSize=_WINDOW, maxLevel=3)
+            there, back = there + corner, back + corner
             alive &= (found.ravel() > 0) & (again.ravel() > 0)
             alive &= np.abs(back - points).max(axis=(1, 2)) < _BACK
             alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
             points = there
-        if not alive.any():
-            return 0.0, 0.0, 0.0
+            if not alive.any():
+                return 0.0, 0.0, 0.0
         dx, dy = np.median((points - start)[alive, 0], axis=0) / (width, height)
         return float(alive.mean()), float(dx), float(dy)

@@ -87,6 +87,12 @@ def distances(one: Floats, two: Floats, aspect: float) -> Floats:
     return np.asarray(np.hypot(step[..., 0] * aspect, step[..., 1]))
 
 
+def sizes_apart(one: Box, two: Box, aspect: float) -> float:
+    """Own sizes between two middles."""
+    a, b = np.array([one]), np.array([two])
+    return float(distances(a, b, aspect)[0, 0] / np.sqrt(sizes(a, aspect) * sizes(b, aspect))[0])
+
+
 def cover(one: Floats, two: Floats) -> Floats:
     """Shares ``(N, M)`` of boxes one that lie within boxes two."""
     low = np.maximum(one[:, None, :2], two[None, :, :2])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import box_of, inside, iou
-from models.families import family_of
+from models.families import THINGS, family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
     WEIGHTS,
@@ -22,7 +22,7 @@ from pipeline.tracking.association import (
     family_shares,
 )
 from pipeline.tracking.confidence import Confidence, shipped
-from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, vehicle_at
+from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import velocity
@@ -61,6 +61,8 @@ class TrackerSettings:
 
 
 _DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
+_LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
+_THING_WAIT_S = 3.0  # what was put down rests by then
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested and may be hidden is looked for once more; its frame before is still held
 _EPSILON_S = 0.02
@@ -171,7 +173,8 @@ class Tracker:
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
         for track in [t for t in self.tracks if not t.entrance_decided]:
-            if time_s < track.first.time_s + self.settings.entrance_wait_s - _EPSILON_S:
+            wait_s = _THING_WAIT_S if track.object in THINGS else self.settings.entrance_wait_s
+            if time_s < track.first.time_s + wait_s - _EPSILON_S:
                 continue
             if len(track.observations) < self._hits(track):
                 continue
@@ -179,7 +182,7 @@ class Tracker:
             if track.since_s is not None:
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departed]:
-            waits = (self.settings.departure_wait_s, _AGAIN_S)[: 1 + (track.rests_since_s is not None)]
+            waits = (self.settings.departure_wait_s, _AGAIN_S)
             if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - _EPSILON_S:
                 track.looks += 1
                 yield from self._departure(track, time_s)
@@ -194,29 +197,42 @@ class Tracker:
         first = track.first.time_s
         before = max(first - ENTRANCE_BEFORE_S, self._watching_since)
         pair = before, max(min(first + self.settings.entrance_wait_s, track.last.time_s), first)
-        end = end_of(track, coming=True, aspect=self.aspect)
-        near = vehicle_at(end, self.tracks)
-        p = self._confidence(end, pair)
-        yield from self._given(end_event(end, pair, p, near))
+        for event in self._end(end_of(track, coming=True, aspect=self.aspect), pair):
+            track.arrived = True
+            yield event
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
         last = track.last.time_s
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
-        near = vehicle_at(end, self.tracks)
-        p = self._confidence(end, pair)
-        if p >= self.settings.least_confidence:
-            track.departed, track.state = True, "ended"
-        yield from self._given(end_event(end, pair, p, near))
+        if track.looks == 1 and not end.through_edge:
+            return  # it may be found again
+        if track.looks == 1 or not end.through_edge or track.rests_since_s is not None:
+            for event in self._end(end, pair):
+                track.departed, track.state = True, "ended"
+                yield event
 
-    def _given(self, event: Event) -> Iterator[Event]:
-        """An event, unless it is not sure, or a part of something that the same has happened to."""
-        if event.confidence < self.settings.least_confidence:
+    def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
+        """The event of a beginning or an end, where it is sure."""
+        name, share = end.track.vote()
+        if share < (_LEAST_PERSON if name == "person" else _LEAST_SHARE):
+            return  # nobody knows what it is
+        if name in THINGS and (end.through_edge or end.track.rests_since_s is None):
+            return  # somebody carries it
+        vehicle = vehicle_at(end, self.tracks)
+        if not end.through_edge and may_go_on(end, self.tracks, vehicle):
             return
-        self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
-        if not any(self._doubles(event, other) for other in self._recent):
-            self._recent.append(event)
+        event = end_event(end, pair, self._confidence(end, pair), vehicle)
+        if event.confidence >= self.settings.least_confidence and not self._is_double(event):
             yield event
+
+    def _is_double(self, event: Event) -> bool:
+        """Whether it is of a part of something that the same has just happened to."""
+        self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
+        if any(self._doubles(event, other) for other in self._recent):
+            return True
+        self._recent.append(event)
+        return False
 
     def _doubles(self, event: Event, other: Event) -> bool:
         coming = event.box_before is None

@@ -12,17 +12,23 @@ import numpy as np
 
 from models.boxes import Box
 from pipeline.tracking.events import path_of, way_of
-from pipeline.tracking.motion import distances, sizes
+from pipeline.tracking.motion import sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
 HALT_S = 3.0
-"""What drove and has rested so long has stopped, or parked where nothing else drives."""
+"""What drove and has rested so long has stopped."""
 
 PAIR_S = 4.5
 """No frame before is older: no more of them are held."""
 
+PARKED_S = 20.0
+"""What has stopped where hardly anything drives has parked after so long."""
+
 RESTED_S = 10.0
-"""What rested so long goes on when it moves."""
+"""What rested so long where others drive sets off when it moves."""
+
+STOOD_S = 4.0
+"""... and elsewhere."""
 
 MET_S = 3.0
 """Two people who came together have stood so long."""
@@ -31,6 +37,7 @@ WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
 _CAME = 1.5  # own sizes that something went before it came to rest
+_ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
 _CELLS = 16
@@ -72,12 +79,13 @@ class Turns:
             return
         start, end = (float(each) for each in rest.split()[1:])
         box = track.at(end)
-        if box is None or _apart(box, track.last.box, aspect) < 1:
+        if box is None or sizes_apart(box, track.last.box, aspect) < 1:
             return
         track.announced = ()
         self._learn(track, end - start)
-        if _drives(track) and end - start >= RESTED_S:
-            yield _event(track, "resumed", end, (end, time_s), end - start, aspect=aspect, rests=False)
+        if _drives(track) and end - start >= (RESTED_S if self._is_road(box) else STOOD_S):
+            stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
+            yield _event(track, "resumed", end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
     def _learn(self, track: Track, seconds: float) -> None:
         key = f"{track.family} {_cell(track.last.box)}"
@@ -92,20 +100,24 @@ class Turns:
         before = max(start - HALT_S / 2, track.first.time_s)
         if _drives(track) and "halt" not in kept and rested >= HALT_S:
             earlier = track.at(max(start - 2 * HALT_S, track.first.time_s)) or track.last.box
-            came = _apart(earlier, track.last.box, aspect) >= _CAME
-            road = self.driven[_cell(track.last.box)] >= _PASSES
-            if came and road and not _queues(track, seen, aspect):
+            came = sizes_apart(earlier, track.last.box, aspect) >= _CAME
+            if came and not _queues(track, seen, aspect):
                 track.announced = (*track.announced, "halt")
                 yield _event(track, "stopped", start, (before, time_s), rested, aspect=aspect, rests=True)
-            elif came and not road:
-                track.announced = (*track.announced, "halt")
-                yield _event(track, "parked", start, (before, time_s), rested, aspect=aspect, rests=True)
-        walked = _apart(track.first.box, track.last.box, aspect) >= _CAME
+        if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
+            track.announced = (*track.announced, "parked")
+            if not self._is_road(track.last.box):
+                pair = time_s - PAIR_S, time_s
+                yield _event(track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True)
+        walked = sizes_apart(track.first.box, track.last.box, aspect) >= _CAME
         if walked and "waiting" not in kept and rested >= max(WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
             if "halt" in kept or track.object == "person":
                 yield _event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
+
+    def _is_road(self, box: Box) -> bool:
+        return bool(self.driven[_cell(box)] >= _PASSES)
 
     def _usual(self, track: Track) -> float:
         rests = self.rests.get(f"{track.family} {_cell(track.last.box)}", ())
@@ -129,12 +141,12 @@ def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[E
         key = f"met {two.id}"
         if time_s - since < MET_S or key in one.announced or f"met {one.id}" in two.announced:
             continue
-        if _apart(one.last.box, two.last.box, aspect) > _TOGETHER:
+        if sizes_apart(one.last.box, two.last.box, aspect) > _TOGETHER:
             continue
         earlier = max(since - _RECENTLY_S, one.first.time_s, two.first.time_s)
         a, b = one.at(earlier), two.at(earlier)
         one.announced = (*one.announced, key)
-        if a and b and _apart(a, b, aspect) >= _APART:
+        if a and b and sizes_apart(a, b, aspect) >= _APART:
             event = _event(
                 one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
             )
@@ -146,28 +158,30 @@ def _event(
     kind: str,
     when: float,
     pair: tuple[float, float],
-    duration_s: float,
+    duration_s: float | None,
     *,
     aspect: float,
     rests: bool,
     other: str = "",
+    completes: bool = False,
 ) -> Event:
     name, share = track.vote()
     pair = max(pair[0], pair[1] - PAIR_S), pair[1]
     before, after = track.at(pair[0]) or track.first.box, track.last.box
     scores = [o.score for o in track.observations[-10:]]
-    moved = _apart(before, after, aspect) >= _TOGETHER
+    moved = sizes_apart(before, after, aspect) >= _TOGETHER
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
     confidence = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
     return Event(
         kind, track.id, name, share, when, confidence, *pair, before, after,
-        since_s=track.since_s, duration_s=duration_s, rests=rests,
+        since_s=track.since_s if track.arrived else None, duration_s=duration_s, rests=rests,
         way=way_of(before, after, aspect) if moved else "", path=path_of(track, *pair), other=other,
+        completes=completes,
     )  # fmt: skip
 
 
 def _drives(track: Track) -> bool:
-    return track.family in ("vehicle", "two-wheeler") or track.ridden > 0.5  # noqa: PLR2004 - mostly
+    return track.family in ("vehicle", "two-wheeler")
 
 
 def _moves(track: Track, aspect: float) -> bool:
@@ -178,14 +192,7 @@ def _moves(track: Track, aspect: float) -> bool:
 def _queues(track: Track, seen: Sequence[Track], aspect: float) -> bool:
     """Another vehicle stands close by."""
     others = [t for t in seen if t is not track and _drives(t) and t.rests_since_s is not None]
-    return any(_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
-
-
-def _apart(one: Box, two: Box, aspect: float) -> float:
-    """Own sizes between two middles."""
-    a, b = np.array([one]), np.array([two])
-    size = np.sqrt(sizes(a, aspect) * sizes(b, aspect))[0]
-    return float(distances(a, b, aspect)[0, 0] / size)
+    return any(sizes_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
 
 
 def _cell(box: Box) -> tuple[int, int]:

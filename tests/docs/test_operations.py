@@ -10,7 +10,7 @@ from threading import Event, Timer
 
 import pytest
 import redis
-from doc_pages import ROOT, page
+from doc_pages import page
 from narrations import narration
 
 from daemon.service.embedded_redis import EmbeddedServer
@@ -18,21 +18,6 @@ from pipeline.journal import Journal
 from pipeline.publisher import drain, open_publisher, subscribe
 
 LIMIT_S = 30.0
-
-
-def commands(text: str, first: str, last: str) -> list[str]:
-    """The indented lines of a page, from one that begins with `first` to one that begins with `last`."""
-    lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-    begin = next(n for n, line in enumerate(lines) if line.startswith(first))
-    end = next(n for n, line in enumerate(lines) if line.startswith(last))
-    return lines[begin : end + 1]
-
-
-def test_the_readme_installs_as_the_page_does() -> None:
-    steps = ("sudo apt-get install", "sudo systemctl enable")
-    shown = commands((ROOT / "README.md").read_text(encoding="utf-8"), *steps)
-    assert len(shown) == 4
-    assert shown == commands(page("operations.md"), *steps)
 
 
 @pytest.fixture

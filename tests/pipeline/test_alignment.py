@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.alignment import alignment_shift, shifted
+from pipeline.alignment import alignment_shift, shift_image
 
 
 def textured(seed: int, height: int = 60, width: int = 80) -> np.ndarray:
@@ -37,7 +37,7 @@ def test_recovers_a_known_shift(dx, dy, seed, noise):
     noisy = np.clip(after + random.normal(0, noise, after.shape), 0, 255).astype(np.uint8)
     assert alignment_shift(before, noisy, 5) == (dx, dy)
     inner = (slice(5, -5), slice(5, -5))
-    assert (shifted(before, (dx, dy))[inner] == after[inner]).all()
+    assert (shift_image(before, (dx, dy))[inner] == after[inner]).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -65,9 +65,9 @@ def test_no_search_without_reach():
 
 def test_the_edge_is_replicated():
     image = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    assert shifted(image, (1, 0)).tolist() == [[0, 0, 1, 2], [4, 4, 5, 6], [8, 8, 9, 10]]
-    assert shifted(image, (0, -1)).tolist() == [[4, 5, 6, 7], [8, 9, 10, 11], [8, 9, 10, 11]]
-    assert shifted(image, (0, 0)) is image
+    assert shift_image(image, (1, 0)).tolist() == [[0, 0, 1, 2], [4, 4, 5, 6], [8, 8, 9, 10]]
+    assert shift_image(image, (0, -1)).tolist() == [[4, 5, 6, 7], [8, 9, 10, 11], [8, 9, 10, 11]]
+    assert shift_image(image, (0, 0)) is image
 
 
 @pytest.mark.parametrize(

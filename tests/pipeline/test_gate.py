@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -134,3 +135,15 @@ def test_a_live_camera_that_was_away_leaves_a_gap() -> None:
     (gap,) = [e for e in watch(footage(), BAND, PairOptions(), tracked=True, live=True) if isinstance(e, Gap)]
     assert [(f.time - START).total_seconds() for f in (gap.before, gap.after)] == [4.8, 600]
     assert not any(isinstance(e, Gap) for e in watch(footage(), BAND, PairOptions(), tracked=True))
+
+
+def test_a_wall_clock_that_is_set_is_no_gap() -> None:
+    def footage() -> Iterator[Frame]:
+        days = [*film(lambda _: street(), 5), *film(lambda _: street(), 5, begin=86400 * 100)]
+        days += film(lambda _: street(), 5, begin=10)
+        yield from (replace(frame, steady_s=k / 5) for k, frame in enumerate(days))
+        yield from (replace(frame, steady_s=60.0) for frame in film(lambda _: street(), 1, begin=16))
+
+    found = watch(footage(), BAND, PairOptions(), tracked=True, live=True)
+    (gap,) = [each for each in found if isinstance(each, Gap)]
+    assert (gap.after.time - START).total_seconds() == 16

@@ -33,12 +33,12 @@ def adapt(
     checkpoint: Annotated[
         Path | None, typer.Option(help="Grounded checkpoint to begin with; by default the packaged one.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Batches to learn from, 8 pictures each.")] = 300,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of 8 pictures each.")] = 300,
     rate: Annotated[float, typer.Option(min=0, help="Peak learning rate.")] = 5e-5,
     avoid: Avoid = None,
     as_json: Json = False,
 ) -> None:
-    """Adapt a captioner to your own cameras; write it only where it is better on footage held out."""
+    """Fine-tune a captioner on your own cameras; write it only if it is better on held-out footage."""
     from train.footage.teachers import teacher_file  # noqa: PLC0415
     from train.grounded.adaptation import AdaptOptions  # noqa: PLC0415
 

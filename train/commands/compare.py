@@ -40,9 +40,7 @@ def compare(
         Path,
         typer.Option(help="Pairs with a training and a validation split; measured on test if there is one."),
     ],
-    out: Annotated[
-        Path, typer.Option(help="Folder of runs and tables; run again, it goes on from what it finds there.")
-    ],
+    out: Annotated[Path, typer.Option(help="Folder of runs and tables; an earlier run in it is resumed.")],
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -64,7 +62,7 @@ def compare(
     device: Device = "cpu",
     workers: Annotated[int, typer.Option(min=1, help="Runs side by side; they do not change results.")] = 1,
 ) -> None:
-    """Train every system of a paper's tables alike, and write those tables; resumable."""
+    """Train all systems of a paper's tables, and write the tables; resumable."""
     from train.papers.comparison import CompareOptions  # noqa: PLC0415 - needed by this command only
     from train.papers.comparison import compare as compare_rows  # noqa: PLC0415
     from train.papers.tables import page  # noqa: PLC0415

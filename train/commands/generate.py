@@ -28,7 +28,7 @@ def generate(
         bool,
         typer.Option(
             "--crowded",
-            help="Things alike of which one changes: only the end of the caption tells them apart.",
+            help="Similar objects, one of which changes: only the end of the caption distinguishes it.",
         ),
     ] = False,
     frames: Annotated[
@@ -43,7 +43,7 @@ def generate(
         ),
     ] = None,
 ) -> None:
-    """Make pairs: drawn ones with exact captions, or, of real footage, captioned or bare ones."""
+    """Make frame pairs: synthetic ones with exact captions, or pairs of real footage."""
     if frames and footage:
         raise typer.BadParameter("give one of --frames and --footage", param_hint="--frames")
     if footage:

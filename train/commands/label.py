@@ -14,9 +14,7 @@ from train.commands.terminal import progress_counts
 def label(
     *,
     clips: Annotated[Path, typer.Option(help="Folder of clips and stills; a subfolder is one camera.")],
-    out: Annotated[
-        Path, typer.Option(help="Folder to make; labelled frames that an earlier run left in it are kept.")
-    ],
+    out: Annotated[Path, typer.Option(help="Output folder; an earlier run in it is resumed.")],
     teacher: Teacher = None,
     labels: Annotated[
         Path | None, typer.Option(help="Folder of label files CAMERA.jsonl.gz, in place of detectors.")

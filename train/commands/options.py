@@ -16,12 +16,12 @@ Teacher = Annotated[
     list[str] | None,
     typer.Option(
         help="Detector that labels footage; may be repeated: YOLOX or PicoDet (.onnx), SSD or ATSS of "
-        "OpenVINO (.xml; class names behind a colon: FILE:vehicle,person,bike)."
+        "OpenVINO (.xml; class names after a colon: FILE:vehicle,person,bike)."
     ),
 ]
 Avoid = Annotated[
     Path | None,
-    typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near are not used."),
+    typer.Option(help="JSON Lines naming clips and seconds (a benchmark's): frames near them are left out."),
 ]
 
 

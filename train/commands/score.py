@@ -44,11 +44,11 @@ def score(
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="With a checkpoint: write what it says of 100 pairs to a page (.html)."),
+        typer.Option(help="With a checkpoint: write its captions of 100 pairs to this page (.html)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score captions as the field does, the trivial rows beside them; count what a set's annotations hold."""
+    """Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations."""
     if predictions is None:
         _count(references, as_json=as_json)
     elif not references.is_dir():

@@ -41,7 +41,7 @@ def print_evaluation(name: str, found: Evaluation) -> None:
             f"(by chance {found.alignment.chance:.3f})"
         )
     if found.without_clusters:
-        lines.append(f"{found.without_clusters} pairs without a cluster, about which nothing is said")
+        lines.append(f"{found.without_clusters} pairs without a cluster, without a caption")
     lines += [f'{row}: "{sentence}"' for row, sentence, _ in found.trivial if sentence]
     typer.echo("\n".join(lines))
 

@@ -29,7 +29,7 @@ def train(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="Checkpoint to write (.safetensors); <out>.state or <out>.run lies beside it."),
+        typer.Option(help="Checkpoint to write (.safetensors); <out>.state or <out>.run is made beside it."),
     ],
     config: Annotated[
         Path, typer.Option(help="Training configuration, for example configs/train/ddla.yaml.")
@@ -37,9 +37,7 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of weights, order and dropout.")] = None,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Go on with the run whose state lies beside --out; with frames, always."
-        ),
+        typer.Option("--resume", help="Resume the run whose state is beside --out; with frames, always."),
     ] = False,
     leave_out: Annotated[
         list[str] | None,

@@ -29,7 +29,7 @@ LARGEST = 1280
 """Pictures are kept at most this wide."""
 
 _THUMBNAIL = 160
-_DAMAGED = "no labelled frame; delete that file and compose again, what was labelled is kept beside it"
+_DAMAGED = "no labelled frame; delete that file and label again: labels beside it are reused"
 
 
 @dataclass(frozen=True, slots=True)

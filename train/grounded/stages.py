@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from models.checkpoint import write_whole
+from models.checkpoint import write_atomically
 
 Result = dict[str, Any]
 """Tensors and plain values by names."""
@@ -72,7 +72,7 @@ class Stages:
         result = make(scratch)
         buffer = io.BytesIO()
         torch.save({"key": key, "result": result}, buffer)
-        write_whole(path, buffer.getvalue())
+        write_atomically(path, buffer.getvalue())
         if (scratch / "log.jsonl").exists():
             (scratch / "log.jsonl").replace(self.folder / f"{name}.jsonl")
         shutil.rmtree(scratch)

@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from models.captioner import PairBatch
-from models.checkpoint import write_whole
+from models.checkpoint import write_atomically
 from models.encoders.encoder import Encoder
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
@@ -146,7 +146,7 @@ def sample_features(
         computed = _computed([samples[k] for k in some], encoder, options, images=images)
         for k, tensors in zip(some, computed, strict=True):
             try:
-                write_whole(files[k], save(tensors))
+                write_atomically(files[k], save(tensors))
             except OSError as error:
                 raise FeatureError(
                     f"{cache} cannot be written: {error.strerror}; make room, or make it writable"

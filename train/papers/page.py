@@ -14,7 +14,7 @@ from pipeline.disk import replace_file
 from pipeline.narration.narration import narrate
 from pipeline.record import ChainEnd, build_record
 from pipeline.report.card import SIDES, Card
-from pipeline.report.pages import Head, embedded, records_page
+from pipeline.report.pages import Head, data_url, records_page
 from pipeline.report.picture import encode
 from pipeline.sources.picture import shrink
 from train.checkpoints import trained_changes
@@ -55,7 +55,7 @@ def _cards(samples: Sequence[Sample], captioner: Captioner) -> Iterator[Card]:
         (narration,) = narrate([found], captioner)
         record = build_record(replace(narration, id=sample.id), ChainEnd())
         pictures: dict[str, str] = {
-            side: embedded(encode(shrink(frame.image, _WIDTH)))
+            side: data_url(encode(shrink(frame.image, _WIDTH)))
             for side, frame in zip(SIDES, (pair.before, pair.after), strict=True)
         }
         yield Card(record, pictures=pictures, notes=[f"Truth: {text}" for text in sample.sentences])

@@ -205,6 +205,25 @@ def test_a_camera_that_was_away_leaves_a_gap(captioner: Captioner, tmp_path: Pat
     assert (gap.record.event, gap.record.reason, gap.record.held) == ("gap", "camera_down", None)
 
 
+def test_a_gap_is_as_long_as_the_monotonic_clock_says(captioner: Captioner, tmp_path: Path) -> None:
+    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
+    day = 86400
+    before, after = frame(0, False, "room"), replace(frame(100 * day, False, "room"), steady_s=160.0)
+    (gap,) = telling.process([Work(Gap(replace(before, steady_s=100.0), after))])
+    assert gap.record.text == "Nothing was seen for a minute: the camera gave no pictures."
+    assert gap.record.since == "2024-06-08T23:59:00.000000Z"
+
+
+def test_a_start_is_no_slowness(captioner: Captioner, tmp_path: Path) -> None:
+    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
+    loading = Gap(frame(0, False, "room"), frame(34, False, "room"), "starting")
+    (gap,) = telling.process([Work(loading)])
+    assert (gap.record.reason, gap.record.text) == (
+        "outage",
+        "Nothing was seen for 34 s: narrated was starting.",
+    )
+
+
 def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), plan("yard"), live=True)
     away = Gap(frame(0, False, "room"), frame(600, False, "room"))

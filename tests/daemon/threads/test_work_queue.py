@@ -13,7 +13,7 @@ import pytest
 
 from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounts
 from daemon.threads.work_queue import Work, WorkQueue
-from pipeline.gate import MotionFrame
+from pipeline.gate import Gap, MotionFrame
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
@@ -147,6 +147,25 @@ def test_waits_begin_when_there_is_a_captioner(monkeypatch: pytest.MonkeyPatch) 
     assert queue.waited_s == 0
     now += 20
     assert [work.late for work in queue.take(8, 0.0)] == [False]
+
+
+def test_frames_lost_while_the_captioner_loads_are_a_gap_before_the_watching_begins() -> None:
+    queue = WorkQueue(["a", "quick"], capacity=4)
+    queue.put("a", pair("a", 0), wait=False)
+    for number in range(20):
+        queue.put("a", motion("a", number), wait=False)
+    for number in range(6):
+        queue.put("quick", motion("quick", number), wait=False)
+    queue.restart_waits()
+    by_camera = {name: [w.item for w in queue.take(100, 0.0) if w.camera == name] for name in ["a"]}
+    first, gap, *watched = by_camera["a"]
+    assert isinstance(first, FramePair)
+    assert isinstance(gap, Gap)
+    assert (gap.before.pts, gap.reason) == (0, "starting")
+    assert isinstance(watched[0], MotionFrame)
+    assert gap.after is watched[0].frame
+    assert not any(isinstance(item, MotionFrame) and item.follows_loss for item in watched)
+    assert queue.held == 0
 
 
 def test_a_camera_that_is_removed_lets_its_thread_go_and_its_pairs_are_counted() -> None:

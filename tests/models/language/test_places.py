@@ -155,5 +155,5 @@ def test_what_is_no_area(polygon: tuple[tuple[float, float], ...], told: str) ->
 
 
 def test_a_zone_needs_words() -> None:
-    with pytest.raises(ValueError, match="words that are said for it"):
+    with pytest.raises(ValueError, match="needs its words"):
         Zone(" ", SQUARE)

@@ -19,7 +19,7 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
         (
             replace(LEAVING, came_from="right", came_at="at 10:02"),
             (
-                "The person in dark clothes who came in from the right at 10:02 has left to the left, "
+                "The person in dark clothes who came in from the right at 10:02 has walked off to the left, "
                 "after 14 s."
             ),
         ),

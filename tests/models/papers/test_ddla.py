@@ -121,12 +121,12 @@ def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(
     places = [[(6 * i, 30, 40, 50), (120, 140, 30, 3 * i + 1), (150, 20, 60, 40)] for i in range(30)]
     pairs = make_pairs(places)
     one = DescribeOptions(sentences=1)
-    rows = captioner.chosen_rows(captioner.encode(pairs), pairs, one)
+    rows = captioner.select_rows(captioner.encode(pairs), pairs, one)
     assert (rows // 3).tolist() == list(range(30)), "one row of each pair"
     drawn = (rows % 3).bincount(minlength=3)
     assert drawn.min() >= 4, "each cluster now and then"
     alone = make_pairs(places[7:8])
-    assert captioner.chosen_rows(captioner.encode(alone), alone, one).tolist() == [rows[7] % 3]
+    assert captioner.select_rows(captioner.encode(alone), alone, one).tolist() == [rows[7] % 3]
 
 
 @torch.no_grad()

@@ -59,18 +59,20 @@ def event(kind: str, before: Box | None, after: Box | None, **members: object) -
 
 
 def narrate(
-    happened: Event, votes: Counter[str] | None = None, origin: str = ""
+    happened: Event, votes: Counter[str] | None = None, origin: str = "", **more: object
 ) -> tuple[Narration, FramePair]:
     frames = tuple(
         frame(s, *([box] if box else [])) for s, box in ((0, happened.box_before), (2.5, happened.box_after))
     )
     return narrate_event(
-        happened, (frames[0], frames[1]), CONTEXT, Counter() if votes is None else votes, origin
+        happened, (frames[0], frames[1]), CONTEXT, Counter() if votes is None else votes, origin, **more
     )
 
 
 def test_an_entrance_is_shown_by_its_own_frames() -> None:
-    narration, pair = narrate(event("entered", None, DOOR, edge="left", since_s=START.timestamp() + 1.5))
+    narration, pair = narrate(
+        event("entered", None, DOOR, edge="left", way="left", since_s=START.timestamp() + 1.5)
+    )
     (sentence,) = narration.sentences
     assert (sentence.type, sentence.action, sentence.track) == ("appeared", "entered", "a-1")
     assert (sentence.before, sentence.after, sentence.box) == (None, DOOR, DOOR)
@@ -86,7 +88,9 @@ def test_an_entrance_is_shown_by_its_own_frames() -> None:
 
 def test_a_departure_says_who_it_was_and_for_how_long() -> None:
     votes = Counter(["red"])
-    gone = event("left", HALL, None, edge="right", duration_s=14.0, since_s=START.timestamp() - 12.5)
+    gone = event(
+        "left", HALL, None, edge="right", way="right", duration_s=14.0, since_s=START.timestamp() - 12.5
+    )
     (sentence,) = narrate(gone, votes, origin="left")[0].sentences
     assert (sentence.type, sentence.duration_s) == ("disappeared", 14.0)
     assert sentence.until_s == pytest.approx(1.5)
@@ -96,10 +100,32 @@ def test_a_departure_says_who_it_was_and_for_how_long() -> None:
 
 
 def test_a_stay_of_a_second_is_recorded_but_not_said() -> None:
-    gone = event("left", HALL, None, edge="right", duration_s=1.4, since_s=START.timestamp() + 0.1)
+    gone = event(
+        "left", HALL, None, edge="right", way="right", duration_s=1.4, since_s=START.timestamp() + 0.1
+    )
     (sentence,) = narrate(gone)[0].sentences
     assert sentence.duration_s == 1.4
     assert "after" not in sentence.text
+
+
+def test_one_of_several_at_a_place_is_not_called_the_one() -> None:
+    gone = event("left", HALL, None, edge="right", way="right")
+    assert narrate(gone)[0].sentences[0].text.startswith("The red car on the right")
+    assert narrate(gone, among=True)[0].sentences[0].text.startswith("A red car on the right")
+
+
+def test_a_stop_is_said_a_moment_after_it_and_what_completes_it_names_it() -> None:
+    stopped = narrate(event("stopped", DOOR, HALL, duration_s=3.0))[0]
+    assert stopped.sentences[0].text == "A red car has stopped on the right."
+    parked = narrate(event("parked", HALL, HALL, duration_s=20.0), continues=stopped.id)[0]
+    assert parked.sentences[0].text == "The car on the right has parked."
+    record = build_record(parked, ChainEnd())
+    assert record.continues == stopped.id
+
+
+def test_a_way_that_was_not_seen_is_not_said() -> None:
+    (sentence,) = narrate(event("entered", None, DOOR, edge="far", way=""))[0].sentences
+    assert "from" not in sentence.text
 
 
 def test_a_colour_in_dispute_is_not_said() -> None:

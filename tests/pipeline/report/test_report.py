@@ -26,7 +26,7 @@ from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.picture import encode
 from pipeline.report.summary import ReportFacts, summarize
-from pipeline.report.words import clock_time, duration_words, happened, plural, sureness
+from pipeline.report.words import clock_time, confidence_words, count_words, duration_words, plural
 from pipeline.report.writer import write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -77,7 +77,7 @@ def test_the_page_sums_up_and_shows_what_the_records_hold(report: Report) -> Non
     assert (
         "What changed in yard Camera yard Time 30 April 2024, 23:00:00 to 1 May 2024, 00:00:09 UTC" in shown
     )
-    assert "Narrations 2, with 3 sentences How sure 1 of 2 sentences less than 90% sure" in shown
+    assert "Narrations 2, with 3 sentences Confidence 1 of 2 sentences less than 90% sure" in shown
     assert "Footage yard.mp4 What happened 1 car left 1 person left the light changed once" in shown
     assert f"ddla (sha256 {'c' * 64})" in shown
     assert "00:00:02 yard Wednesday 1 May 2024, 1:00:02.0 into the footage" in shown
@@ -180,7 +180,7 @@ def test_what_happened_is_counted_by_objects_not_by_sentences() -> None:
     ],
 )
 def test_what_happened_reads_as_english(kind: str, noun: str, count: int, words: str) -> None:
-    assert happened(kind, noun, count) == words
+    assert count_words(kind, noun, count) == words
 
 
 def test_nouns_have_the_plural_that_the_sentences_use() -> None:
@@ -201,7 +201,7 @@ def test_which_cameras_and_the_time_covered() -> None:
         "Camera": "yard",
         "Time": "1 minute 15 seconds of footage without a date",
         "Narrations": "1",
-        "How sure": "0 of 1 sentence less than 90% sure",
+        "Confidence": "0 of 1 sentence less than 90% sure",
     }
 
 
@@ -210,8 +210,8 @@ def test_what_was_not_reported() -> None:
     assert summarize(found, ReportFacts(repeated=1200, gaps=("clip.mp4: no such file",))).missing == [
         "clip.mp4: no such file",
         "Repetition of what was reported: 1,200 sentences.",
-        "Perhaps more in 1 narration, not sure enough to be reported.",
-        "What it was that changed, in 1 narration: the computer could not keep up.",
+        "Possibly more in 1 narration, with too little confidence to be reported.",
+        "What changed, in 1 narration: the computer could not keep up.",
     ]
     assert summarize([record()], ReportFacts()).missing == []
 
@@ -220,4 +220,4 @@ def test_numbers_read_as_people_say_them() -> None:
     durations = [duration_words(seconds) for seconds in (0, 61, 3599.6, 7265)]
     assert durations == ["0 seconds", "1 minute 1 second", "1 hour", "2 hours 1 minute"]
     assert [clock_time(s) for s in (0, 59.96, 3661.25, -2.5)] == ["0:00.0", "1:00.0", "1:01:01.2", "-0:02.5"]
-    assert [sureness(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
+    assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]

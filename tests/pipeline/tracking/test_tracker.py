@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.families import OBJECTS
-from pipeline.tracking import Detections, Event, Tracker, TrackerSettings
+from pipeline.tracking import Detections, Event, Observation, Track, Tracker, TrackerSettings
 
 HEIGHT, WIDTH = 180, 320
 STEP_S = 0.2
@@ -288,20 +288,104 @@ def test_a_simulated_week_takes_no_more_memory() -> None:
     assert held[-1] < 1.5 * held[3]
 
 
-def test_a_car_that_drives_in_and_stays_has_parked_and_then_drives_on() -> None:
+def drive(stays_s: float) -> Callable[[float], Box | None]:
+    """In from the left, a stay in the middle, and on to the right."""
+
     def way(t: float) -> Box | None:
         if t < 2:
             return None
-        x = min(0.15 * (t - 2), 0.5) + (0.15 * (t - 25) if t > 25 else 0.0) - 0.2
+        go = 0.5 / 0.15 + 2 + stays_s
+        x = min(0.15 * (t - 2), 0.5) + (0.15 * (t - go) if t > go else 0.0) - 0.2
         return (x, 0.5, 0.2, 0.2)
 
-    _, events = follow([("car", BLUE, way)], 36.0)
-    assert [e.kind for e in events] == ["entered", "parked", "resumed", "left"]
-    park, resumed = events[1:3]
-    assert park.rests
-    assert park.time_s == pytest.approx(5.4, abs=0.6)
-    assert resumed.duration_s == pytest.approx(19.6, abs=1.5)
-    assert events[3].duration_s == pytest.approx(events[3].time_s - events[0].time_s)
+    return way
+
+
+def test_a_car_that_drives_in_and_stays_has_stopped_and_parked_and_then_drives_on() -> None:
+    _, events = follow([("car", BLUE, drive(30.0))], 48.0)
+    assert [e.kind for e in events] == ["entered", "stopped", "parked", "resumed", "left"]
+    stopped, parked, resumed = events[1:4]
+    assert stopped.rests
+    assert stopped.time_s == pytest.approx(5.4, abs=0.6)
+    assert parked.completes
+    assert not stopped.completes
+    assert resumed.duration_s == pytest.approx(30.0, abs=1.5)
+    assert events[4].duration_s == pytest.approx(events[4].time_s - events[0].time_s)
+
+
+def test_how_long_it_had_stood_is_said_only_if_it_was_seen_to_stop() -> None:
+    def way(t: float) -> Box:
+        return (0.4 + 0.15 * max(t - 8, 0), 0.5, 0.2, 0.2)
+
+    _, events = follow([("car", BLUE, way)], 16.0)
+    assert [(e.kind, e.duration_s) for e in events] == [("resumed", None), ("left", None)]
+
+
+def test_who_is_lost_in_the_middle_and_found_nearby_has_neither_gone_nor_appeared() -> None:
+    way = line(0.2, 0.4, 0.06)
+
+    def other(t: float) -> Box | None:
+        return way(t) if t > 7.8 else None  # its colours are others: the tracks are not joined
+
+    _, events = follow([("person", RED, lambda t: way(t) if t < 5 else None), ("person", GREEN, other)], 11.0)
+    assert not events
+
+
+def test_who_is_seen_late_on_a_straight_way_through_the_edge_came_through_it() -> None:
+    def way(t: float) -> Box | None:
+        return (-0.2 + 0.3 * (t - 3), 0.4, 0.1, 0.2) if t > 3.95 else None
+
+    _, events = follow([("car", BLUE, way)], 9.0)
+    assert [(e.kind, e.way) for e in events] == [("entered", "left"), ("left", "right")]
+
+
+def test_what_passes_along_an_edge_did_not_come_from_beyond_it() -> None:
+    def way(t: float) -> Box | None:
+        return (0.3 + 0.1 * (t - 2), 0.0, 0.1, 0.12) if t > 2 else None
+
+    _, events = follow([("car", BLUE, way)], 5.0)
+    assert [(e.kind, e.edge, e.way) for e in events] == [("entered", "far", "")]
+
+
+def test_a_bag_that_is_carried_is_no_event_and_one_that_is_put_down_is() -> None:
+    way = crossing(2.0)
+
+    def carried(t: float) -> Box | None:
+        box = way(t)
+        return box and (box[0] + 0.09, box[1] + 0.2, 0.04, 0.06)
+
+    _, events = follow([("person", RED, way), ("bag", GREEN, carried)], 14.0)
+    assert {e.object for e in events} == {"person"}
+    _, events = follow([("bag", GREEN, lambda t: (0.5, 0.6, 0.04, 0.06) if t > 3 else None)], 9.0)
+    assert [e.kind for e in events] == ["placed"]
+
+
+@pytest.mark.parametrize(
+    ("votes", "ridden", "name"),
+    [
+        ({"car": 0.6, "truck": 0.15, "bus": 0.1}, 0.0, "car"),
+        ({"car": 0.4, "truck": 0.25, "bus": 0.15}, 0.0, "vehicle"),
+        ({"car": 0.3, "motorcycle": 0.16, "person": 0.16}, 0.1, "vehicle"),
+        ({"person": 0.3, "motorcycle": 0.25, "bicycle": 0.05}, 0.7, "motorcyclist"),
+        ({"person": 0.3, "motorcycle": 0.15, "bicycle": 0.15}, 0.4, "rider"),
+        ({"person": 0.5, "motorcycle": 0.05}, 0.5, "person"),
+    ],
+)
+def test_a_kind_is_left_open_where_votes_differ(votes: dict[str, float], ridden: float, name: str) -> None:
+    classes = np.array([votes.get(each, 0.01) for each in OBJECTS])
+    seen = [Observation(0.0, (0, 0, 0.1, 0.1), 0.5)]
+    track = Track("a", seen, classes, np.zeros(1), np.zeros(0), ridden=ridden)
+    assert track.vote()[0] == name
+
+
+def test_nothing_is_said_of_what_nobody_can_name() -> None:
+    class Doubtful(Tracker):
+        def update(self, time_s: float, detections: Detections, image: np.ndarray) -> list[Event]:
+            flat = np.full_like(detections.classes, 0.3)
+            found = Detections(detections.boxes, detections.scores, flat, detections.embeddings)
+            return super().update(time_s, found, image)
+
+    assert not follow([("person", RED, crossing(2.0))], 14.0, Doubtful(WIDTH / HEIGHT))[1]
 
 
 def test_who_comes_to_a_standing_car_and_is_gone_there_got_in() -> None:

@@ -39,7 +39,7 @@ class Truth:
         object: the class of the object.
         place: the place words are the same.
         all: type, object and place of one gold sentence.
-        no_change_precision, no_change_recall: of pairs about which nothing is said, and of pairs without a
+        no_change_precision, no_change_recall: of pairs without a caption, and of pairs without a
             change.
     """
 
