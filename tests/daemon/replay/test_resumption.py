@@ -66,8 +66,8 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
         min(path for path in (out / "evidence").rglob("*") if path.is_file()).unlink()
     done = narrated(*arguments, "--resume")
     assert done.code == 0, done.err
-    lines = len(done.out.splitlines())
-    assert lines == 4 if lost else lines <= 6 - 2 * cameras  # finished cameras are not told again
+    shown = len(done.out.splitlines())
+    assert shown == 4 if lost else shown <= 6 - 2 * cameras  # finished cameras are not told again
     pictures = [{p.name for p in (f / "evidence").rglob("*") if p.is_file()} for f in (out, undisturbed)]
     assert pictures[0] == pictures[1]
     for name in WRITTEN:
