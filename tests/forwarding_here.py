@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import narrations
 import paho.mqtt.client as mqtt
 from running_daemon import unused_port
+from waiting import LIMIT_S, until
 
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
@@ -25,18 +26,6 @@ from daemon.service.signals import Signals
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, PublisherOptions, open_publisher
 from pipeline.record import Evidence
-
-LIMIT_S = 60.0
-"""Longest wait for what must come; a calm machine needs a fraction of a second."""
-
-
-def until(reached: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
-    """Wait for what is reached, and give it."""
-    end = time.monotonic() + limit_s
-    while not (value := reached()):
-        assert time.monotonic() < end, "not within the limit"
-        time.sleep(0.01)
-    return value
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 
 def unused_port() -> int:
     """A port that was free a moment ago."""
@@ -26,6 +28,18 @@ def page(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
     except (urllib.error.URLError, ConnectionError):
         return 0, ""
+
+
+def metrics(port: int) -> dict[tuple[str, ...], float]:
+    """``(name without narrated_, *label values in the order of their names)`` to value."""
+    return {
+        (
+            sample.name.removeprefix("narrated_"),
+            *(value for _, value in sorted(sample.labels.items())),
+        ): sample.value
+        for family in text_string_to_metric_families(page(port, "/metrics")[1])
+        for sample in family.samples
+    }
 
 
 def until(process: Any, reached: Callable[[], Any], limit_s: float = 300) -> Any:

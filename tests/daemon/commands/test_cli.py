@@ -36,7 +36,6 @@ def pictures(tmp_path: Path) -> tuple[Path, Path]:
     [
         ["--help"],
         ["tail", "--help"],
-        ["verify", "--help"],
         ["check-config", "--help"],
     ],
     ids=lambda words: " ".join(words[:2]),

@@ -62,14 +62,3 @@ def test_an_address_in_use_is_said(narrated: Run, tmp_path: Path) -> None:
         done = narrated("serve", "--journal", tmp_path, "--listen", address)
     assert done.code == 1
     assert "give another --listen" in done.err
-
-
-def test_without_the_extra_it_says_what_to_install(
-    narrated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.startswith("daemon.serve")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    done = narrated("serve", "--journal", tmp_path)
-    assert done.code == 1
-    assert "pip install 'narrated[serve]'" in done.err

@@ -16,7 +16,8 @@ from urllib.parse import quote
 import psutil
 import pytest
 import redis
-from running_daemon import page
+from forked_commands import Forked
+from running_daemon import page, until
 
 from daemon.config import secrets
 from daemon.service.embedded_redis import EmbeddedServer
@@ -72,26 +73,9 @@ def planted(
     return write
 
 
-PROGRAM = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits "ignored"
-from daemon.cli import main
-sys.exit(main())
-"""
-
-
-def started(*arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def command_lines(process: subprocess.Popen[bytes]) -> str:
-    """What `ps` shows of the process and its children."""
-    whole = psutil.Process(process.pid)
-    return "\n".join(" ".join(each.cmdline()) for each in [whole, *whole.children(recursive=True)])
+def command_lines(pid: int) -> str:
+    """What `ps` shows of the children of a process."""
+    return "\n".join(" ".join(each.cmdline()) for each in psutil.Process(pid).children(recursive=True))
 
 
 def everything_on(url: str) -> bytes:
@@ -101,32 +85,28 @@ def everything_on(url: str) -> bytes:
 
 
 def test_running_tells_no_password(
-    planted: Callable[..., Path], guarded: str, tmp_path: Path, free_port: int
+    planted: Callable[..., Path],
+    forked: Callable[..., Forked],
+    guarded: str,
+    tmp_path: Path,
+    free_port: int,
 ) -> None:
     config = planted(guarded, f"http: {{listen: '127.0.0.1:{free_port}'}}\n")
-    process = started("run", "-v", "-c", config)
+    process = forked("run", "-v", "-c", config)
     journal = tmp_path / "state" / "journal" / "porch.jsonl"
     pages: list[bytes] = []
-    try:
-        until = time.monotonic() + 300
-        while not (journal.exists() and journal.read_bytes().count(b"\n") == 2):
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        pages += [page(free_port, f"/{name}")[1].encode() for name in ("metrics", "readyz", "healthz")]
-        shown = command_lines(process)
-        whole = config.read_text()
-        for broken in (whole.replace("redis: {", "redis: ["), whole.replace("gate: {url", "gate: {urk")):
-            config.write_text(broken)
-            process.send_signal(signal.SIGHUP)
-            time.sleep(0.5)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.communicate()
-    assert err.count(b"the old one stays in force") >= 1
-    assert b"refused" in err
+    until(process, lambda: journal.exists() and journal.read_bytes().count(b"\n") == 2)
+    pages += [page(free_port, f"/{name}")[1].encode() for name in ("metrics", "readyz", "healthz")]
+    shown = command_lines(process.pid)
+    whole = config.read_text()
+    for broken in (whole.replace("redis: {", "redis: ["), whole.replace("gate: {url", "gate: {urk")):
+        config.write_text(broken)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=120)
+    assert err.count("the old one stays in force") >= 1
+    assert "refused" in err
     files = [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert leaks(out, err, shown, *pages, *files, everything_on(guarded)) == []
 

@@ -19,7 +19,7 @@ from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
 
-TIMES = 12
+TIMES = 6
 NAMES = ("busy", "open")
 
 

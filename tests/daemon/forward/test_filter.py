@@ -8,8 +8,6 @@ from zoneinfo import ZoneInfo
 
 import narrations
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.config.forward import EVENT_TYPES, FilterSettings
@@ -66,16 +64,6 @@ def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | No
 )
 def test_a_filter_passes_sentences(asked: dict[str, Any], objects: list[str] | None) -> None:
     assert passed(asked) == objects
-
-
-@given(st.integers(0, 86399), st.integers(0, 1439), st.integers(0, 1439))
-def test_hours_and_the_other_hours_share_the_day(second: int, begin: int, end: int) -> None:
-    def hours(a: int, b: int) -> str:
-        return f"{a // 60:02}:{a % 60:02}-{b // 60:02}:{b % 60:02}"
-
-    told = record(second=second)
-    here, there = (passed({"hours": hours(*pair)}, told) for pair in ((begin, end), (end, begin)))
-    assert (here is None) != (there is None) or begin == end
 
 
 def test_hours_are_those_of_the_place() -> None:

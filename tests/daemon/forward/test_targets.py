@@ -7,8 +7,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
-import tomllib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -18,7 +16,8 @@ from typing import Any
 import narrations
 import pytest
 import standardwebhooks
-from forwarding_here import Camera, Receiver, forwarding, until
+from forwarding_here import Camera, Receiver, forwarding
+from waiting import until
 
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.forward import AppriseSettings, WebhookSettings
@@ -242,32 +241,3 @@ def test_an_embedded_server_cannot_be_read(configure: Callable[..., Path], recei
     path.write_text(re.sub(r"url: 'unix.*?'", "url: embedded", path.read_text()))
     with pytest.raises(ConfigurationError, match=r"redis\.url: forwarding reads the streams of a server"):
         check(load_configuration(path), Secrets())
-
-
-def test_the_extra_holds_what_the_targets_need() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    extra = {re.split("[>=]", each)[0] for each in project["optional-dependencies"]["forward"]}
-    assert extra == {"apprise", "httpx", "paho-mqtt"}
-
-
-@pytest.mark.parametrize(
-    ("targets", "library"),
-    [
-        ("  webhook: {a: {url: 'http://h'}}\n", "httpx"),
-        ("  mqtt: {a: {url: 'mqtt://h'}}\n", "paho"),
-        ("  apprise: {a: {url: 'json://h'}}\n", "apprise"),
-    ],
-)
-def test_a_missing_library_is_named_with_its_command(
-    configure: Callable[..., Path],
-    narrated: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    targets: str,
-    library: str,
-) -> None:
-    for name in [n for n in sys.modules if n.partition(".")[0] == library or n.startswith("daemon.forward.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, library, None)
-    done = narrated("forward", "-c", configure(targets))
-    assert done.code == 1
-    assert f"{library} is not installed: pip install 'narrated[forward]'" in done.err

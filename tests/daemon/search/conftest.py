@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +34,14 @@ def said(
 def seconds(text: str) -> float:
     """Of a UTC time after `MIDNIGHT`."""
     return (datetime.fromisoformat(text).replace(tzinfo=UTC) - MIDNIGHT) / timedelta(seconds=1)
+
+
+@contextmanager
+def searching(folder: Path, zone: str = "UTC") -> Iterator[Search]:
+    """A search that has looked into the journals."""
+    with Search(folder, LocalTime.named(zone)) as search:
+        search.look()
+        yield search
 
 
 @dataclass

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import NoJournalsError
-from daemon.search.folders import JournalFile, default_state, journal_folder
+from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
 
 UTC_ZONE = LocalTime.named("UTC")
@@ -40,11 +37,6 @@ def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
         assert search.selection.cameras() == ["front", "yard"]
 
 
-def test_no_folder_says_what_to_give(tmp_path):
-    with pytest.raises(NoJournalsError, match="give a folder of journals"):
-        journal_folder(tmp_path / "nowhere")
-
-
 def test_the_installed_state_is_asked_where_the_user_has_none(tmp_path, monkeypatch):
     monkeypatch.delenv("STATE_DIRECTORY", raising=False)
     installed = tmp_path / "installed"
@@ -53,8 +45,3 @@ def test_the_installed_state_is_asked_where_the_user_has_none(tmp_path, monkeypa
     assert default_state(tmp_path / "mine") == installed
     (tmp_path / "mine" / "journal").mkdir(parents=True)
     assert default_state(tmp_path / "mine") == tmp_path / "mine"
-
-
-def test_files_names_are_read():
-    assert JournalFile.of("a.b.000000000012.jsonl") == JournalFile("a.b.000000000012.jsonl", "a.b", 12)
-    assert JournalFile.of("a.12.jsonl") == JournalFile("a.12.jsonl", "a.12", None)

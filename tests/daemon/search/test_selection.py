@@ -11,11 +11,10 @@ import pytest
 from daemon.questions.local_time import DAY_S, LocalTime
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.search.output import gap_sentences
-from daemon.search.search import Search
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import RecordEvent
 
-from .conftest import MIDNIGHT, said, seconds
+from .conftest import MIDNIGHT, said, searching, seconds
 
 PERSON = said("A person has come in and is now at the entrance.", "appeared", "person", 0.9)
 CAR = said("The red car in the lot has driven off to the left.", "disappeared", "car", 0.6)
@@ -160,7 +159,7 @@ def test_a_day_on_which_the_clocks_change(house, ask):
     assert ask(span=within, zone="UTC") == ["A car has appeared 01:30."]
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Asia/Kathmandu", "America/St_Johns"])
+@pytest.mark.parametrize("zone", ["Europe/London", "Asia/Kathmandu"])
 def test_counts_are_those_of_a_plain_loop(house, zone):
     rng, local = random.Random(5), LocalTime.named(zone)
     records = []
@@ -179,8 +178,7 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
         "object": lambda _, s: s.object,
         "kind": lambda _, s: s.type,
     }
-    with Search(house.folder, local) as search:
-        search.look()
+    with searching(house.folder, zone) as search:
         for by in [(name,) for name in labels] + [
             ("day", "object"),
             ("kind", "object"),
@@ -211,8 +209,7 @@ def test_everything_in_one_second(house, ask):
     assert len(ask()) == 300
     newest = ask(limit=3)
     assert newest == [f"A car has appeared {n}." for n in (295, 297, 299)]  # each journal in its order
-    with Search(house.folder, LocalTime.named("UTC")) as search:
-        search.look()
+    with searching(house.folder) as search:
         (group,) = search.selection.count(Question(measure=Measure(count=True, by=("hour",))))
         assert group.narrations == 300
 
@@ -223,8 +220,7 @@ def test_scene_events_and_footage_without_a_date(house, ask):
     house.tell((datetime(1970, 1, 1, tzinfo=UTC) - MIDNIGHT).total_seconds(), PERSON)
     assert ask(Filters(kinds=("light_changed",))) == ["The light has changed."]
     assert ask() == [PERSON.text, "The light has changed."]
-    with Search(house.folder, LocalTime.named("UTC")) as search:
-        search.look()
+    with searching(house.folder) as search:
         (group,) = search.selection.count(
             Question(Filters(kinds=("light_changed",)), measure=Measure(count=True))
         )
@@ -247,8 +243,7 @@ def test_a_mask_hides_until_another_record_of_masks(house):
         house.tell(DAY_S * day, said("Nothing is seen of 12 % of the picture."), until=until, **mask)
     house.tell(3 * DAY_S, PERSON)
     line = "yard Wed 2024-05-01 00:00:00 to Fri 2024-05-03 00:00:00 (mask)"
-    with Search(house.folder, LocalTime.named("UTC")) as search:
-        search.look()
+    with searching(house.folder) as search:
 
         def gaps(first: float, last: float) -> list[str]:
             span = Span(MIDNIGHT + timedelta(days=first), MIDNIGHT + timedelta(days=last))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import yaml
-from doc_pages import ROOT, page, sections, table
+from doc_pages import page, sections, table
 
-from daemon.config.configuration import load_configuration
 from daemon.config.serve import ServeSettings
 
 
@@ -14,9 +13,3 @@ def test_every_key_has_its_default() -> None:
     assert [row[0] for row in rows] == list(ServeSettings.model_fields)
     written = {key: yaml.safe_load(default.strip("`")) for key, default, _ in rows}
     assert ServeSettings.model_validate(written) == ServeSettings()
-
-
-def test_the_sample_has_every_key() -> None:
-    sample = yaml.safe_load((ROOT / "configs" / "narrated.yaml").read_text(encoding="utf-8"))
-    assert list(sample["serve"]) == list(ServeSettings.model_fields)
-    assert load_configuration(ROOT / "configs" / "narrated.yaml").serve == ServeSettings()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
 
 import pytest
-from serving_here import Served, ServedHouse, said
+from serving_here import Served, ServedHouse
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -42,20 +41,6 @@ BAD_QUERIES = [
     *("zone='", "text=%22", "text=NEAR(", "text=a+AND", "text=" + "x" * 299, "camera=" + "y" * 301),
     *("page=0", "page=1e9", "page=99999999999999999999", "page=x", "day=all&camera=a" * 40),
 ]
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHouse]:
-    made = ServedHouse(tmp_path_factory.mktemp("house") / "state")
-    made.tell(100, said("A person has come."), evidence=made.pictures())
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def served(house: ServedHouse) -> Iterator[Served]:
-    with Served(house) as running:
-        yield running
 
 
 def raw(served: Served, request: bytes) -> bytes:
@@ -173,12 +158,12 @@ def test_at_most_64_listen(house: ServedHouse) -> None:
 
 
 def test_a_head_that_does_not_come_to_its_end_is_cut_off(served: Served) -> None:
-    with socket.create_connection(("127.0.0.1", served.port), 30) as slow:
+    address = ("127.0.0.1", served.port)
+    with socket.create_connection(address, 30) as slow, socket.create_connection(address, 30) as kept:
         slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-        assert slow.recv(100) == b"", "closed after ten seconds"
-    with socket.create_connection(("127.0.0.1", served.port), 30) as kept:
         kept.sendall(b"GET /alive HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert kept.recv(12) == b"HTTP/1.1 200"
         kept.sendall(b"GET /alive HTTP/1.1\r\n")
+        assert slow.recv(100) == b"", "closed after ten seconds"
         while kept.recv(1000):
             pass

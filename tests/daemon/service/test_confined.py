@@ -40,9 +40,6 @@ for what in (
     lambda: os.listdir("/root/.ssh"),
 ):
     print(refused(what))
-import numba, torch, av
-print(numba.njit(lambda x: x * 2)(21), float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()))
-print(sum(1 for _ in av.open(CLIP).decode(video=0)))
 """
 
 
@@ -95,10 +92,8 @@ def confined(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     return start
 
 
-def test_the_restrictions_hold_and_numba_torch_and_pyav_work_under_them(
-    confined: Callable[..., Any], clip: Path
-) -> None:
-    out, err = confined([clip], "-c", f"CLIP = {str(clip)!r}\n{PROBE}").communicate(timeout=500)
+def test_the_restrictions_hold(confined: Callable[..., Any]) -> None:
+    out, err = confined([], "-c", PROBE).communicate(timeout=500)
     assert out.splitlines() == [
         "65534 2 1 0 []",
         "Read-only file system",
@@ -106,14 +101,13 @@ def test_the_restrictions_hold_and_numba_torch_and_pyav_work_under_them(
         "Operation not permitted",
         "Operation not permitted",
         "No such file or directory",
-        "42 262144.0",
-        "120",
     ], err
 
 
 def test_the_daemon_runs_under_them(
     confined: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
 ) -> None:
+    """Kernels of numba, a captioner of torch's and PyAV's decoders, too."""
     config, socket = tmp_path / "narrated.yaml", Path(server.url.removeprefix("unix://").partition("?")[0])
     config.write_text(
         f"version: 1\nredis: {{url: '{server.url}'}}\ncaptioner: {{model: {checkpoint}, device: cpu}}\n"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from running_daemon import until, unused_port
 
 from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
@@ -23,44 +24,10 @@ def ended(process: Any, limit_s: float = 300) -> str:
     return process.communicate(timeout=limit_s)[1]
 
 
-def test_files_are_watched_to_their_end(
-    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
-) -> None:
-    process = start(f"  hall: {{url: {clip}}}\n  gate: {{url: {other_clip}}}\n", server.url)
-    err = ended(process)
-    assert process.returncode == 0, err
-    assert verify([tmp_path / "state" / "journal"]).ok
-    for camera in ("hall", "gate"):
-        journalled = list(read_journal(tmp_path / "state" / "journal" / f"{camera}.jsonl"))
-        assert len(journalled) == 2
-        published = subscribe(server.url, [camera], "0")
-        assert [next(published), next(published)] == journalled
-        published.close()
-
-
-def test_same_ids_as_a_replay(
-    start: Callable[..., Any], narrated: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    process = start(f"  room: {{url: {clip}}}\n")
-    err = ended(process)
-    assert process.returncode == 0, err
-    replayed = narrated("replay", clip, "--out", tmp_path / "out", "--captioner-file", checkpoint)
-    assert replayed.code == 0
-    live, again = (
-        [(r.id, r.text) for r in read_journal(path)]
-        for path in (tmp_path / "state" / "journal" / "room.jsonl", tmp_path / "out" / "narrations.jsonl")
-    )
-    assert live == again
-    assert len(live) == 2
-
-
 def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_seconds(
     start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any, server: EmbeddedServer
 ) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    cameras = f"  away: {{url: 'rtsp://me:hunter2@127.0.0.1:{port}/s'}}\n  porch: {{url: {clip}}}\n"
+    cameras = f"  away: {{url: 'rtsp://me:hunter2@127.0.0.1:{unused_port()}/s'}}\n  porch: {{url: {clip}}}\n"
     process = start(cameras, server.url, notify)
     notify.wait_for("READY=1")
     notify.wait_for("WATCHDOG=1")
@@ -92,10 +59,7 @@ def test_what_was_not_published_is_at_the_next_start(
     process = start(f"  shed: {{url: {clip}}}\n", f"unix://{tmp_path}/absent.sock", notify)
     journal = tmp_path / "state" / "journal" / "shed.jsonl"
     notify.wait_for("READY=1")
-    until = time.monotonic() + 300
-    while len(journal.read_bytes().splitlines()) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    until(process, lambda: len(journal.read_bytes().splitlines()) == 2)
     process.send_signal(signal.SIGTERM)
     err = ended(process)
     assert "the journal keeps it for the next start" in err
@@ -129,10 +93,7 @@ def test_damaged_footage_exits_with_three_and_a_restart_writes_no_record_twice(
     while len(codes) < 5 and not (codes and str(codes[-1]) in prevented[1].split()):
         process = start(cameras)
         if not codes:  # a crash while footage is narrated
-            until = time.monotonic() + 300
-            while not any(path.stat().st_size for path in journals.glob("*.jsonl")):
-                assert time.monotonic() < until
-                time.sleep(0.02)
+            until(process, lambda: any(path.stat().st_size for path in journals.glob("*.jsonl")))
             process.kill()
         ended(process)
         codes.append(process.returncode)
@@ -146,62 +107,19 @@ def test_damaged_footage_exits_with_three_and_a_restart_writes_no_record_twice(
     assert verify([journals]).ok
 
 
-def test_a_second_daemon_on_the_same_journal_is_refused(
+def test_a_second_daemon_is_refused_and_two_signals_at_once_are_one_request(
     start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any
 ) -> None:
-    start(f"  a: {{url: {clip}}}\n  live: {{url: 'rtsp://127.0.0.1:9/s'}}\n", None, notify)
+    first = start(f"  a: {{url: {clip}}}\n  live: {{url: 'rtsp://127.0.0.1:9/s'}}\n", None, notify)
     notify.wait_for("READY=1")
     second = start(f"  a: {{url: {clip}}}\n")
     err = ended(second)
     assert second.returncode == 1
     assert "written by another process" in err
     assert "Traceback" not in err
-
-
-def test_a_real_camera_is_narrated(
-    start: Callable[..., Any], tmp_path: Path, notify: Any, free_port: int, rtsp_server: Callable[..., Any]
-) -> None:
-    """A ball that never stops: a pair is proposed after the longest wait, again and again."""
-    rtsp_server(free_port)
-    pairs = "{lower: 20, upper: 250}"
-    process = start(f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', pairs: {pairs}}}\n", None, notify)
-    notify.wait_for("READY=1")
-    journal = tmp_path / "state" / "journal" / "ball.jsonl"
-    until = time.monotonic() + 300
-    while not journal.read_bytes().splitlines():
-        assert time.monotonic() < until, "nothing narrated"
-        assert process.poll() is None, ended(process)
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    err = ended(process)
-    assert process.returncode == 0, err
-    first = next(read_journal(journal))
-    assert first.clock in {"rtcp", "receive"}
-    assert first.latency_ms is not None
-    assert verify([journal]).ok
-
-
-def test_two_signals_at_once_are_one_request(start: Callable[..., Any], tmp_path: Path, notify: Any) -> None:
-    """GNU timeout, and others, signal the process and then its group."""
-    process = start("  live: {url: 'rtsp://127.0.0.1:9/s'}\n", None, notify)
-    notify.wait_for("READY=1")
-    process.send_signal(signal.SIGTERM)
+    first.send_signal(signal.SIGTERM)  # GNU timeout, and others, signal the process and then its group
     time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    err = ended(process)
-    assert process.returncode == 0, err
+    first.send_signal(signal.SIGTERM)
+    err = ended(first)
+    assert first.returncode == 0, err
     assert "ended: " in err
-
-
-def test_what_it_writes_is_for_its_group_at_most(
-    start: Callable[..., Any], clip: Path, tmp_path: Path
-) -> None:
-    umask = os.umask(0o022)
-    try:
-        process = start(f"  hall: {{url: {clip}}}\n")
-    finally:
-        os.umask(umask)
-    ended(process)
-    written = list((tmp_path / "state").rglob("*"))
-    assert len(written) > 4
-    assert {path.name: path.stat().st_mode & 0o027 for path in written if path.stat().st_mode & 0o027} == {}

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 import redis
 
-from daemon.service import embedded_redis
 from daemon.service.embedded_redis import EmbeddedServer, EmbeddedServerError, ServerProgram, find_servers
 
 
@@ -26,20 +25,6 @@ def test_a_server_lives_on_a_private_socket_and_leaves_nothing_behind():
     assert not server.running
     assert not server.folder.exists()
     assert not Path(f"/proc/{pid}").exists()
-
-
-def test_a_server_can_crash_and_come_back_with_what_it_had_saved():
-    needs_a_server()
-    with EmbeddedServer(settings={"appendonly": "yes", "appendfsync": "always"}) as server:
-        with redis.Redis.from_url(server.url, decode_responses=True) as client:
-            client.set("key", "value")
-        server.stop(embedded_redis.signal.SIGKILL)
-        assert not server.running
-        server.start()
-        with redis.Redis.from_url(server.url, decode_responses=True) as client:
-            assert client.get("key") == "value"
-        server.stop()
-        server.stop()
 
 
 def test_a_server_that_does_not_start_shows_its_own_words():

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import redis
 from daemon_here import operated, running, until
-from prometheus_client.parser import text_string_to_metric_families
-from running_daemon import page, unused_port
+from running_daemon import metrics, page, unused_port
 
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
@@ -22,18 +21,6 @@ from pipeline.publisher import PublisherOptions, open_publisher
 from pipeline.publisher.publisher import NO_ENTRY, Writer
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
-
-
-def metrics(port: int) -> dict[tuple[str, ...], float]:
-    """``(name without narrated_, *label values in the order of their names)`` to value."""
-    return {
-        (
-            sample.name.removeprefix("narrated_"),
-            *(value for _, value in sorted(sample.labels.items())),
-        ): sample.value
-        for family in text_string_to_metric_families(page(port, "/metrics")[1])
-        for sample in family.samples
-    }
 
 
 def ready(port: int) -> tuple[int, list[str]]:
@@ -63,6 +50,9 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
         def operate(daemon: Daemon) -> None:
             until(daemon, lambda: ready(port) == (200, []))  # one camera that is away is no reason
             until(daemon, lambda: daemon.narrations["ball"])
+            record = next(iter(daemon.journals["ball"]))
+            assert record.clock in {"rtcp", "receive"}
+            assert record.latency_ms is not None
             server.stop()
             until(daemon, lambda: ready(port)[0] == 503)
             (reason,) = ready(port)[1]

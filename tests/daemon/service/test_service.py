@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -11,24 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-from running_daemon import page, until, unused_port
+from running_daemon import metrics, page, until, unused_port
 
 from daemon.service.embedded_redis import EmbeddedServer
-from pipeline.journal import read_journal
-
-
-def samples(text: str) -> dict[tuple[str, ...], float]:
-    """``(name, *label values)`` to value."""
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def metrics(port: int) -> dict[tuple[str, ...], float]:
-    return samples(page(port, "/metrics")[1])
+from pipeline.journal import read_journal, verify
+from pipeline.publisher import subscribe
 
 
 def test_pages_metrics_and_reload(
@@ -37,27 +25,31 @@ def test_pages_metrics_and_reload(
     port, config, journals = unused_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
     away = f"rtsp://127.0.0.1:{unused_port()}/s"
     http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
-    process = start(
-        f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
-        server.url,
-        more=http,
-    )
+    umask = os.umask(0o022)
+    try:
+        process = start(
+            f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
+            server.url,
+            more=http,
+        )
+    finally:
+        os.umask(umask)
     until(process, lambda: '"watching"' in page(port, "/readyz")[1])
     code, text = page(port, "/healthz")
     assert (code, json.loads(text)["ok"]) == (200, True)
     assert {"main", "narrator", "publisher", "http"} <= set(json.loads(text)["seconds_since_progress"])
-    until(process, lambda: metrics(port).get(("narrated_published_total",)) == 2)
+    until(process, lambda: metrics(port).get(("published_total",)) == 2)
     told = metrics(port)
     assert not any("screening" in key for key in told)
-    assert told["narrated_stage_seconds_total", "porch", "screen"] > 0
-    assert told["narrated_journal_bytes", "porch"] == (journals / "porch.jsonl").stat().st_size
+    assert told["stage_seconds_total", "porch", "screen"] > 0
+    assert told["journal_bytes", "porch"] == (journals / "porch.jsonl").stat().st_size
     assert page(port, "/")[0] == 404
 
     # A broken file changes nothing, and says where it is broken.
     whole = config.read_text()
     config.write_text(whole.replace("url: 'rtsp", "urk: 'rtsp"))
     process.send_signal(signal.SIGHUP)
-    until(process, lambda: metrics(port)["narrated_reloads_total", "refused"] == 1)
+    until(process, lambda: metrics(port)["reloads_total", "refused"] == 1)
     assert set(json.loads(page(port, "/readyz")[1])["cameras"]) == {"porch", "gate", "shed"}
 
     # One comes, one goes, one changes; the untouched file is not read a second time.
@@ -67,14 +59,26 @@ def test_pages_metrics_and_reload(
         )
     )
     process.send_signal(signal.SIGHUP)
-    until(process, lambda: metrics(port)["narrated_reloads_total", "taken"] == 1)
+    until(process, lambda: metrics(port)["reloads_total", "taken"] == 1)
     _, err = process.communicate(timeout=300)  # all footage has ended, so the daemon ends
     assert process.returncode == 0
     line = next(line for line in err.splitlines() if "urk" in line)
     assert "narrated.yaml:" in line  # which line of the file
     assert "url" in line
-    counts = {path.name: len(list(read_journal(path))) for path in journals.glob("*.jsonl")}
-    assert counts == {"porch.jsonl": 2, "gate.jsonl": 2, "yard.jsonl": 2, "shed.jsonl": 0}
+    assert verify([journals]).ok
+    told_by = {path.stem: list(read_journal(path)) for path in journals.glob("*.jsonl")}
+    assert {name: len(records) for name, records in told_by.items()} == {
+        "porch": 2,
+        "gate": 2,
+        "yard": 2,
+        "shed": 0,
+    }
+    for camera in ("porch", "gate"):
+        published = subscribe(server.url, [camera], "0")
+        assert [next(published), next(published)] == told_by[camera]
+        published.close()
+    written = list((tmp_path / "state").rglob("*"))
+    assert [path for path in written if path.stat().st_mode & 0o027] == []  # for its group at most
 
 
 def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
@@ -125,22 +129,22 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     def told(name: str, *labels: str) -> float:
         return metrics(port).get((name, "yard", *labels, "screening"), 0)
 
-    until(process, lambda: told("narrated_frames_total", "sampled") > 2)
-    assert told("narrated_camera_state", "streaming") == 1
-    assert told("narrated_frames_total", "decoded") > told("narrated_frames_total", "sampled")
-    assert told("narrated_reconnections_total") == 0
+    until(process, lambda: told("frames_total", "sampled") > 2)
+    assert told("camera_state", "streaming") == 1
+    assert told("frames_total", "decoded") > told("frames_total", "sampled")
+    assert told("reconnections_total") == 0
     for path in ("/readyz", "/healthz"):
         assert json.loads(page(port, path)[1])["screening"] == {"yard": "streaming"}
     server.kill()
     server.wait()
-    until(process, lambda: told("narrated_camera_state", "streaming") == 0)
+    until(process, lambda: told("camera_state", "streaming") == 0)
     assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
     assert json.loads(page(port, "/readyz")[1])["cameras"]["yard"] == "streaming"
-    frames = told("narrated_frames_total", "sampled")
+    frames = told("frames_total", "sampled")
     rtsp_server(small)
-    until(process, lambda: told("narrated_frames_total", "sampled") > frames)
-    assert told("narrated_reconnections_total") == 1
-    assert metrics(port)["narrated_reconnections_total", "yard", "main"] == 0
+    until(process, lambda: told("frames_total", "sampled") > frames)
+    assert told("reconnections_total") == 1
+    assert metrics(port)["reconnections_total", "yard", "main"] == 0
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=120)
     assert process.returncode == 0

@@ -6,52 +6,29 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from types import MethodType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from box_pairs import Still, pair
 from pretend_device import pretend_device
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
 from daemon.threads.captions import Captioning, PairSettings
 from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
-from pipeline.distance import l2_rgb
 from pipeline.narration.fallback import FAILED, LATE
 from pipeline.narration.narration import Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
-START = datetime(2024, 3, 1, tzinfo=UTC)
 TOLD, FACTS = "A box has appeared.", "Something has changed in the middle."
 Describe = Callable[[PairBatch, DescribeOptions | None], list[list[Sentence]]]
 
 
-class Still:
-    def __init__(self, image: np.ndarray, *, broken: bool = False) -> None:
-        self._image, self._broken = image, broken
-
-    def rgb(self) -> np.ndarray:
-        if self._broken:
-            raise ValueError("rtsp://admin:hunter2@10.0.0.5/ cannot be decoded")
-        return self._image
-
-
-def frame(t: float, *, box: bool, broken: bool = False) -> Frame:
-    image = np.full((240, 320, 3), 90, np.uint8)
-    if box:
-        image[70:130, 130:190] = 230
-    time = START + timedelta(seconds=t)
-    return Frame("room", time, Clock.RTCP, round(t), image[..., 0].copy(), Still(image, broken=broken))
-
-
 def proposed(t: float, *, late: bool = False, broken: bool = False) -> tuple[FramePair, bool]:
-    first, last = frame(t, box=False), frame(t + 4, box=True)
-    l2 = l2_rgb(first.image, last.image)[0]
-    return FramePair(first, frame(t + 4, box=True, broken=broken), l2), late
+    return pair(t, clock=Clock.RTCP, broken=broken), late
 
 
 def failing(
@@ -98,8 +75,8 @@ def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(c
     assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
 
 
-def test_out_of_memory_halves_the_batch_and_the_next_ones(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture
+def test_out_of_memory_halves_the_batch_and_the_next_ones_for_a_while(
+    captioner: Captioner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small, asked = failing(
         captioner,
@@ -114,20 +91,9 @@ def test_out_of_memory_halves_the_batch_and_the_next_ones(
     assert asked[6:] == [2, 2, 2, 2]
     assert not captioning.failed
     assert sum("batches of 2 pairs" in r.getMessage() for r in caplog.records) == 1
-
-
-def test_whole_batches_are_tried_again_after_a_while(
-    captioner: Captioner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors: list[Exception] = [torch.OutOfMemoryError("CUDA out of memory")]
-    small, asked = failing(captioner, lambda _: errors.pop() if errors else None)
-    captioning = Captioning(small)
-    batch = [proposed(4 * k) for k in range(4)]
-    captioning.narrate(batch, manner(small))
-    assert asked == [4, 2, 2]
     monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
     captioning.narrate(batch, manner(small))
-    assert asked[3:] == [4]
+    assert asked[10] == 8
 
 
 @pytest.mark.logs_errors

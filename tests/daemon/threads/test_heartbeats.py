@@ -6,13 +6,11 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
-from daemon.service.systemd import ServiceWatch
 from daemon.threads import camera_thread
 from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
@@ -44,19 +42,6 @@ def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
     clock.now += 60
     heartbeats.forget("a")
     assert heartbeats.ages_s() == {"b": 66}
-
-
-def test_the_watchdog_is_not_fed_while_anything_hangs(notify: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", str(notify.path))
-    monkeypatch.setenv("WATCHDOG_USEC", "3")
-    watch = ServiceWatch()
-    for _ in range(3):
-        watch.progress("one hangs", healthy=False)
-    notify.wait_for("STATUS=one hangs")
-    assert not any("WATCHDOG" in message for message in notify.heard)
-    watch.progress("fine", healthy=True)
-    notify.wait_for("WATCHDOG=1")
-    watch.close()
 
 
 def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(

@@ -2,17 +2,14 @@
 
 import errno
 import os
-import resource
 import signal
 import threading
-import time
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import redis
 from narrations import narration
+from waiting import until
 
 from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from daemon.threads import publication as module
@@ -69,13 +66,6 @@ def publish(journals, server, monkeypatch):
         each.loop.raise_error()
 
 
-def until(condition, limit_s=30):
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "not within the limit"
-        time.sleep(0.01)
-
-
 def ids(client, camera):
     return [fields["id"] for _, fields in client.xrange(stream_key(camera))]
 
@@ -84,17 +74,6 @@ def tell(journals, publishing, camera, seconds):
     for second in seconds:
         journals[camera].append(narration(second, camera))
         publishing.wake()
-
-
-def test_cameras_are_published_and_leases_given_up_at_the_end(publish, journals, client):
-    publishing = publish()
-    for camera in journals:
-        tell(journals, publishing, camera, range(5))
-    until(lambda: publishing.published == 10)
-    assert client.exists(lease_key("yard"), lease_key("lot")) == 2
-    assert publishing.finish(10)
-    assert client.exists(lease_key("yard"), lease_key("lot")) == 0
-    assert ids(client, "lot") == [f"lot-{second}" for second in range(5)]
 
 
 @pytest.mark.logs_errors
@@ -146,39 +125,6 @@ def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish,
     until(lambda: len(ids(client, "gate")) == 2)
 
 
-@contextmanager
-def disk_full():
-    """The kernel's own limit on file sizes: nothing can be written to any file."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
-
-
-@pytest.mark.logs_errors
-def test_what_was_held_while_the_disk_was_full_is_written_and_then_published(
-    publish, journals, client, tmp_path
-):
-    publishing = publish()
-    tell(journals, publishing, "yard", range(3))
-    until(lambda: publishing.published == 3)
-    with disk_full():
-        tell(journals, publishing, "yard", range(3, 9))
-        assert journals["yard"].held == 6
-        assert ids(client, "yard") == ["yard-0", "yard-1", "yard-2"]
-    until(lambda: publishing.published == 9)
-    tell(journals, publishing, "yard", [9])
-    until(lambda: publishing.published == 10)
-    found = verify([tmp_path / "journal"])
-    assert found.ok, found.problems
-    assert found.lines == 10
-    assert ids(client, "yard") == [record.id for record in journals["yard"]]
-
-
 def test_finish_says_whether_all_is_published_and_does_not_wait_for_ever(publish, journals, client, server):
     publishing = publish()
     os.kill(server._process.pid, signal.SIGSTOP)
@@ -192,16 +138,6 @@ def test_finish_says_whether_all_is_published_and_does_not_wait_for_ever(publish
     again = publish()
     until(lambda: len(ids(client, "yard")) == 3)
     assert again.finish(10)
-
-
-def test_records_of_both_cameras_take_turns(publish, journals, client, monkeypatch):
-    monkeypatch.setattr(module, "_TURN", 10)
-    for camera in journals:
-        for second in range(600):
-            journals[camera].append(replace(narration(second, camera)))
-    publishing = publish()
-    until(lambda: publishing.published == 1200)
-    assert len(ids(client, "yard")) == len(ids(client, "lot")) == 600
 
 
 @pytest.mark.logs_errors
@@ -259,20 +195,3 @@ def test_a_disk_that_cannot_be_read_ends_no_loop(publish, journals, client, monk
         until(lambda: "Input/output error" in publishing.failing.get("yard", ""))
         assert publishing.loop.alive
     until(lambda: len(ids(client, "yard")) == 3)
-
-
-@pytest.mark.logs_errors
-def test_where_no_camera_is_published_it_says_why(publish, journals, server, client):
-    theirs = open_publisher(server.url, PublisherOptions(lease_s=60))
-    writers = [Writer(camera, "f" * 32) for camera in journals]
-    for writer in writers:
-        theirs.publish(writer, [], NO_ENTRY)
-    publishing = publish()
-    for camera in journals:
-        tell(journals, publishing, camera, range(2))
-    until(lambda: publishing.stopped.count("is written by another daemon") == 2)
-    assert publishing.away == ""
-    for writer in writers:
-        theirs.release(writer)
-    theirs.close()
-    until(lambda: not publishing.stopped)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import signal
 import struct
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +16,9 @@ import pytest
 import redis
 import torch
 from doc_pages import page
+from forked_commands import Forked
+from mean_detector import DEADLY, FAULTY, Mean
+from waiting import LIMIT_S, until
 
 from daemon.service.embedded_redis import EmbeddedServer
 from daemon.workers import remote
@@ -36,34 +36,10 @@ from daemon.workers.remote import RemoteDetector, use_workers
 from daemon.workers.worker import Worker, living_workers
 from models import load_captioner
 from models.detections import Detections
-from models.families import OBJECTS
 from models.grounded.grounded import Grounded
 from pipeline.sources import Image
 
 CHECKPOINT, OTHER = "a" * 64, "b" * 64
-DEADLY, FAULTY = 66, 99
-CONTEXT = multiprocessing.get_context("forkserver")
-LIMIT_S = 60.0
-
-
-class Mean:
-    """One object an image, its score the mean of the first row: the image alone decides."""
-
-    def __init__(self, *, deadly: bool = False) -> None:
-        self.images, self._deadly = 0, deadly
-
-    def detect(self, images: Sequence[Image], least: float = 0.05) -> list[Detections]:
-        found = []
-        for image in images:
-            if self._deadly and image[0, 0, 0] == DEADLY:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if self._deadly and image[0, 0, 0] == FAULTY:
-                raise ValueError("this image is faulty")
-            score = torch.tensor([float(image[0].mean()) / 255 + least])
-            label = torch.zeros(1, len(OBJECTS))
-            found.append(Detections(torch.full((1, 4), 0.25), score, label, torch.ones(1, 8) / 3))
-            self.images += 1
-        return found
 
 
 def images(count: int, first: int = 0) -> list[Image]:
@@ -80,18 +56,6 @@ def same(found: Sequence[Detections], wanted: Sequence[Detections]) -> bool:
         for a, b in zip(found, wanted, strict=True)
         for part in ("box", "score", "label", "feature")
     )
-
-
-def until(reached: Callable[[], Any]) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not reached():
-        assert time.monotonic() < end, "not within the limit"
-        time.sleep(0.01)
-
-
-def work(url: str, checkpoint: str) -> None:
-    """A worker's process."""
-    Worker(lambda: url, checkpoint, Mean(deadly=True)).run(threading.Event())
 
 
 @contextmanager
@@ -152,17 +116,18 @@ def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
 
 
 def test_a_worker_that_is_killed_costs_nothing(
-    server: EmbeddedServer, client: RemoteDetector, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer,
+    client: RemoteDetector,
+    forked: Callable[..., Forked],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(remote, "RESPONSE_S", 2.0)
-    process = CONTEXT.Process(target=work, args=(server.url, CHECKPOINT))
-    process.start()
+    process = forked(first=f"from mean_detector import work; work({server.url!r}, {CHECKPOINT!r})")
     until(lambda: living_workers(lambda: server.url))
     assert same(client.detect(images(2)), Mean().detect(images(2)))
     deadly = images(2, DEADLY)
     assert same(client.detect(deadly), Mean().detect(deadly))
-    process.join(LIMIT_S)
-    assert process.exitcode == -signal.SIGKILL
+    assert process.wait(LIMIT_S) == -signal.SIGKILL
     assert client.counts == {"remote": 2, "local": 2}
     with worker(server.url) as other:
         until(lambda: client.detect(images(1)) and client.counts["remote"] > 2)

@@ -137,9 +137,9 @@ def test_a_damaged_folder_says_what_to_do(options: LabelOptions, painted: Painte
     label_frames(options)
     path = options.out / "frames.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(FootageError, match="delete that file and compose again"):
+    with pytest.raises(FootageError, match="delete that file and label again"):
         read_frames(options.out)
-    with pytest.raises(FootageError, match="delete that file and compose again"):
+    with pytest.raises(FootageError, match="delete that file and label again"):
         label_frames(options)
 
 
