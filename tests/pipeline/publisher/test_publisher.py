@@ -192,3 +192,16 @@ def test_a_url_that_cannot_be_used_never_shows_its_password(url, word, journal, 
     with pytest.raises(PublisherError) as caught:
         next(subscribe(url))
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_held_record_is_on_the_stream_and_not_on_the_channel(
+    server, client, journal, narration, publish_to, on_stream
+):
+    records = [journal.append(narration(1, held="hourly")), journal.append(narration(2))]
+    with client.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(CHANNEL)
+        listener.get_message(timeout=1)
+        publish_to(server.url).publish(YARD, [record.line() for record in records], NO_ENTRY)
+        heard = listener.get_message(timeout=2)
+    assert read_record(heard["data"]) == records[1]
+    assert on_stream(server) == records
