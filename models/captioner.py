@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -22,7 +23,7 @@ from models.pair_batch import PairBatch
 from models.sentences import DescribeOptions, Outline, Sentence, Sighted
 from models.state import State
 
-__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence", "Sighted"]
+__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence", "Sighted", "WordCaptioner"]
 
 FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""
@@ -34,7 +35,7 @@ SAME_PLACE = 0.25
 """Two sentences are about one place if their boxes share this much of the smaller one."""
 
 
-class Captioner(nn.Module):
+class Captioner(nn.Module, ABC):
     """Writes the sentences about a batch of frame pairs.
 
     Attributes:
@@ -93,39 +94,6 @@ class Captioner(nn.Module):
         """Its options as plain values, for the checkpoint."""
         return asdict(self.options)
 
-    def encode(self, pairs: PairBatch) -> State:
-        """The state before the first word: a row for every valid cluster, or for every pair if `whole`.
-
-        Raises:
-            NotImplementedError: it does not decode words; likewise `step`, `loss` and `log_likelihood`.
-        """
-        raise NotImplementedError(f"{self.name} does not decode words")
-
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """The next word.
-
-        Args:
-            tokens: int64 ``(N,)``, the last word of each row, BOS at first.
-            state: of `encode` or of the step before.
-
-        Returns:
-            log probabilities float32 ``(N, V)``, and the state after it.
-        """
-        raise NotImplementedError(f"{self.name} does not decode words")
-
-    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """The training loss, a scalar.
-
-        Args:
-            pairs: B pairs.
-            sentences: int64 ``(B, T, L)``, see `Vocabulary.batch`.
-        """
-        raise NotImplementedError(f"{self.name} does not decode words")
-
-    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
-        raise NotImplementedError(f"{self.name} does not decode words")
-
     def prior_scores(self, features: Tensor) -> Tensor:
         """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.
 
@@ -164,11 +132,6 @@ class Captioner(nn.Module):
         return 0.0
 
     @property
-    def restarts(self) -> bool:
-        """True where a row may have several sentences, each but the first begun by BOS."""
-        return False
-
-    @property
     def device(self) -> torch.device:
         """Where its weights are."""
         return self.scale_mean.device
@@ -187,6 +150,39 @@ class Captioner(nn.Module):
         with torch.inference_mode():
             scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
         return scores.cpu().numpy()
+
+    @abstractmethod
+    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
+        """Per pair its sentences, most salient first.
+
+        One that nothing changed is left out unless the options want it, and so is one that repeats an
+        earlier one about the same place.
+        """
+
+
+class WordCaptioner(Captioner):
+    """Writes word by word, each from those before (autoregressive): the captioners of the papers."""
+
+    @abstractmethod
+    def encode(self, pairs: PairBatch) -> State:
+        """The state before the first word: a row for every valid cluster, or for every pair if `whole`."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """From the last words, int64 ``(N,)``, BOS at first, to log probabilities ``(N, V)`` of the next."""
+
+    @abstractmethod
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """What training lowers, a scalar, of sentences int64 ``(B, T, L)``, see `Vocabulary.batch`."""
+
+    @abstractmethod
+    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
+
+    @property
+    def restarts(self) -> bool:
+        """True where a row may have several sentences, each but the first begun by BOS."""
+        return False
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """The rows of `encode` to decode.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from daemon.config.configuration import configuration_schema, load_configuration
 from daemon.config.forward import without_secrets
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
+from daemon.config.values import format_listen
 from pipeline.redaction import redacted
 
 
@@ -29,6 +31,14 @@ def check_config(
     configuration = load_configuration(config)
     for warning in check_configuration(configuration, Secrets(), config):
         typer.echo(f"narrated: {warning}", err=True)
+    if listen := configuration.http.listen:
+        try:
+            socket.create_server(listen).close()
+        except OSError as error:  # no mistake: the daemon whose file it is may be running
+            reason = f"{format_listen(listen)} cannot be listened on now ({error.strerror})"
+            typer.echo(
+                f"narrated: {config}: http.listen: {reason}: choose another, unless narrated runs", err=True
+            )
     if print_effective:
         typer.echo(yaml.safe_dump(_effective(configuration), sort_keys=False, allow_unicode=True), nl=False)
     else:

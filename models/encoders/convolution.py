@@ -48,14 +48,7 @@ class Convolution(nn.Module):
 
 
 class InvertedBottleneck(nn.Module):
-    """Expansion, depthwise convolution and projection (Sandler et al. 2018), the batch norms folded in.
-
-    Args:
-        expand: None where the block does not expand.
-        depthwise: see above.
-        project: see above.
-        skip: whether the input is added.
-    """
+    """Expansion, depthwise convolution and projection (Sandler et al. 2018), the batch norms folded in."""
 
     def __init__(
         self, expand: nn.Conv2d | None, depthwise: nn.Conv2d, project: nn.Conv2d, *, skip: bool
@@ -74,7 +67,6 @@ class InvertedBottleneck(nn.Module):
 
 
 def _padding(convolution: nn.Conv2d) -> tuple[int, int, int, int]:
-    """Left, right, top, bottom."""
     static = getattr(convolution, "static_padding", None)
     if static is not None:
         left, right, top, bottom = getattr(static, "padding", (0, 0, 0, 0))

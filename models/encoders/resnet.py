@@ -17,7 +17,6 @@ class Bottleneck(nn.Module):
     """1x1, 3x3 (which carries the stride), 1x1, and the shortcut."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
-        """From `channels` to 4 times `width` channels."""
         super().__init__()
         self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
@@ -43,7 +42,6 @@ class ResNet101(nn.Module):
     """From normalised RGB ``(B, 3, h, w)`` to ``(B, 2048, h / 32, w / 32)``."""
 
     def __init__(self) -> None:
-        """Random weights; load the real ones with `load_state_dict`."""
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
@@ -64,14 +62,7 @@ class ResNet101(nn.Module):
 
 
 def resnet101_weights(path: Path | None) -> dict[str, Tensor]:
-    """ImageNet weights of the convolutional part.
-
-    Args:
-        path: a state dict in torchvision's layout; None asks torchvision, which downloads it once.
-
-    Raises:
-        ImportError: no path, and torchvision is absent or does not load.
-    """
+    """ImageNet weights without the classifier, of a file of torchvision's; None downloads that."""
     if path is not None:
         state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     else:

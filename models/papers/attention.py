@@ -29,23 +29,12 @@ class Attending(Recurrent):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Recurrent.Options):
-        """Sizes and kinds of the decoder.
-
-        Attributes:
-            features: size of the embedded maps.
-            words: size of the word vectors.
-            hidden: size of the LSTM.
-            attention: size of the attention.
-            dropout: share 0..1, of word vectors and of what the next word is predicted from.
-            coordinates: whether every cell of the maps also holds its x and y.
-        """
-
-        features: int = 192
-        words: int = 128
-        hidden: int = 384
-        attention: int = 128
-        dropout: float = 0.3
-        coordinates: bool = False
+        features: int = 192  # size of the embedded maps
+        words: int = 128  # size of the word vectors
+        hidden: int = 384  # size of the LSTM
+        attention: int = 128  # size of the attention
+        dropout: float = 0.3  # share 0..1, of word vectors and of what the next word is predicted from
+        coordinates: bool = False  # whether every cell of the maps also holds its x and y
 
     options: Options
     coordinates: Tensor | None
@@ -84,7 +73,7 @@ class Attending(Recurrent):
         return hidden, cell
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Recurrent`: the hidden state and both contexts, ``(N, hidden + 2 * features)``.
+        """The hidden state and both contexts, ``(N, hidden + 2 * features)``.
 
         Pictures may come in parts of so many rows each, one after the other, with different M.
         """

@@ -35,12 +35,9 @@ from models.state import State
 
 
 class Capt(WholePair, Attending):
-    """See the head of this file."""
-
     name = "capt"
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`: one row per pair, with all cells of both images."""
         embedded = self.embedded(pairs)
         keys, values = (x.transpose(1, 2).contiguous() for x in (self.key(embedded), embedded))
         return State.of_pairs((keys, values, self.log_weights(pairs)), self.first_state(embedded))
@@ -51,31 +48,20 @@ class Capt(WholePair, Attending):
 
 
 class CaptMulti(Capt):
-    """See the head of this file."""
-
     name = "capt-multi"
     joined = True
 
 
 class CaptMasked(Capt):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Capt.Options):
-        """The decoder's, and the mask's.
-
-        Attributes:
-            smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
-        """
-
-        smoothing: float = 2.0
+        smoothing: float = 2.0  # sigma in pixels at 224 of the mask's Gaussian before the pyramid
 
     name = "capt-masked"
     needs_masks = True
     options: Options
 
     def log_weights(self, pairs: PairBatch) -> Tensor:
-        """See `Capt`: cells outside all clusters are closed, -inf."""
         clusters = pairs.masks & pairs.valid[..., None, None]
         union = project_masks(clusters.any(dim=1), self.options.smoothing).flatten(1)
         union = torch.where((union > MASK_FLOOR).any(dim=1, keepdim=True), union, torch.ones_like(union))

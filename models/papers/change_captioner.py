@@ -23,7 +23,6 @@ Where the papers are silent, and departures:
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,32 +39,18 @@ from models.state import State
 
 
 class ChangeCaptioner(WholePair):
-    """See the head of this file.
-
-    Attributes:
-        channels: of `cells`: the encoder's and two of coordinates.
-    """
+    """See the head of this file. `channels` are those of `cells`: the encoder's and two of coordinates."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(WholePair.Options):
-        """Sizes of what tells, and the shares of the loss.
-
-        Attributes:
-            visual: size of what is seen, brought to one vector.
-            words: size of the word vectors.
-            hidden: size of each LSTM.
-            dropout: share 0..1, of word vectors and of the hidden state.
-            changed_weight: c, share 0..1 of the loss of changed pairs; the rest is that of distractors.
-        """
-
-        visual: int = 512
-        words: int = 300
-        hidden: int = 512
-        dropout: float = 0.5
+        visual: int = 512  # size of what is seen, brought to one vector
+        words: int = 300  # size of the word vectors
+        hidden: int = 512  # size of each LSTM
+        dropout: float = 0.5  # share 0..1, of word vectors and of the hidden state
+        # c, share 0..1 of the loss of changed pairs; the rest is that of distractors
         changed_weight: float = 0.5
 
         def __post_init__(self) -> None:
-            """Refuse a share that is none."""
             if not 0 <= self.changed_weight <= 1:
                 raise ValueError(f"changed_weight must be in 0..1, not {self.changed_weight}")
 
@@ -79,16 +64,9 @@ class ChangeCaptioner(WholePair):
         at = cell_coordinates().T.reshape(1, 2, GRID, GRID)
         self.register_buffer("coordinates", at, persistent=False)
 
-    @abstractmethod
-    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:
-        """Further terms of the loss, a scalar.
-
-        Args:
-            state: of B pairs, before the first word.
-            unrolled: of N sentences, after each of L words.
-            said: bool ``(N, L)``, False for padding and for all sentences about distractors.
-            changed: bool ``(B,)``, False for distractors.
-        """
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002 - for subclasses
+        """Further terms, none here; `said` ``(N, L)`` and `changed` ``(B,)`` leave distractors out."""
+        return state.pictures[0].new_zeros(())
 
     def cells(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Maps of before and after with each cell's x and y, float32 ``(B, channels, 14, 14)`` each."""
@@ -120,28 +98,17 @@ class ChangeCaptioner(WholePair):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttendingOptions(ChangeCaptioner.Options):
-    """Of captioners with a `SpatialAttention`.
-
-    Attributes:
-        attention: channels between the attention's convolutions, a multiple of `groups`.
-        groups: of the attention's group norm.
-        attention_dropout: share 0..1, inside the attention.
-        scale: s, of the attention-weighted sums; 1 is the papers'.
-        attention_weight: of the sum of the attention in the loss.
-    """
-
-    attention: int = 128
-    groups: int = 32
-    attention_dropout: float = 0.5
-    scale: float = 1.0
-    attention_weight: float = 2.5e-3
+    attention: int = 128  # channels between the attention's convolutions, a multiple of `groups`
+    groups: int = 32  # of the attention's group norm
+    attention_dropout: float = 0.5  # share 0..1, inside the attention
+    scale: float = 1.0  # s, of the attention-weighted sums; 1 is the papers'
+    attention_weight: float = 2.5e-3  # of the sum of the attention in the loss
 
 
 class SpatialAttention(nn.Module):
     """How much each cell matters, 0..1 each: 1x1 convolution, group norm, dropout, ReLU, 1x1, sigmoid."""
 
     def __init__(self, channels: int, options: AttendingOptions) -> None:
-        """Build with random weights; `channels` are those of what is looked at."""
         super().__init__()
         self.layers = nn.Sequential(
             nn.Conv2d(channels, options.attention, 1),

@@ -50,35 +50,18 @@ _WORTH_IT = 0.2
 
 
 def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
-    """Log sum_k P(z = k | X) P(S_i | z = k, X), the logarithm of a factor of equation (1).
-
-    Args:
-        log_prior: float ``(B, K)``, -inf for padding.
-        log_likelihood: float ``(B, T, K)``.
-
-    Returns:
-        float ``(B, T)``; -inf for a pair without clusters.
-    """
+    """Log of a factor of (1), ``(B, T)``, of ``(B, K)`` and ``(B, T, K)``; -inf without clusters."""
     return torch.logsumexp(log_prior.unsqueeze(1) + log_likelihood, dim=2)
 
 
 class DDLA(Attending):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Attending.Options):
-        """The decoder's, and those of the alignment.
-
-        Attributes:
-            prior: "learned", or "uniform" for the paper's DDLA-UNIFORM.
-            smoothing: sigma in pixels at 224 of the mask's Gaussian before the pyramid.
-        """
-
+        # "learned", or "uniform" for the paper's DDLA-UNIFORM
         prior: Literal["learned", "uniform"] = "learned"
-        smoothing: float = 2.0
+        smoothing: float = 2.0  # sigma in pixels at 224 of the mask's Gaussian before the pyramid
 
         def __post_init__(self) -> None:
-            """Refuse another prior."""
             if self.prior not in ("learned", "uniform"):
                 raise ValueError(f"prior must be 'learned' or 'uniform', not {self.prior!r}")
 
@@ -101,7 +84,6 @@ class DDLA(Attending):
         return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`. Maps are embedded once per pair, and each row keeps its cluster's cells only."""
         embedded = self.embedded(pairs)
         hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
@@ -124,7 +106,7 @@ class DDLA(Attending):
         )
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """See `Captioner`; the uniform prior draws the cluster of a single sentence."""
+        """The uniform prior draws the cluster of a single sentence."""
         if not self.uniform or options.sentences != 1:
             return super().select_rows(state, pairs, options)
         rows: dict[int, list[int]] = {}
@@ -142,7 +124,6 @@ class DDLA(Attending):
         return -self.log_likelihood(pairs, sentences).sum() / counted.sum().clamp(min=1).to(self.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; all K clusters decoded by teacher forcing in one batch."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
         log_prior, likelihood = self.aligned(pairs, sentences)
@@ -151,11 +132,9 @@ class DDLA(Attending):
         return log_p.new_zeros(worded.shape).index_put((b, t), log_p)
 
     def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
-        """Both factors of equation (1).
+        """Log P(z = k | X) ``(B, K)``, -inf for padding, and log P(S_i | z = k, X) ``(B, T, K)``.
 
-        Returns:
-            log P(z = k | X), float32 ``(B, K)``, -inf for padding, and log P(S_i | z = k, X), float32
-            ``(B, T, K)``, 0 where there is no sentence or no cluster.
+        The latter is 0 where there is no sentence or no cluster.
         """
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         state = self.encode(pairs)
@@ -171,11 +150,7 @@ class DDLA(Attending):
 
     @torch.no_grad()
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Which cluster a sentence tells: argmax_k P(z = k) P(S_i | z = k, X) (section 5 of the paper).
-
-        Returns:
-            int64 ``(B, T)``; -1 for a missing sentence or a pair without clusters.
-        """
+        """Which cluster a sentence tells, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
         log_prior, likelihood = self.aligned(pairs, sentences)
         worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device
@@ -206,11 +181,9 @@ def _in_two_widths(state: State) -> State:
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The cells of each projected mask ``(N, 196)``, padded to the largest number of them, M.
+    """The cells of each projected mask ``(N, 196)``, int64 ``(N, M)``, and the logarithms of their weights.
 
-    Returns:
-        int64 ``(N, M)`` cells, and float32 ``(N, M)`` logarithms of their weights, -inf for padding. A mask
-        keeps at least one cell, so that the attention over it is defined.
+    Padding is -inf. A mask keeps at least one cell, so that the attention over it is defined.
     """
     most = int((weights > MASK_FLOOR).sum(dim=1).max()) if len(weights) else 1
     ordered, cells = weights.topk(max(most, 1), dim=1)

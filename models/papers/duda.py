@@ -59,13 +59,7 @@ class DUDA(ChangeCaptioner):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(AttendingOptions):
-        """The sizes of both LSTMs, of the attention, and the weights of the loss.
-
-        Attributes:
-            entropy_weight: of the entropy of w in the loss.
-        """
-
-        entropy_weight: float = 1e-4
+        entropy_weight: float = 1e-4  # of the entropy of w in the loss
 
     name = "duda"
     options: Options
@@ -83,7 +77,6 @@ class DUDA(ChangeCaptioner):
         self.dropout = nn.Dropout(options.dropout)
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`: one row per pair."""
         before, after = self.cells(pairs)
         attention = self.attention.of_both(before, after)
         looked = zip((before, after), attention.unbind(dim=1), strict=True)
@@ -95,7 +88,7 @@ class DUDA(ChangeCaptioner):
         return State.of_pairs((visual, parts, attention), (zeros, zeros, zeros, zeros, chosen))
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Recurrent`: h2, ``(N, hidden)``."""
+        """H2, ``(N, hidden)``."""
         visual, parts, _ = state.pictures
         hidden1, cell1, hidden2, cell2, _ = state.memory
         hidden1, cell1 = self.choosing(torch.cat([self.dropout(visual), hidden2], dim=1), (hidden1, cell1))

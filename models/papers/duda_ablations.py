@@ -59,41 +59,22 @@ class OneVector(ChangeCaptioner):
         """The vector ``(B, visual)`` and, where there is one, the attention ``(B, images, 196)``."""
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`: one row per pair."""
         pictures = self.pictures(pairs)
         zeros = pictures[0].new_zeros(len(pictures[0]), self.telling.hidden_size)
         return State.of_pairs(pictures, (zeros, zeros))
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Recurrent`: the hidden state, ``(N, hidden)``."""
+        """The hidden state, ``(N, hidden)``."""
         words = self.dropout(self.embed_word(tokens).relu())
         seen = torch.cat([words, self.dropout(state.pictures[0])], dim=1)
         hidden, cell = self.telling(seen, state.memory)
         return self.dropout(hidden), state.remember(hidden, cell)
 
-    def further_loss(
-        self,
-        state: State,
-        unrolled: list[State],  # noqa: ARG002 - DUDA's
-        said: Tensor,  # noqa: ARG002
-        changed: Tensor,  # noqa: ARG002
-    ) -> Tensor:
-        """None."""
-        return state.pictures[0].new_zeros(())
-
 
 class _Pooled(OneVector):
-    """Brings a difference to one vector by convolutions and pooling."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(OneVector.Options):
-        """The sizes.
-
-        Attributes:
-            convolved: channels of the convolutions.
-        """
-
-        convolved: int = 256
+        convolved: int = 256  # channels of the convolutions
 
     options: Options
 
@@ -122,26 +103,17 @@ class _Pooled(OneVector):
         """What is convolved, float32 ``(B, seen_channels, 14, 14)``."""
 
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
-        """See `OneVector`."""
         return (self.pooling(self.seen(pairs)),)
 
 
 class CaptPixDiff(_Pooled):
-    """See the head of this file."""
-
     name = "capt-pix-diff"
     needs_images = True
 
     def seen_channels(self) -> int:
-        """Both maps and the colours' difference."""
         return 2 * self.channels + 3
 
     def seen(self, pairs: PairBatch) -> Tensor:
-        """See `_Pooled`.
-
-        Raises:
-            ValueError: the pairs come without images.
-        """
         if pairs.before is None or pairs.after is None:
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         difference = (pairs.after.float() - pairs.before.float()) / 255
@@ -149,28 +121,23 @@ class CaptPixDiff(_Pooled):
 
 
 class CaptRepDiff(_Pooled):
-    """See the head of this file."""
-
     name = "capt-rep-diff"
 
     def seen_channels(self) -> int:
-        """The maps' difference, and coordinates."""
         return self.channels
 
     def seen(self, pairs: PairBatch) -> Tensor:
-        """See `_Pooled`."""
         before, after = self.maps(pairs)
         at = self.coordinates.expand(len(before), -1, -1, -1)
         return torch.cat([after.float() - before.float(), at], dim=1)
 
 
 class _Attended(OneVector):
-    """Brings both images to one vector by attention."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(AttendingOptions):
         """DUDA's, but for the choice between images that there is none of."""
 
+    dual: bool  # an attention for each image, from its map and the difference; else one for both
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
@@ -179,44 +146,25 @@ class _Attended(OneVector):
         self.attention = SpatialAttention(2 * self.channels, options)
         self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
 
-    @abstractmethod
-    def weights(self, before: Tensor, after: Tensor) -> Tensor:
-        """The attention over the maps, ``(B, 1 or 2, 196)``: one for both images, or one for each."""
-
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
-        """See `OneVector`."""
         before, after = self.cells(pairs)
-        weights = self.weights(before, after)
+        if self.dual:
+            weights = self.attention.of_both(before, after)
+        else:
+            weights = self.attention(torch.cat([before, after], dim=1)).unsqueeze(1)
         each = (before, weights[:, 0]), (after, weights[:, -1])
         left, right = (self.options.scale * attended(cells, own) for cells, own in each)
         return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
 
-    def further_loss(
-        self,
-        state: State,
-        unrolled: list[State],  # noqa: ARG002 - DUDA's
-        said: Tensor,  # noqa: ARG002
-        changed: Tensor,
-    ) -> Tensor:
-        """Sparse attention."""
+    def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002
         return self.options.attention_weight * attention_size(state.pictures[1], changed)
 
 
 class CaptAtt(_Attended):
-    """See the head of this file."""
-
     name = "capt-att"
-
-    def weights(self, before: Tensor, after: Tensor) -> Tensor:
-        """One for both."""
-        return torch.stack([self.attention(torch.cat([before, after], dim=1))], dim=1)
+    dual = False
 
 
 class CaptDualAtt(_Attended):
-    """See the head of this file."""
-
     name = "capt-dual-att"
-
-    def weights(self, before: Tensor, after: Tensor) -> Tensor:
-        """One for each, from its map and the difference."""
-        return self.attention.of_both(before, after)
+    dual = True

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.language.wording import read
@@ -60,46 +60,27 @@ _ROOM = 24
 """Words that a state has room for, before it grows."""
 
 
-class IDCPCL(Captioner):
-    """See the head of this file."""
-
+class IDCPCL(WordCaptioner):
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(Captioner.Options):
-        """Sizes, rows of the ablation, and shares of the loss.
-
-        Attributes:
-            size: of all vectors, even, a multiple of `heads`.
-            inner: size of the feed-forward networks.
-            heads: of every attention.
-            layers: of the cross-modal transformer; the paper has 3, for birds 2.
-            single_layers: of the single-image encoder.
-            pair_layers: of the pair encoder.
-            difference_encoder: whether there are these two; False is a row of the ablation.
-            comparing: whether the layers in which images meet first begin by comparing cells, see the head
-                of this file; False from random weights, as in the paper.
-            judge: whether fine-tuning also learns to tell distractors; False is a row of the ablation.
-            judge_weight: of that beside the words; the paper adds both.
-            share: of the words that count in fine-tuning, above 0 and at most 1.
-            dropout: share 0..1, everywhere.
-            attention_dropout: of attention weights; None takes `dropout`.
-        """
-
-        size: int = 512
-        inner: int = 2048
-        heads: int = 8
-        layers: int = 3
-        single_layers: int = 1
-        pair_layers: int = 1
-        difference_encoder: bool = True
+    class Options(WordCaptioner.Options):
+        size: int = 512  # of all vectors, even, a multiple of `heads`
+        inner: int = 2048  # size of the feed-forward networks
+        heads: int = 8  # of every attention
+        layers: int = 3  # of the cross-modal transformer; the paper has 3, for birds 2
+        single_layers: int = 1  # of the single-image encoder
+        pair_layers: int = 1  # of the pair encoder
+        difference_encoder: bool = True  # whether there are these two; False is a row of the ablation
+        # whether the layers in which images meet first begin by comparing cells, see the head of this file;
+        # False from random weights, as in the paper
         comparing: bool = False
+        # whether fine-tuning also learns to tell distractors; False is a row of the ablation
         judge: bool = True
-        judge_weight: float = 1.0
-        share: float = 1.0
-        dropout: float = 0.2
-        attention_dropout: float | None = None
+        judge_weight: float = 1.0  # of that beside the words; the paper adds both
+        share: float = 1.0  # of the words that count in fine-tuning, above 0 and at most 1
+        dropout: float = 0.2  # share 0..1, everywhere
+        attention_dropout: float | None = None  # of attention weights; None takes `dropout`
 
         def __post_init__(self) -> None:
-            """Refuse what has no meaning."""
             if not 0 < self.share <= 1 or self.size % 2:
                 raise ValueError(
                     f"share ({self.share}) must be above 0 and at most 1, size ({self.size}) even"
@@ -147,14 +128,9 @@ class IDCPCL(Captioner):
         return grid_features(torch.stack(self.maps(pairs), dim=1))
 
     def look(self, cells: Tensor, present: Tensor | None = None) -> Tensor:
-        """Through the difference encoder.
+        """The difference encoder: from cells ``(N, 2, 49, channels)`` to ``(N, 100, size)``, [IMG] first.
 
-        Args:
-            cells: float ``(N, 2, 49, channels)``.
-            present: bool ``(N, 2)``, which images there are; None both.
-
-        Returns:
-            float ``(N, 100, size)``: [IMG1] and its cells, [IMG2] and its cells.
+        `present`, bool ``(N, 2)``: which images there are; None both.
         """
         heads = self.image_cls.expand(len(cells), 2, self.size).unsqueeze(2)
         x = torch.cat([heads, self.embed_cell(cells)], dim=2) + self.place + self.kind[1:].unsqueeze(1)
@@ -165,15 +141,9 @@ class IDCPCL(Captioner):
     def joined(
         self, tokens: Tensor, pictures: Tensor, present: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Words and images through the cross-modal layers, all attending to all: pre-training.
+        """Words ``(N, M)`` and pictures of `look` through the cross-modal layers, all attending to all.
 
-        Args:
-            tokens: int64 ``(N, M)``, with `cls`, BOS, EOS, `mask` where wanted, padding.
-            pictures: of `look`, ``(N, 100, size)``.
-            present: bool ``(N, 2)``, which images there are; None both.
-
-        Returns:
-            float ``(N, M, size)`` and ``(N, 100, size)``.
+        Returns ``(N, M, size)`` and ``(N, 100, size)``.
         """
         x = torch.cat([self.words(tokens, torch.arange(tokens.shape[1], device=tokens.device)), pictures], 1)
         images = torch.ones_like(pictures[..., 0], dtype=torch.bool).unsqueeze(1)
@@ -185,7 +155,7 @@ class IDCPCL(Captioner):
         return text, images_after
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`. Keeps the keys and values of images and [CLS] of every cross-modal layer."""
+        """Keeps the keys and values of images and [CLS] of every cross-modal layer."""
         pairs = pairs.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
         start = torch.full((len(pairs.valid), 1), self.cls, device=self.device)
@@ -200,7 +170,7 @@ class IDCPCL(Captioner):
         return State.of_pairs((kept,), (said, torch.ones_like(start[:, 0])))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`: the last word and a [MASK] behind it."""
+        """The last word and a [MASK] behind it."""
         (kept,), (said, count) = state.pictures, state.memory
         p = int(count[0]) if len(count) else 1
         both = torch.stack([tokens, torch.full_like(tokens, self.mask)], dim=1)
@@ -235,7 +205,6 @@ class IDCPCL(Captioner):
         return loss
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; every word in one pass."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
         b, tokens = _worded(sentences)
@@ -251,45 +220,10 @@ class IDCPCL(Captioner):
 
     @torch.no_grad()
     def distractors(self, pairs: PairBatch) -> Tensor:
-        """The judge's probability that nothing changed, float32 ``(B,)``.
-
-        Raises:
-            ValueError: it was built without a judge.
-        """
+        """The judge's probability that nothing changed, float32 ``(B,)``; ValueError without a judge."""
         if self.judge is None:
             raise ValueError("this captioner was built without a judge (judge: false)")
         return self._verdict(self._images(self.look(self.cells(pairs.to(self.device))))[1]).sigmoid()
-
-    @torch.no_grad()
-    def attention(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Where it looks while it says each word: the last layer's attention of its [MASK], mean over heads.
-
-        Args:
-            pairs: B pairs.
-            sentences: int64 ``(B, T, L)``.
-
-        Returns:
-            float32 ``(B, T, L, 2, 7, 7)``, of both images together 1; zeros for padding.
-        """
-        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _worded(sentences)
-        where = torch.zeros(*sentences.shape, 2, SIDE, SIDE, device=self.device)
-        if not len(b):
-            return where
-        x, allowed = self._streams(tokens)
-        kept = kept.index_select(0, b)
-        for k, layer in enumerate(self.cross):
-            last = torch.cat([kept[:, k], layer.kept(x)], dim=1)
-            if k + 1 < len(self.cross):
-                x = layer(x, last, allowed)
-        weights = layer.weights(x, last, allowed)
-        n, length = tokens.shape
-        cells = weights[:, -length:, : 2 * IMAGE].reshape(n, length, 2, IMAGE)[..., 1:]
-        cells = cells / cells.sum(dim=(2, 3), keepdim=True) * (tokens != PAD)[..., None, None]
-        t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)[1]
-        where[b, t, :length] = cells.reshape(n, length, 2, SIDE, SIDE)
-        return where
 
     def words(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embedded words ``(N, M, size)`` at positions ``(M,)``."""
@@ -328,8 +262,7 @@ class IDCPCL(Captioner):
     def _streams(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The true words [CLS] [BOS] w_1 .. and beside them a [MASK] in place of each, and who sees what.
 
-        Returns:
-            float ``(N, 2L + 1, size)``, and bool ``(1, 2L + 1, 100 + 2L + 1)``.
+        Returns ``(N, 2L + 1, size)`` and bool ``(1, 2L + 1, 100 + 2L + 1)``.
         """
         n, length = tokens.shape
         device = tokens.device

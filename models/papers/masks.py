@@ -23,15 +23,7 @@ TRUNCATE = 4.0
 
 
 def project_masks(masks: Tensor, smoothing: float) -> Tensor:
-    """Bring masks to the 14x14 map.
-
-    Args:
-        masks: bool or float 0..1 ``(..., height, width)``, any size; it is first brought to 224x224 by area.
-        smoothing: sigma in pixels at 224 of the Gaussian before the pyramid; 0 for none.
-
-    Returns:
-        float32 ``(..., 14, 14)``, 0..1.
-    """
+    """From masks ``(..., height, width)``, 0..1, to float32 ``(..., 14, 14)``; smoothing 0 is none."""
     rows = _reduction(masks.shape[-2], smoothing).to(masks.device)
     columns = _reduction(masks.shape[-1], smoothing).to(masks.device)
     return rows @ masks.float() @ columns.T

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import EOS, PAD, UNK, Vocabulary
 from models.papers.recurrent import stories
@@ -34,29 +34,20 @@ NEVER = -1e4
 """Log probability of any other word; finite, so that sums of it are numbers."""
 
 
-class Nearest(Captioner):
+class Nearest(WordCaptioner):
     """See the head of this file. It has no weights; `memorise` the training pairs instead of training it.
 
     Attributes:
         memory: float32 ``(M, D)``, features of the memorised pairs.
         told: int64 ``(M, L)``, what is said when each is the nearest.
-        joined: whether that is the whole annotation.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(Captioner.Options):
-        """How nearness is measured, and what is drawn.
-
-        Attributes:
-            pool: cells in both directions that each map is pooled to, at least 1.
-            seed: of the sentences that NN draws.
-        """
-
-        pool: int = 1
-        seed: int = 0
+    class Options(WordCaptioner.Options):
+        pool: int = 1  # cells in both directions that each map is pooled to, at least 1
+        seed: int = 0  # of the sentences that NN draws
 
         def __post_init__(self) -> None:
-            """Refuse fewer cells than one."""
             if self.pool < 1:
                 raise ValueError(f"pool must be at least 1, not {self.pool}")
 
@@ -75,7 +66,6 @@ class Nearest(Captioner):
 
     @property
     def restarts(self) -> bool:
-        """See `Captioner`."""
         return self.joined
 
     def pair_features(self, pairs: PairBatch) -> Tensor:
@@ -85,14 +75,7 @@ class Nearest(Captioner):
 
     @torch.no_grad()
     def memorise(self, batches: Iterable[tuple[PairBatch, Tensor]]) -> None:
-        """Forget all and keep these.
-
-        Args:
-            batches: pairs, and the sentences about each, int64 ``(B, T, L)``, see `Vocabulary.batch`.
-
-        Raises:
-            ValueError: there is no sentence in them.
-        """
+        """Forget all and keep these pairs, with the sentences about each, int64 ``(B, T, L)``."""
         draw = np.random.default_rng(self.options.seed)
         features, chosen = [self.memory[:0]], list[Tensor]()
         for pairs, sentences in batches:
@@ -106,11 +89,6 @@ class Nearest(Captioner):
         self.told = nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=PAD)
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`: the words of the nearest neighbour, and how many of them are said.
-
-        Raises:
-            ValueError: nothing is memorised.
-        """
         if not len(self.memory):
             raise ValueError("nothing is memorised yet; train it, or load a checkpoint")
         exactly = "donot_use_mm_for_euclid_dist"  # the quick way rounds, and a pair must find itself
@@ -119,7 +97,6 @@ class Nearest(Captioner):
         return State.of_pairs((self.told[nearest],), (torch.zeros_like(nearest),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`; whatever was said before, the neighbour's next word is certain."""
         (sentence,), (position,) = state.pictures, state.memory
         beyond = position >= sentence.shape[1]
         words = sentence.gather(1, position.clamp(max=sentence.shape[1] - 1).unsqueeze(1))[:, 0]
@@ -133,7 +110,6 @@ class Nearest(Captioner):
         return -self.log_likelihood(pairs, sentences).sum() / counted.clamp(min=1).to(self.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; a whole annotation has its likelihood in the first column."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         targets = stories(sentences) if self.joined else sentences
         state = self.encode(pairs)

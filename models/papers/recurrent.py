@@ -8,34 +8,19 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, EOS, PAD
 from models.state import State
 
 
-class Recurrent(Captioner):
-    """Writes with a recurrent network.
-
-    Attributes:
-        next_word: from what `advance` gives to the scores of all words.
-    """
-
+class Recurrent(WordCaptioner):
     next_word: nn.Linear
 
     @abstractmethod
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """One word on.
-
-        Args:
-            tokens: int64 ``(N,)``, the last words.
-            state: before them.
-
-        Returns:
-            What predicts the next word, float32 ``(N, ...)``, and the new state.
-        """
+        """From the last words ``(N,)`` to what predicts the next ones, ``(N, ...)``, and the new state."""
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Captioner`."""
         seen, state = self.advance(tokens, state)
         return self.next_word(seen).float().log_softmax(dim=1), state
 
@@ -47,15 +32,7 @@ class Recurrent(Captioner):
             yield seen, state
 
     def forced(self, state: State, sentences: Tensor) -> Tensor:
-        """Log probability of the given sentence in each row.
-
-        Args:
-            state: N rows.
-            sentences: int64 ``(N, L)``, words, EOS, padding; N >= 1.
-
-        Returns:
-            float32 ``(N,)``.
-        """
+        """Log probability ``(N,)`` of the given sentence ``(N, L)`` in each row; N >= 1."""
         tokens = unpadded(sentences)
         seen = torch.stack([each for each, _ in self.unrolled(state, tokens)], dim=1)
         return self.word_log_likelihood(seen, tokens).sum(dim=1)
@@ -70,11 +47,7 @@ class Recurrent(Captioner):
 
 
 class WholePair(Recurrent):
-    """Sees a pair as a whole, whatever its clusters: at most one sentence, or one story, about each.
-
-    Attributes:
-        joined: whether it learns all sentences of an annotation as one story, BOS between them.
-    """
+    """Sees a pair as a whole: one sentence about each or, `joined`, one story, BOS between sentences."""
 
     whole = True
     needs_masks = False
@@ -82,7 +55,6 @@ class WholePair(Recurrent):
 
     @property
     def restarts(self) -> bool:
-        """See `Captioner`."""
         return self.joined
 
     def targets(self, sentences: Tensor) -> Tensor:
@@ -96,7 +68,6 @@ class WholePair(Recurrent):
         return -log_p.sum() / counted.clamp(min=1).to(log_p.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See `Captioner`; a story has its whole likelihood in the first column."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         targets = self.targets(sentences)
         state, log_p = self.encode(pairs), torch.zeros(sentences.shape[:2], device=self.device)
@@ -112,15 +83,7 @@ def unpadded(sentences: Tensor) -> Tensor:
 
 
 def stories(sentences: Tensor) -> Tensor:
-    """The sentences of each pair as one row, in their order.
-
-    Args:
-        sentences: int64 ``(B, T, L)``, see `Vocabulary.batch`.
-
-    Returns:
-        int64 ``(B, 1, M)``, M the most that a pair has, at least 1: words, BOS in place of each EOS but the
-        last, padding.
-    """
+    """The sentences ``(B, T, L)`` of a pair as one row ``(B, 1, M)``, BOS for each EOS but the last."""
     rows = [sentences.new_full((1,), PAD)]
     for pair in sentences:
         story = pair[pair != PAD]

@@ -63,35 +63,20 @@ class SpotIt(WholePair):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(WholePair.Options):
-        """Of the CNN, which begins as a copy of the encoder, and of the recurrent network.
-
-        Attributes:
-            recurrent: "lstm" or "gru".
-            features: size of v and of the word vectors.
-            hidden: size of the recurrent network.
-            dropout: share 0..1, see the head of this file.
-            rotation: pairs are turned by up to this many degrees in training.
-            zoom: pairs are enlarged by up to this share in training.
-            halves: whether the halves of the difference are pooled apart.
-            attention: size of the attention; 0 for none.
-            trained: whether the CNN is trained.
-            finest: whether its layers down to stride 8 are trained, too: half of the time of training. False
-                takes the encoder efficientnet_lite0.
-        """
-
-        recurrent: Literal["lstm", "gru"] = "lstm"
-        features: int = 512
-        hidden: int = 512
-        dropout: float = 0.1
-        rotation: float = 5.0
-        zoom: float = 0.15
-        halves: bool = True
-        attention: int = 0
-        trained: bool = True
+        recurrent: Literal["lstm", "gru"] = "lstm"  # "lstm" or "gru"
+        features: int = 512  # size of v and of the word vectors
+        hidden: int = 512  # size of the recurrent network
+        dropout: float = 0.1  # share 0..1, see the head of this file
+        rotation: float = 5.0  # pairs are turned by up to this many degrees in training
+        zoom: float = 0.15  # pairs are enlarged by up to this share in training
+        halves: bool = True  # whether the halves of the difference are pooled apart
+        attention: int = 0  # size of the attention; 0 for none
+        trained: bool = True  # whether the CNN is trained
+        # whether its layers down to stride 8 are trained, too: half of the time of training. False takes the
+        # encoder efficientnet_lite0.
         finest: bool = True
 
         def __post_init__(self) -> None:
-            """Refuse another recurrent network."""
             if self.recurrent not in ("lstm", "gru"):
                 raise ValueError(f"recurrent must be 'lstm' or 'gru', not {self.recurrent!r}")
 
@@ -128,11 +113,6 @@ class SpotIt(WholePair):
             )
 
     def encode(self, pairs: PairBatch) -> State:
-        """See `Captioner`: one row per pair, which has seen the difference already.
-
-        Raises:
-            ValueError: the pairs come without images.
-        """
         if pairs.before is None or pairs.after is None:
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         before, after = pairs.before.float(), pairs.after.float()
@@ -159,7 +139,7 @@ class SpotIt(WholePair):
         return self._moved(torch.relu(vector), State.of_pairs(pictures, memory))
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Recurrent`: the hidden state, ``(N, hidden)``."""
+        """The hidden state, ``(N, hidden)``."""
         state = self._moved(self.dropout(self.embed_word(tokens)), state)
         return self.dropout(state.memory[0]), state
 
@@ -176,7 +156,6 @@ class SpotIt(WholePair):
         return state.remember(self.cell(inputs, state.memory[0]))
 
     def _augmented(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Both images of each pair turned and enlarged alike, by chance."""
         device = before.device  # drawn on the CPU, so that a seed gives the same on every device
         angle = (torch.rand(len(before)) * 2 - 1).to(device) * math.radians(self.options.rotation)
         scale = 1 / (1 + torch.rand(len(before)).to(device) * self.options.zoom)
@@ -190,15 +169,7 @@ class SpotIt(WholePair):
 
 
 def difference(before: Tensor, after: Tensor) -> Tensor:
-    """[A | B] - [B | A] of before A and after B, each squeezed to half its width.
-
-    Args:
-        before: float ``(B, 3, height, width)``, grey levels.
-        after: the same.
-
-    Returns:
-        float ``(B, 3, height, width)``, signed: A - B on the left, B - A on the right.
-    """
+    """[A | B] - [B | A], signed, each image ``(B, 3, height, width)`` squeezed to half its width."""
     height, width = before.shape[2:]
     left, right = (
         interpolate(x, size=(height, half), mode="area")

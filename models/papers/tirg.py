@@ -43,48 +43,19 @@ FORMAT = 1
 
 
 class TIRG(nn.Module):
-    """See the head of this file.
-
-    Attributes:
-        vocabulary: the words it knows.
-        encoder: name and sha256 (hex) of the encoder whose maps it takes.
-        record: how it was trained: plain values, kept in its file.
-    """
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
-        """Sizes.
-
-        Attributes:
-            size: of the vectors of pictures and sentences, and of the LSTM.
-            words: size of the word vectors.
-            grid: cells of the picture, in both directions; 1 is the papers' mean.
-            cells: channels of a cell.
-            scale: s, of normalised vectors, at first; None does not normalise them.
-            dropout: share 0..1, of word vectors and of the LSTM's last state.
-        """
-
-        size: int = 512
-        words: int = 512
-        grid: int = 7
-        cells: int = 64
-        scale: float | None = None
-        dropout: float = 0.1
+        size: int = 512  # of the vectors of pictures and sentences, and of the LSTM
+        words: int = 512  # size of the word vectors
+        grid: int = 7  # cells of the picture, in both directions; 1 is the papers' mean
+        cells: int = 64  # channels of a cell
+        scale: float | None = None  # s, of normalised vectors, at first; None does not normalise them
+        dropout: float = 0.1  # share 0..1, of word vectors and of the LSTM's last state
 
     def __init__(
         self, vocabulary: Vocabulary, channels: int, encoder: tuple[str, str] = ("", ""), **arguments: Any
     ) -> None:
-        """Build with random weights.
-
-        Args:
-            vocabulary: the words it knows.
-            channels: of the encoder's maps.
-            encoder: name and sha256 of the encoder.
-            arguments: see `Options`.
-
-        Raises:
-            TypeError: an argument that it does not take.
-        """
+        """`encoder`: name and sha256 of the encoder whose maps it takes."""
         super().__init__()
         self.vocabulary, self.encoder, self.channels = vocabulary, encoder, channels
         self.record: Mapping[str, Any] = {}
@@ -103,18 +74,10 @@ class TIRG(nn.Module):
         self.dropout = nn.Dropout(options.dropout)
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor's further arguments as plain values."""
         return {"channels": self.channels, **asdict(self.options)}
 
     def pictures(self, maps: Tensor) -> Tensor:
-        """The vectors of pictures, before they are normalised.
-
-        Args:
-            maps: the encoder's, float ``(N, channels, height, width)``.
-
-        Returns:
-            float32 ``(N, size)``.
-        """
+        """Vectors x of maps ``(N, channels, height, width)``, ``(N, size)``."""
         pooled = adaptive_avg_pool2d(maps.float(), self.options.grid).flatten(2).transpose(1, 2)
         vectors: Tensor = self.picture(self.cell(pooled).relu().flatten(1))
         return vectors
@@ -124,15 +87,9 @@ class TIRG(nn.Module):
         return self._scored(pictures)
 
     def queries(self, pictures: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-        """k(A, C).
+        """k(A, C), ``(N, size)``, of pictures ``(N, size)`` and word vectors ``(N, L, words)``, hard or soft.
 
-        Args:
-            pictures: of the before frames, see `pictures`, float ``(N, size)``.
-            words: word vectors of the sentences, hard or soft, float ``(N, L, words)``.
-            lengths: int64 ``(N,)``, how many of them count; a sentence of none is a vector of zeros.
-
-        Returns:
-            float32 ``(N, size)``.
+        `lengths`, int64 ``(N,)``: how many words count; a sentence of none is a vector of zeros.
         """
         states, _ = self.lstm(self.dropout(words))
         last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, states.shape[2])
@@ -147,16 +104,7 @@ class TIRG(nn.Module):
 
     @torch.no_grad()
     def scores(self, before: Tensor, tokens: Tensor, candidates: Tensor) -> Tensor:
-        """How well each candidate is the after frame.
-
-        Args:
-            before: maps of the before frames, float ``(N, channels, height, width)``.
-            tokens: int64 ``(N, L)``, one text each, padded; EOS counts.
-            candidates: maps of the candidate frames, float ``(M, channels, height, width)``.
-
-        Returns:
-            float32 ``(N, M)``, more is better.
-        """
+        """Scores ``(N, M)``, more is better, of M candidate maps for N before maps and tokens ``(N, L)``."""
         was_training = self.training
         self.eval()
         queries = self.queries(self.pictures(before), self.embed_word(tokens), (tokens != PAD).sum(dim=1))
@@ -179,11 +127,6 @@ def save_tirg(network: TIRG, path: Path) -> str:
 
 
 def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
-    """Load a network, ready to rank.
-
-    Raises:
-        CheckpointError: absent, damaged, or of another kind or version.
-    """
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -20,19 +20,7 @@ class Layer(nn.Module):
     def __init__(
         self, size: int, heads: int, inner: int, dropout: float, attention_dropout: float | None = None
     ) -> None:
-        """Build with random weights.
-
-        Args:
-            size: of the vectors, a multiple of `heads`.
-            heads: of the attention.
-            inner: size of the feed-forward network.
-            dropout: of the inner vectors and what each part adds.
-            attention_dropout: of attention weights; None takes `dropout`. On a CPU it costs as much as all
-                the rest of a layer of small vectors.
-
-        Raises:
-            ValueError: `size` is no multiple of `heads`.
-        """
+        """`attention_dropout` of None takes `dropout`; on a CPU it costs as much as the rest of a layer."""
         super().__init__()
         if size % heads:
             raise ValueError(f"size ({size}) must be a multiple of heads ({heads})")
@@ -54,16 +42,10 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, kept: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """One layer on.
+        """From x ``(N, M, size)`` and `kept` of what is attended to, ``(N, S, 2 * size)``, to the next x.
 
-        Args:
-            x: float ``(N, M, size)``.
-            kept: of what is attended to, see `kept`, ``(N, S, 2 * size)``.
-            allowed: bool, broadcast to ``(N, M, S)``: who may attend to what, at least one each; None all.
-            bias: float, broadcast to ``(N, heads, M, S)``, added to what is attended by; None nothing.
-
-        Returns:
-            float ``(N, M, size)``.
+        `allowed`, bool, broadcast to ``(N, M, S)``: who may attend to what; None all. `bias`, broadcast to
+        ``(N, heads, M, S)``, is added to what is attended by.
         """
         mask = None if allowed is None else allowed.unsqueeze(1)
         if bias is not None:
@@ -79,14 +61,6 @@ class Layer(nn.Module):
         x = x + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
         after: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
         return after
-
-    def weights(self, x: Tensor, kept: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """How much attention each of M vectors pays to each of S, mean over heads, ``(N, M, S)``."""
-        keys = self._split(kept.chunk(2, dim=2)[0])
-        scores = self._split(self.query(self.norm(x))) @ keys.transpose(2, 3) / math.sqrt(keys.shape[3])
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed.unsqueeze(1), -math.inf)
-        return scores.softmax(dim=3).mean(dim=1)
 
     @torch.no_grad()
     def subtract(self, scale: float) -> None:
@@ -106,8 +80,6 @@ class Layer(nn.Module):
 
 
 class Stack(nn.ModuleList):
-    """Layers, one after the other."""
-
     def __iter__(self) -> Iterator[Layer]:
         return (layer for layer in super().__iter__() if isinstance(layer, Layer))
 

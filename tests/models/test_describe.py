@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, DescribeOptions, PairBatch
+from models.captioner import DescribeOptions, PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.state import State
@@ -16,7 +16,7 @@ MakePairs = Callable[..., PairBatch]
 FOUR = [(0, 0, 60, 60), (10, 10, 50, 60), (150, 0, 60, 60), (0, 150, 60, 60)]
 
 
-class Script(Captioner):
+class Script(WordCaptioner):
     """Says a given sentence about each cluster, each word with a given probability, under a given prior."""
 
     name = "script"

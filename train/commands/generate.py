@@ -66,8 +66,10 @@ def generate(
         raise typer.BadParameter(str(error), param_hint="--pairs") from None
     with progress_counts() as tell:
         report = generate_pairs(options, out, tell)
-    parts = (report.pairs, report.kinds, report.types)
-    say(f"{out}: " + "; ".join(", ".join(f"{name} {n}" for name, n in part.items()) for part in parts))
+    say(
+        f"{out}: "
+        + "; ".join(", ".join(f"{name} {n}" for name, n in part.items()) for part in report.values())
+    )
 
 
 def _bare_pairs(footage: list[Path], out: Path, pairs: int, seed: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -42,10 +41,6 @@ def score(
             help='Types of change, {"move": ["000000.png", ...]}: scores of each; "<id>_n" is a distractor.'
         ),
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="With a checkpoint: write its captions of 100 pairs to this page (.html)."),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations."""
@@ -61,7 +56,7 @@ def score(
     elif predictions.name.endswith(_TIRG):
         _measure_retrieval(references, predictions)
     else:
-        _measure(references, predictions, page, as_json=as_json)
+        _measure(references, predictions, as_json=as_json)
 
 
 def _count(folder: Path, *, as_json: bool) -> None:
@@ -81,21 +76,12 @@ def _count(folder: Path, *, as_json: bool) -> None:
         raise typer.Exit(SOME_FAILED)
 
 
-def _measure(folder: Path, checkpoint: Path, page: Path | None, *, as_json: bool) -> None:
-    """Scores of a checkpoint, and a page of what it says."""
-    from train.papers.datasets import has_split, load_pairs  # noqa: PLC0415
+def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
+    """Scores of a checkpoint."""
+    from train.papers.datasets import has_split  # noqa: PLC0415
     from train.papers.runs import evaluate_on_folder  # noqa: PLC0415
 
     split = "test" if has_split(folder, "test") else "val"
-    if page is not None:
-        from models import load_captioner  # noqa: PLC0415
-        from train.papers.page import write_page  # noqa: PLC0415
-
-        shown = write_page(
-            load_pairs(folder, split), load_captioner(checkpoint), page, f"{folder.name}, {split}"
-        )
-        say(f"{page}: {shown} pairs")
-        return
     with training_progress() as listeners:
         captioner, found = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
     if as_json:
@@ -110,18 +96,17 @@ def _measure_retrieval(folder: Path, network: Path) -> None:
     from pipeline.changes import ChangeOptions  # noqa: PLC0415
     from train.papers.batches import load_split  # noqa: PLC0415
     from train.papers.datasets import has_split  # noqa: PLC0415
-    from train.papers.retrieval import checked_encoder, split_recall  # noqa: PLC0415
+    from train.papers.retrieval import encoder_of, split_recall  # noqa: PLC0415
 
     trained = load_tirg(network)
     changes = ChangeOptions.of(trained.record.get("changes", {}))
     split = load_split(
         folder,
         "test" if has_split(folder, "test") else "val",
-        checked_encoder(trained),
+        encoder_of(trained),
         changes,
         cache=folder / ".features",
         whole=True,
         masks=False,
     )
-    found = split_recall(trained, split)
-    print_json({**asdict(found), "chance_at_1": found.chance(1)})
+    print_json(split_recall(trained, split))

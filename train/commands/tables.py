@@ -37,8 +37,8 @@ def print_evaluation(name: str, found: Evaluation) -> None:
         lines.append(f"perplexity {found.perplexity:.2f}")
     if found.alignment:
         lines.append(
-            f"alignment precision {found.alignment.precision:.3f} of {found.alignment.sentences} sentences "
-            f"(by chance {found.alignment.chance:.3f})"
+            f"alignment precision {found.alignment['precision']:.3f} of {found.alignment['sentences']} "
+            f"sentences (by chance {found.alignment['chance']:.3f})"
         )
     if found.without_clusters:
         lines.append(f"{found.without_clusters} pairs without a cluster, and so without a caption")

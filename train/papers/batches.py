@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary, tokenize
 from models.papers.nearest import Nearest
@@ -27,28 +27,17 @@ from train.samples import Sample
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """One split with what a captioner sees of it.
-
-    Attributes:
-        samples: one per pair, further annotators merged into it.
-        features: of the samples, by position.
-        annotations: what can be trained on: position of the sample, and one annotator's sentences.
-        skipped: annotations that are not trained on because their pair has no cluster.
-        sha256: hash (hex) of the annotation file and of the features.
-        whole: whether pairs without clusters are trained on as well, by a captioner that sees pairs
-            as a whole.
-    """
-
-    samples: tuple[Sample, ...]
-    features: Features
+    samples: tuple[Sample, ...]  # one per pair, further annotators merged into it
+    features: Features  # of the samples, by position
+    # what can be trained on: position of the sample, and one annotator's sentences
     annotations: tuple[tuple[int, tuple[str, ...]], ...]
-    skipped: int
-    sha256: str
+    skipped: int  # annotations that are not trained on because their pair has no cluster
+    sha256: str  # hash (hex) of the annotation file and of the features
+    # whether pairs without clusters are trained on as well, by a captioner that sees pairs as a whole
     whole: bool = False
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:
-        """Per pair the sentences of all its annotators."""
         return [tuple(s for annotation in sample.annotations for s in annotation) for sample in self.samples]
 
 
@@ -67,21 +56,7 @@ def load_split(
 ) -> Split:
     """Read a split and compute, or take from the cache, what a captioner sees of it.
 
-    Args:
-        folder: samples in the layout of `train.samples`.
-        split: train, val or test.
-        encoder: gives the maps.
-        options: how clusters are found.
-        cache: folder of the features.
-        progress: told how many samples are ready.
-        pairs: take only the first so many pairs, before anything is encoded; None all.
-        whole: skip no pair for want of clusters, see `Captioner.whole`.
-        images: keep the images beside the maps, see `Captioner.needs_images`.
-        masks: open the clusters' masks, see `Captioner.needs_masks`.
-
-    Raises:
-        SampleError: the split cannot be read.
-        FeatureError: an image cannot be read, or the cache cannot be written.
+    `pairs` are cut before anything is encoded; `whole`, `images` and `masks`: see `Captioner`.
     """
     samples = tuple(load_pairs(folder, split)[:pairs])
     features = sample_features(samples, encoder, options, cache, progress, images=images, masks=masks)
@@ -108,23 +83,10 @@ def epoch_batches(
     drawn: bool = False,
     swapped: float = 0.0,
 ) -> Iterator[tuple[PairBatch, Tensor]]:
-    """The annotations of a split in an order that seed and epoch decide, `size` at a time.
+    """The annotations of a split in an order that seed and epoch alone decide, tokens int64 ``(B, T, L)``.
 
-    The order depends on nothing else, so that a resumed run sees what an uninterrupted one sees.
-
-    Args:
-        split: at least one annotation to train on.
-        vocabulary: gives tokens.
-        size: annotations in a batch; the last batch may be smaller.
-        seed: of the run, not negative.
-        epoch: not negative.
-        max_words: longer sentences are cut.
-        drawn: take one annotation of every pair, by chance.
-        swapped: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is
-            that other view, see `twins`.
-
-    Yields:
-        The pairs and their tokens, int64 ``(B, T, L)``.
+    `swapped`: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is that
+    other view, see `twins`.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(split.annotations)).tolist()
@@ -151,7 +113,6 @@ def epoch_batches(
 
 
 def annotations_an_epoch(split: Split, *, drawn: bool) -> int:
-    """How many annotations `epoch_batches` gives."""
     return len({position for position, _ in split.annotations} if drawn else split.annotations)
 
 
@@ -202,7 +163,7 @@ def by_pair(split: Split) -> Split:
     return replace(split, annotations=tuple(sentences_of.items()))
 
 
-def tells_stories(captioner: Captioner) -> bool:
+def tells_stories(captioner: WordCaptioner) -> bool:
     """Whether it learns the sentences of an annotation as one, so that annotations must stay apart."""
     return isinstance(captioner, (WholePair, Nearest)) and captioner.joined
 
@@ -210,8 +171,8 @@ def tells_stories(captioner: Captioner) -> bool:
 def prior_features(split: Split) -> Tensor:
     """`PairBatch.features` of all clusters of a split, float32 ``(N, 4)``."""
     rows = range(len(split.samples))
-    boxes = np.concatenate([split.features.boxes(i) for i in rows])
-    active = np.concatenate([split.features.active(i) for i in rows])
+    boxes = np.concatenate([split.features.boxes[i] for i in rows])
+    active = np.concatenate([split.features.active[i] for i in rows])
     valid = torch.ones(1, len(boxes), dtype=torch.bool)
     clusters = (torch.from_numpy(boxes).unsqueeze(0), torch.from_numpy(active).unsqueeze(0), valid)
     return PairBatch(None, None, valid.view(1, -1, 1, 1), *clusters).features()[0]

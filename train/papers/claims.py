@@ -40,20 +40,13 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """A mean over seeds and pairs, with what its error is made of.
+    """A mean over seeds and pairs, with what its error is made of."""
 
-    Attributes:
-        mean: of all.
-        seeds, pairs: how many; 0 pairs of a figure of each seed alone.
-        between_seeds: variance of the seeds' means.
-        between_pairs: variance of the pairs' means.
-    """
-
-    mean: float
-    seeds: int
+    mean: float  # of all
+    seeds: int  # seeds, pairs: how many; 0 pairs of a figure of each seed alone
     pairs: int
-    between_seeds: float
-    between_pairs: float
+    between_seeds: float  # variance of the seeds' means
+    between_pairs: float  # variance of the pairs' means
 
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the mean; of one seed over pairs alone, without them infinite."""
@@ -113,29 +106,18 @@ def difference(values: NDArray[np.float64]) -> PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A claimed ordering, and what was measured of it.
-
-    Attributes:
-        claim: what the paper claims.
-        better, worse: our means.
-        difference: of better and worse, positive as claimed; of perplexities the logarithms'.
-        gain: the true gain that is looked for, in the difference's units.
-        printed: the paper's gain as a share of the worse figure; None where it prints none.
-        unlearnt: a reason not to compare at all: a system that does not beat the best constant, or another
-            number of seeds than was fixed; empty where there is none.
-    """
-
-    claim: Claim
-    better: float
+    claim: Claim  # what the paper claims
+    better: float  # better, worse: our means
     worse: float
-    difference: PairedDifference
-    gain: float
-    printed: float | None
+    difference: PairedDifference  # of better and worse, positive as claimed; of perplexities the logarithms'
+    gain: float  # the true gain that is looked for, in the difference's units
+    printed: float | None  # the paper's gain as a share of the worse figure; None where it prints none
+    # a reason not to compare at all: a system that does not beat the best constant, or another number of
+    # seeds than was fixed; empty where there is none
     unlearnt: str
 
     @property
     def power(self) -> float:
-        """How probably the gain would be shown, were it true."""
         return self.difference.power(self.gain)
 
     @property
@@ -159,15 +141,7 @@ class Found:
 def examine(
     suite: Suite, claim: Claim, results: Sequence[Result], constant: Result | None, measured: Split
 ) -> Found | None:
-    """Compare the two rows of a claim; None where rows or figures are missing.
-
-    Args:
-        suite: of the claim.
-        claim: what is compared.
-        results: of all rows and seeds.
-        constant: the best constant of train.
-        measured: the split.
-    """
+    """Compare the two rows of a claim; None where rows or figures are missing."""
     better, worse = ({r.seed: r for r in results if r.row == key} for key in (claim.better, claim.worse))
     seeds = sorted(better.keys() & worse.keys())
     ours, theirs = [better[s] for s in seeds], [worse[s] for s in seeds]

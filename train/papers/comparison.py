@@ -28,8 +28,8 @@ from train.papers.claims import examine
 from train.papers.config import TrainConfig, build_encoder, checked_config
 from train.papers.datasets import has_split
 from train.papers.evaluation import evaluate, silence_of
+from train.papers.metrics.scores import BEST_CONSTANT
 from train.papers.results import (
-    BEST_CONSTANT,
     Result,
     read_result,
     trivial_results,
@@ -47,51 +47,31 @@ _FORMAT = 4
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """What is compared.
-
-    Attributes:
-        suite: key of `train.papers.suites.SUITES`.
-        data: folder of pairs with a training and a validation split; measured on the test split, where there
-            is one.
-        out: folder of runs and tables.
-        seeds: runs of each system; None the suite's own number, with any other there is no verdict.
-        size: of the captioners, see `train.papers.suites`.
-        rows: keys of the systems wanted; none for all.
-        folders: of further images, for the systems that need them.
-        epochs: of training and of pre-training, each at most; None as the size has it.
-        pairs: learn from the first so many training pairs only; None all.
-        device: torch device.
-        workers: runs side by side.
-    """
-
-    suite: str
+    suite: str  # key of `train.papers.suites.SUITES`
+    # folder of pairs with a training and a validation split; measured on the test split, where there is one
     data: Path
-    out: Path
+    out: Path  # folder of runs and tables
+    # runs of each system; None the suite's own number, with any other there is no verdict
     seeds: int | None = None
-    size: SizeName = "small"
-    rows: tuple[str, ...] = ()
+    size: SizeName = "small"  # of the captioners, see `train.papers.suites`
+    rows: tuple[str, ...] = ()  # keys of the systems wanted; none for all
+    # of further images, for the systems that need them
     folders: Mapping[FolderName, Path] = field(default_factory=dict)
-    epochs: int | None = None
-    pairs: int | None = None
-    device: str = "cpu"
-    workers: int = 1
+    epochs: int | None = None  # of training and of pre-training, each at most; None as the size has it
+    pairs: int | None = None  # learn from the first so many training pairs only; None all
+    device: str = "cpu"  # torch device
+    workers: int = 1  # runs side by side
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """The splits as captioners of one kind see them."""
-
     training: Split
     validation: Split
     measured: Split
 
 
 def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
-    """Train and measure what is not done yet, and write ``<suite>.md`` and ``<suite>.json``.
-
-    Raises:
-        SampleError, FeatureError, ConfigError, TrainError: see their modules.
-    """
+    """Train and measure what is not done yet, and write ``<suite>.md`` and ``<suite>.json``."""
     suite = load_suite(options.suite)
     rows = _wanted_rows(options, listeners)
     tasks = [(row, seed) for seed in range(options.seeds or suite.seeds) for row in rows]
@@ -130,11 +110,6 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
 
 
 def run_row(options: CompareOptions, row: str, seed: int) -> Result:
-    """One run: read, gone on with, or begun.
-
-    Raises:
-        SampleError, FeatureError, ConfigError, TrainError: see their modules.
-    """
     system = load_suite(options.suite).systems[row]
     config = row_config(system, options, seed)
     splits = _splits(options.data, config.captioner, config.encoder, config.changes, options)
@@ -189,11 +164,6 @@ def run_row(options: CompareOptions, row: str, seed: int) -> Result:
 
 
 def row_config(system: System, options: CompareOptions, seed: int) -> TrainConfig:
-    """The checked configuration of one run.
-
-    Raises:
-        ConfigError: the options do not suit.
-    """
     content = merged(system.content(options.size), {"training": {"seed": seed}})
     content = merged(content, {"arguments": dict.fromkeys(system.seeded, seed)})
     if system.needs:
@@ -207,7 +177,6 @@ def row_config(system: System, options: CompareOptions, seed: int) -> TrainConfi
 
 
 def _wanted_rows(options: CompareOptions, listeners: Listeners) -> list[str]:
-    """The systems that are wanted and whose folders are given."""
     systems = load_suite(options.suite).systems
     wanted = []
     for key in options.rows or systems:
@@ -268,7 +237,6 @@ def _loaded(  # noqa: PLR0917 - a cache takes no keywords in another order
 def _mark(
     config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions, system: System
 ) -> str:
-    """Hash over what decides a result."""
     seen = [each.sha256 for each in (splits.training, splits.validation, splits.measured)]
     for need in system.needs:
         listed = options.folders[need] / "images.txt"
@@ -313,7 +281,6 @@ def _about_data(folder: Path) -> str:
 
 
 def _write(report: Report, out: Path) -> None:
-    """Write the page and, for every system and seed, every pair's values."""
     content = {
         "suite": report.name,
         "about": list(report.about),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from models import CAPTIONERS
-from models.captioner import Captioner
+from models.captioner import WordCaptioner
 from models.encoders.encoder import ENCODERS, Encoder
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
@@ -32,64 +32,36 @@ class _Strict(BaseModel):
 
 
 def _section(options: type[Any]) -> Any:
-    """A strict section with the keys, types and defaults of an options dataclass."""
     hints = get_type_hints(options)
     fields: dict[str, Any] = {f.name: (hints[f.name], f.default) for f in dataclasses.fields(options)}
     return create_model(options.__name__, __base__=_Strict, **fields)
 
 
 class ObjectiveConfig(_Strict):
-    """What is lowered instead of the captioner's own loss.
-
-    Attributes:
-        name: key of `train.papers.objectives.OBJECTIVES`.
-        arguments: of its constructor.
-    """
-
-    name: str
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    name: str  # key of `train.papers.objectives.OBJECTIVES`
+    arguments: dict[str, Any] = Field(default_factory=dict)  # of its constructor
 
 
 class PreTrainingConfig(_Strict):
-    """What is trained before, on the same samples.
-
-    Attributes:
-        objective: what it lowers.
-        training: see `TrainOptions`; the seed is the run's.
-    """
-
-    objective: ObjectiveConfig
-    training: TrainOptions = TrainOptions()
+    objective: ObjectiveConfig  # what it lowers
+    training: TrainOptions = TrainOptions()  # see `TrainOptions`; the seed is the run's
 
 
 class TrainConfig(_Strict):
-    """Everything that decides a training run besides the samples.
-
-    Attributes:
-        version: of this file format.
-        captioner: key of `models.CAPTIONERS`.
-        arguments: of its constructor, see the captioner's `Options`.
-        encoder: key of `models.encoders.encoder.ENCODERS`.
-        encoder_weights: file with the encoder's weights; None takes those of its package.
-        min_count: words seen less often in the training sentences are unknown (paper's Table 1: 5).
-        changes: how clusters are found, see `ChangeOptions`.
-        training: see `TrainOptions`.
-        learning: how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`.
-        objective: None lowers the captioner's own loss.
-        pretraining: None for none.
-    """
-
-    version: Literal[1]
-    captioner: str = "ddla"
+    version: Literal[1]  # of this file format
+    captioner: str = "ddla"  # key of `models.CAPTIONERS`
+    # of its constructor, see the captioner's `Options`
     arguments: dict[str, Any] = Field(default_factory=dict)
-    encoder: str = "efficientnet_lite0"
-    encoder_weights: Path | None = None
+    encoder: str = "efficientnet_lite0"  # key of `models.encoders.encoder.ENCODERS`
+    encoder_weights: Path | None = None  # file with the encoder's weights; None takes those of its package
+    # words seen less often in the training sentences are unknown (paper's Table 1: 5)
     min_count: int = Field(5, ge=1)
-    changes: ChangeOptions = ChangeOptions()
-    training: TrainOptions = TrainOptions()
+    changes: ChangeOptions = ChangeOptions()  # how clusters are found, see `ChangeOptions`
+    training: TrainOptions = TrainOptions()  # see `TrainOptions`
+    # how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`
     learning: ChainOptions = ChainOptions()
-    objective: ObjectiveConfig | None = None
-    pretraining: PreTrainingConfig | None = None
+    objective: ObjectiveConfig | None = None  # None lowers the captioner's own loss
+    pretraining: PreTrainingConfig | None = None  # None for none
 
     def pretrain_options(self) -> TrainOptions:
         """The section `pretraining.training`, with the run's seed; the defaults without that section."""
@@ -98,15 +70,7 @@ class TrainConfig(_Strict):
 
 
 def load_config(path: Path, **training: Any) -> TrainConfig:
-    """Read and check a configuration.
-
-    Args:
-        path: YAML file.
-        training: keys of the section `training` that override the file; None leaves the file's value.
-
-    Raises:
-        ConfigError: absent, no YAML, an unknown key, or a value of the wrong type or name.
-    """
+    """Read a configuration; values of `training` that are not None override the section of that name."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")).values
     except OSError as error:
@@ -124,11 +88,6 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
 
 
 def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
-    """Check a configuration.
-
-    Raises:
-        ConfigError: an unknown key, or a value of the wrong type or name.
-    """
     try:
         config = TrainConfig.model_validate(dict(content))
     except ValidationError as error:
@@ -138,37 +97,26 @@ def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
 
 
 def build_encoder(config: TrainConfig) -> Encoder:
-    """The encoder that a configuration names.
-
-    Raises:
-        ConfigError: its weights file cannot be used, or its package is not installed.
-    """
     try:
         return ENCODERS[config.encoder](config.encoder_weights)
     except (OSError, ImportError, RuntimeError) as error:
         raise ConfigError(f"encoder {config.encoder} cannot be loaded: {error}") from error
 
 
-def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> Captioner:
-    """The captioner that a configuration names, with random weights.
-
-    Raises:
-        ConfigError: an argument has a value that the captioner does not take.
-    """
+def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> WordCaptioner:
     try:
-        return CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
+        captioner = CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"captioner {config.captioner} does not take its arguments: {error}") from error
+    if not isinstance(captioner, WordCaptioner):
+        raise ConfigError(f"captioner {captioner.name} learns from labelled frames (`label`), not from pairs")
+    return captioner
 
 
 def build_objective(
-    config: ObjectiveConfig | None, captioner: Captioner, training: Split
+    config: ObjectiveConfig | None, captioner: WordCaptioner, training: Split
 ) -> Objective | None:
-    """The objective that a configuration names; None for the captioner's own loss.
-
-    Raises:
-        ConfigError: an argument has a value that the objective does not take, or the captioner does not suit.
-    """
+    """The objective that a configuration names; None for the captioner's own loss."""
     if config is None:
         return None
     try:
@@ -179,35 +127,31 @@ def build_objective(
 
 
 def _check_names(config: TrainConfig, source: str) -> None:
-    for key, name, known in (
-        ("captioner", config.captioner, CAPTIONERS),
-        ("encoder", config.encoder, ENCODERS),
+    pre = config.pretraining.objective if config.pretraining else None
+    for key, name, arguments, known in (
+        ("captioner", config.captioner, config.arguments, CAPTIONERS),
+        ("encoder", config.encoder, None, ENCODERS),
+        *_objective("objective", config.objective),
+        *_objective("pretraining.objective", pre),
     ):
         if name not in known:
             raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
-    options = CAPTIONERS[config.captioner]().Options
-    _check_keys(source, "arguments", config.captioner, options, config.arguments)
-    try:
-        _section(options).model_validate(config.arguments, strict=True)
-    except ValidationError as error:
-        raise ConfigError(f"{source}: {_wrong(error, 'arguments')}") from error
-    before = config.pretraining.objective if config.pretraining else None
-    for key, objective in (("objective", config.objective), ("pretraining.objective", before)):
-        if objective is None:
+        if arguments is None:
             continue
-        if objective.name not in OBJECTIVES:
-            raise ConfigError(
-                f"{source}: {key}.name: {objective.name!r} is unknown; there is {', '.join(OBJECTIVES)}"
-            )
-        taken = OBJECTIVES[objective.name]().Options
-        _check_keys(source, f"{key}.arguments", objective.name, taken, objective.arguments)
+        options = known[name]().Options
+        section = f"{key.rpartition('.name')[0]}.arguments".removeprefix(".")
+        unknown = arguments.keys() - {each.name for each in dataclasses.fields(options)}
+        if unknown:
+            taken = ", ".join(each.name for each in dataclasses.fields(options))
+            raise ConfigError(f"{source}: {section}.{min(unknown)}: unknown key; {name} takes {taken}")
+        try:
+            _section(options).model_validate(arguments, strict=key == "captioner")
+        except ValidationError as error:
+            raise ConfigError(f"{source}: {_wrong(error, section)}") from error
 
 
-def _check_keys(source: str, key: str, name: str, options: type[Any], arguments: Iterable[str]) -> None:
-    taken = [each.name for each in dataclasses.fields(options)]
-    for each in arguments:
-        if each not in taken:
-            raise ConfigError(f"{source}: {key}.{each}: unknown key; {name} takes {', '.join(taken)}")
+def _objective(key: str, config: ObjectiveConfig | None) -> list[tuple[str, str, dict[str, Any], Any]]:
+    return [(f"{key}.name", config.name, config.arguments, OBJECTIVES)] if config else []
 
 
 def _wrong(error: ValidationError, *section: str) -> str:

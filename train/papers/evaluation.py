@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from models.boxes import Box, overlaps
-from models.captioner import Captioner, DescribeOptions, Sentence
+from models.captioner import DescribeOptions, Sentence, WordCaptioner
 from models.language.vocabulary import PAD, tokenize
 from models.language.wording import read
 from models.papers.nearest import Nearest
 from train.papers.batches import Split, by_pair, tells_stories
 from train.papers.metrics.groups import group_scores, sample_groups
-from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_rows
+from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_captions
 from train.papers.metrics.truth import Ratio, Truth, share, truth_of, truth_ratios
 from train.samples import Sample
 
@@ -33,34 +33,11 @@ _AT_ONCE = 32
 _Item = TypeVar("_Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """How often a gold sentence is aligned to the cluster that overlaps its box best.
-
-    Only pairs with at least two clusters are counted.
-
-    Attributes:
-        sentences: how many were counted.
-        precision: share 0..1 of right ones.
-        chance: that of a random cluster.
-    """
-
-    sentences: int
-    precision: float
-    chance: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Likelihood:
-    """How likely a captioner finds what people said of each pair.
-
-    Attributes:
-        nats: -log P of all sentences about each pair, summed, float64 ``(N,)``; 0 where none counts.
-        tokens: how many tokens that are, int64 ``(N,)``.
-    """
-
+    # -log P of all sentences about each pair, summed, float64 ``(N,)``; 0 where none counts
     nats: NDArray[np.float64]
-    tokens: NDArray[np.int64]
+    tokens: NDArray[np.int64]  # how many tokens that are, int64 ``(N,)``
 
     @property
     def perplexity(self) -> float:
@@ -71,55 +48,43 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything measured on one split.
-
-    Attributes:
-        single: the first sentence against all sentences of the pair (the paper's Table 4).
-        multi: T sentences, T given, joined, against each annotator's joined sentences (Table 5).
-        length_ratio: LenRatio of the multi-sentence setting.
-        perplexity: per token, under the marginal likelihood, of the pairs that have a cluster; None without.
-        truth: whether what is said is right, with the captioner's own number of sentences for no change.
-        alignment: None where no sample knows its boxes or the captioner aligns nothing.
-        trivial: rows of systems that look at no picture: name, sentence, scores in the single setting.
-        human: one annotator's first sentence against the others', on the pairs that have several annotators.
-        without_clusters: pairs in which nothing differs; nothing is said about them. 0 for a
-            captioner that sees pairs as a whole.
-        groups: scores in the single setting of changed and distractor pairs and of each type of change, where
-            samples know; each by its own references.
-        distinct: how many different first sentences there are.
-        likelihood, ratios: what the perplexity and the shares are made of; not among the plain values.
-        first, whole: the texts that were scored, one sentence and all of them; not among the plain values.
-    """
-
-    single: TextScores
-    multi: TextScores
-    length_ratio: float
+    single: TextScores  # the first sentence against all sentences of the pair (the paper's Table 4)
+    multi: TextScores  # T sentences, T given, joined, against each annotator's joined sentences (Table 5)
+    length_ratio: float  # LenRatio of the multi-sentence setting
+    # per token, under the marginal likelihood, of the pairs that have a cluster; None without
     perplexity: float | None
-    truth: Truth
-    alignment: Alignment | None
+    truth: Truth  # whether what is said is right, with the captioner's own number of sentences for no change
+    # how often a gold sentence is aligned to the cluster that overlaps its box best: sentences counted (of
+    # pairs with several clusters), precision, chance; None where no box is known or nothing is aligned
+    alignment: Mapping[str, float] | None
+    # rows of systems that look at no picture: name, sentence, scores in the single setting
     trivial: tuple[tuple[str, str, TextScores], ...]
+    # one annotator's first sentence against the others', on the pairs that have several annotators
     human: TextScores | None
+    # pairs in which nothing differs; nothing is said about them. 0 for a captioner that sees pairs as a
+    # whole.
     without_clusters: int
+    # scores in the single setting of changed and distractor pairs and of each type of change, where samples
+    # know; each by its own references
     groups: tuple[tuple[str, TextScores], ...] = ()
-    distinct: int = 0
+    distinct: int = 0  # how many different first sentences there are
+    # likelihood, ratios: what the perplexity and the shares are made of; not among the plain values
     likelihood: Likelihood | None = None
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    # first, whole: the texts that were scored, one sentence and all of them; not among the plain values
     first: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON and training records."""
         rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
-        rest: dict[str, Any] = {
-            key: value if value is None else {k: _rounded(v) for k, v in asdict(value).items()}
-            for key, value in (("truth", self.truth), ("alignment", self.alignment))
-        }
         return {
             "single": self.single.plain(),
             "multi": self.multi.plain(),
             "length_ratio": _rounded(self.length_ratio),
             "perplexity": _rounded(self.perplexity),
-            **rest,
+            "truth": self.truth.plain(),
+            "alignment": self.alignment and {k: _rounded(v) for k, v in self.alignment.items()},
             "trivial": rows,
             "human": self.human.plain() if self.human else None,
             "without_clusters": self.without_clusters,
@@ -129,21 +94,13 @@ class Evaluation:
 
 
 def evaluate(
-    captioner: Captioner,
+    captioner: WordCaptioner,
     split: Split,
     training: Sequence[Sequence[str]] = (),
     options: DescribeOptions | None = None,
     silence: str = SILENCE,
 ) -> Evaluation:
-    """Measure a captioner on a split.
-
-    Args:
-        captioner: trained.
-        split: at least one pair.
-        training: sentences of the training pairs, for the trivial rows.
-        options: how words are sought, and how many sentences are told when the number is its own choice.
-        silence: what a captioner that says nothing about a pair is scored as, see `silence_of`.
-    """
+    """Measure a captioner on a split; `silence` is what saying nothing is scored as, see `silence_of`."""
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options, silence)
     described_pairs = described(captioner, split, lambda _: options)
@@ -158,8 +115,16 @@ def evaluate(
         length_ratio=length_ratio(multi, joined),
         perplexity=None if math.isnan(found.perplexity) else found.perplexity,
         truth=truth_of(right),
-        alignment=_figures(aligned) if aligned else None,
-        trivial=tuple((n, *row) for n, row in trivial_rows(split.sentences, training).items()),
+        alignment=None
+        if aligned is None
+        else {
+            "sentences": int(aligned["precision"][:, 1].sum()),
+            **{name: share(each) or 0.0 for name, each in aligned.items()},
+        },
+        trivial=tuple(
+            (name, said[0] if len(set(said)) == 1 else "", text_scores(said, split.sentences))
+            for name, said in trivial_captions(training, len(split.samples)).items()
+        ),
         human=_human(split.samples),
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
         groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
@@ -183,7 +148,7 @@ def silence_of(training: Sequence[Sequence[str]]) -> str:
 
 
 def single_sentences(
-    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+    captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
     one = _given(options or DescribeOptions(), 1)
@@ -192,7 +157,7 @@ def single_sentences(
 
 
 def multi_texts(
-    captioner: Captioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
+    captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
     """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
     chosen = options or DescribeOptions()
@@ -200,7 +165,7 @@ def multi_texts(
     return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
-def likelihood(captioner: Captioner, split: Split) -> Likelihood:
+def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     """-log P(S_i | X) of the sentences about the pairs that have a cluster.
 
     The pairs are the same for every captioner, also for one that sees pairs as a whole and could be asked
@@ -230,12 +195,9 @@ def _given(options: DescribeOptions, number: int) -> DescribeOptions:
 
 
 def described(
-    captioner: Captioner, split: Split, options: Callable[[Sample], DescribeOptions]
+    captioner: WordCaptioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
-    """Sentences about every pair, each pair with its own options.
-
-    A pair without clusters has none, but of a captioner that sees pairs as a whole.
-    """
+    """Sentences about every pair with its own options; none without clusters but of whole pairs."""
     described: list[list[Sentence]] = [[] for _ in split.samples]
     groups: dict[DescribeOptions, list[int]] = {}
     for position, sample in enumerate(split.samples):
@@ -254,7 +216,7 @@ def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         yield items[start : start + _AT_ONCE]
 
 
-def _alignment(captioner: Captioner, split: Split) -> dict[str, Ratio] | None:
+def _alignment(captioner: WordCaptioner, split: Split) -> dict[str, Ratio] | None:
     """Right alignments, and those of a random cluster, of every pair; None where nothing is aligned."""
     align = getattr(captioner, "alignment", None)  # DDLA's; not every captioner aligns
     known = [
@@ -269,18 +231,13 @@ def _alignment(captioner: Captioner, split: Split) -> dict[str, Ratio] | None:
         tokens = captioner.vocabulary.batch([[c.sentence for c in changes] for _, changes in some])
         chosen = align(split.features.batch([p for p, _ in some]), tokens).tolist()
         for (position, changes), row in zip(some, chosen, strict=True):
-            boxes = split.features.boxes(position)
+            boxes = split.features.boxes[position]
             for change, cluster in zip(changes, row, strict=False):
                 gold = _overlapping(boxes, [b for b in (change.box_before, change.box_after) if b])
                 if gold is not None and cluster >= 0:
                     found["precision"][position] += cluster == gold, 1
                     found["chance"][position] += 1 / len(boxes), 1
     return found if found["precision"][:, 1].any() else None
-
-
-def _figures(ratios: Mapping[str, Ratio]) -> Alignment:
-    sentences = int(ratios["precision"][:, 1].sum())
-    return Alignment(sentences, share(ratios["precision"]) or 0.0, share(ratios["chance"]) or 0.0)
 
 
 def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:

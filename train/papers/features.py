@@ -42,8 +42,7 @@ class Features:
 
     Attributes:
         counts: int64 ``(N,)``, number of clusters of each sample; 0 where nothing differs.
-        mask_size: ``(height, width)`` of the masks.
-        images, masks: whether batches hold the images and the cluster masks.
+        boxes, active: per sample ``(K, 4)`` in 0..1, and ``(K,)``, active pixels as shares of the frame.
         sha256: hash over what the features were made from: images, encoder, options.
     """
 
@@ -53,35 +52,19 @@ class Features:
         self._files = tuple(files)
         self.mask_size, self.images, self.masks = mask_size, images, masks
         clusters = [_read(file, ("boxes", "active")) for file in files]
-        self._boxes = [each["boxes"].numpy() for each in clusters]
-        self._active = [each["active"].numpy() for each in clusters]
-        self.counts: NDArray[np.int64] = np.array([len(each) for each in self._boxes], np.int64)
+        self.boxes = [each["boxes"].numpy() for each in clusters]
+        self.active = [each["active"].numpy() for each in clusters]
+        self.counts: NDArray[np.int64] = np.array([len(each) for each in self.boxes], np.int64)
         names = "\n".join(file.stem for file in files)
         self.sha256 = hashlib.sha256(names.encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def boxes(self, index: int) -> NDArray[np.float32]:
-        """Boxes of one sample's clusters, float32 ``(K, 4)``, in 0..1."""
-        return self._boxes[index]
-
-    def active(self, index: int) -> NDArray[np.float32]:
-        """Active pixels of one sample's clusters, float32 ``(K,)``, as shares of the frame."""
-        return self._active[index]
-
     def batch(self, indices: Sequence[int], *, whole: bool = False) -> PairBatch:
-        """The samples at some positions as one batch with known maps, clusters padded to the largest K.
+        """The samples at some positions as one batch with float16 maps, clusters padded to the largest K.
 
-        Args:
-            indices: at least one position, each of a sample with clusters.
-            whole: also take samples without clusters, for a captioner that sees pairs as a whole.
-
-        Returns:
-            Maps are float16, as on disk. Masks have no pixels unless `masks`.
-
-        Raises:
-            ValueError: a sample has no clusters, or there are no indices.
+        ValueError where one has no clusters, unless `whole`; masks have no pixels unless `masks`.
         """
         counts = self.counts[list(indices)]
         if not len(counts) or not (whole or counts.all()):
@@ -97,8 +80,8 @@ class Features:
             if self.masks:
                 unpacked = np.unpackbits(read[row]["masks"].numpy(), axis=1, count=height * width)
                 masks[row, : counts[row]] = unpacked.reshape(-1, height, width).view(np.bool_)
-            boxes[row, : counts[row]] = self._boxes[index]
-            active[row, : counts[row]] = self._active[index]
+            boxes[row, : counts[row]] = self.boxes[index]
+            active[row, : counts[row]] = self.active[index]
         maps = torch.stack([each["maps"] for each in read])
         images = torch.stack([each["images"] for each in read]) if self.images else None
         return PairBatch(
@@ -122,20 +105,7 @@ def sample_features(
     images: bool = False,
     masks: bool = True,
 ) -> Features:
-    """Features of samples: those in the cache, the others computed and added to it.
-
-    Args:
-        samples: in the order of the features.
-        encoder: gives the maps.
-        options: how clusters are found; images are compared at ``options.size``.
-        cache: folder of the files; made where it does not exist.
-        progress: called with how many samples are ready.
-        images: batches hold the images, for a captioner that needs them.
-        masks: batches hold the clusters' masks.
-
-    Raises:
-        FeatureError: an image cannot be read, or the cache cannot be written.
-    """
+    """Features of samples: those in the cache, the others computed and added to it."""
     made_from = [_FORMAT, encoder.name, encoder.sha256, list(encoder.image_size), asdict(options), images]
     prefix = json.dumps(made_from, sort_keys=True).encode()
     files = [cache / f"{_key(sample, prefix)}.safetensors" for sample in samples]
@@ -157,11 +127,7 @@ def sample_features(
 
 
 def read_image(path: Path) -> Image:
-    """An image file as RGB uint8 ``(h, w, 3)``.
-
-    Raises:
-        FeatureError: it is missing or no image.
-    """
+    """An image file as RGB uint8 ``(h, w, 3)``."""
     image = image_in(path)
     if image is None:
         raise FeatureError(
@@ -181,7 +147,6 @@ def _key(sample: Sample, prefix: bytes) -> str:
 
 
 def _is_whole(file: Path, channels: int) -> bool:
-    """Whether a file is there with its header and all bytes."""
     try:
         with safe_open(file, framework="pt") as content:
             return bool(content.get_slice("maps").get_shape() == [2, channels, 14, 14])

@@ -51,19 +51,7 @@ def write_footage_pairs(
 ) -> dict[str, int]:
     """Write pairs in the layout of `train.samples`; validation cameras are in no training pair.
 
-    Args:
-        frames: folder of labelled frames.
-        out: folder to make.
-        pairs: of training; a tenth as many of validation.
-        seed: of what is drawn.
-        progress: called with the split, pairs written, and all of them.
-
-    Returns:
-        How many pairs each split has; fewer than asked for where the footage gives no more.
-
-    Raises:
-        FootageError: the frames are damaged.
-        SampleError: fewer than two cameras have two frames, they give no pair, or `out` exists.
+    Returns how many pairs each split has; fewer than asked for where the footage gives no more.
     """
     cameras: dict[str, list[LabelledFrame]] = {}
     for frame in read_frames(frames):

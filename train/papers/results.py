@@ -16,50 +16,37 @@ from train.checkpoints import TrainError
 from train.papers.batches import Split
 from train.papers.metrics.groups import CHANGED, DISTRACTOR, group_scores, sample_groups
 from train.papers.metrics.scores import (
-    CONSTANT,
-    best_constant,
     length_ratio,
     meteors,
     pair_ciders,
-    random_captions,
     spices,
     text_scores,
+    trivial_captions,
 )
 from train.papers.metrics.truth import spoken_truth
 
-BEST_CONSTANT = "best constant of train"
 HUMAN = "one annotator, by others"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Figures of one system and one seed.
-
-    Attributes:
-        mark: hash over what decides it; empty of a row that is not trained.
-        row: key of the system, or name of a row that looks at no picture.
-        seed: of the run.
-        evaluation: `train.papers.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran.
-        single, multi: what was said about every pair, one sentence and all of them.
-        nats, tokens: -log P of the sentences about every pair and their tokens, see
-            `train.papers.evaluation.Likelihood`; empty of one that gives no probabilities.
-        ratios: of figures that are no mean over pairs every pair's numerator and denominator, by their place.
-        curves, pretraining: points of both trainings.
-        best_epoch: the epoch that was measured.
-    """
-
-    mark: str
-    row: str
-    seed: int
+    mark: str  # hash over what decides it; empty of a row that is not trained
+    row: str  # key of the system, or name of a row that looks at no picture
+    seed: int  # of the run
+    # `train.papers.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran
     evaluation: dict[str, Any]
+    # single, multi: what was said about every pair, one sentence and all of them
     single: tuple[str, ...] = ()
     multi: tuple[str, ...] = ()
+    # nats, tokens: -log P of the sentences about every pair and their tokens, see
+    # `train.papers.evaluation.Likelihood`; empty of one that gives no probabilities
     nats: tuple[float, ...] = ()
     tokens: tuple[int, ...] = ()
+    # of figures that are no mean over pairs every pair's numerator and denominator, by their place
     ratios: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
-    curves: tuple[dict[str, Any], ...] = ()
+    curves: tuple[dict[str, Any], ...] = ()  # curves, pretraining: points of both trainings
     pretraining: tuple[dict[str, Any], ...] = ()
-    best_epoch: int = 0
+    best_epoch: int = 0  # the epoch that was measured
 
     def value(self, path: str) -> float | None:
         """A figure by its place in `evaluation`, like ``single.bleu.3`` or ``groups.changed.cider``."""
@@ -78,11 +65,6 @@ _LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write a result beside its checkpoint, at once or not at all.
-
-    Raises:
-        TrainError: it cannot be written.
-    """
     path = folder / "result.json"
     try:
         replace_file(path, json.dumps(asdict(result)).encode(), durable=True)
@@ -91,11 +73,7 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def read_result(folder: Path, mark: str) -> Result | None:
-    """A finished run's result; None where it is not finished, or of something else.
-
-    Raises:
-        TrainError: the file is damaged.
-    """
+    """A finished run's result; None where it is not finished, or of something else."""
     path = folder / "result.json"
     if not path.is_file():
         return None
@@ -111,11 +89,10 @@ def read_result(folder: Path, mark: str) -> Result | None:
 def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[Result]:
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
-    rows = {"constant": [CONSTANT] * len(gold)}
-    if any(training):
-        rows[BEST_CONSTANT] = [best_constant(training)] * len(gold)
-        rows["random training caption"] = random_captions(training, len(gold))
-    results = [_untrained(name, said, said, gold, measured) for name, said in rows.items()]
+    results = [
+        _untrained(name, said, said, gold, measured)
+        for name, said in trivial_captions(training, len(gold)).items()
+    ]
     several = tuple(sample for sample in samples if sample.further)
     if several:
         first = [sample.annotations[0] for sample in several]
@@ -162,13 +139,7 @@ def with_meteor(results: Sequence[Result], measured: Split) -> list[Result]:
 
 
 def result_ciders(results: Sequence[Result], measured: Split, path: str) -> NDArray[np.float64] | None:
-    """CIDEr-D of every pair, float64 ``(seeds, pairs)``; None of another figure.
-
-    Args:
-        results: of one row.
-        measured: the split.
-        path: single.cider, multi.cider, multi.changed.cider or groups.<name>.cider.
-    """
+    """CIDEr-D of every pair, float64 ``(seeds, pairs)``; None of another figure."""
     head, _, figure = path.rpartition(".")
     if figure != "cider" or not results or any(r.row == HUMAN for r in results):
         return None

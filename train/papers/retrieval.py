@@ -6,9 +6,6 @@ changed" looks like (Hosseinzadeh and Wang 2021, the hard candidates of equation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,47 +18,16 @@ from train.papers.batches import Split
 _AT_ONCE = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """How often the right frame is among the first k.
-
-    Attributes:
-        pairs: how many were asked for.
-        candidates: how many each was chosen from.
-        at_1, at_5, at_10: recall@k, 0..1.
-        median_rank: of the right frame, from 1.
-        before: share 0..1 of pairs whose own before frame was ranked above the right frame.
-        before_otherwise: the same with another pair's sentence: where it is no larger, nothing was read.
-        sibling: of pairs with one before frame and different after frames, the share whose sentence finds its
-            own after frame rather than the other's; .5 is by chance, None where there are no such pairs.
-            Frames that were aligned by different shifts are not the same.
-    """
-
-    pairs: int
-    candidates: int
-    at_1: float
-    at_5: float
-    at_10: float
-    median_rank: float
-    before: float
-    before_otherwise: float
-    sibling: float | None = None
-
-    def chance(self, k: int) -> float:
-        """Recall@k of a random order."""
-        return min(k / self.candidates, 1.0)
-
-
-def recall(ranks: Sequence[int], k: int) -> float:
-    """Share of ranks, from 1, that are at most k."""
-    return sum(rank <= k for rank in ranks) / len(ranks)
-
-
-def split_recall(network: TIRG, split: Split) -> Recall:
+def split_recall(network: TIRG, split: Split) -> dict[str, float | None]:
     """Measure a network on a split, with the first annotator's sentences as one text.
 
-    Raises:
-        ValueError: the split has crops instead of maps.
+    Returns recall at_1, at_5, at_10 and by chance, the median rank of the right frame, from 1, and as shares:
+
+    * before: of pairs whose own before frame was ranked above the right frame; before_otherwise: with another
+      pair's sentence (where it is no larger, nothing was read);
+    * sibling: of pairs with one before frame and different after frames, those whose sentence finds its own
+      after frame rather than the other's; .5 is by chance, None where there are no such pairs. Frames that
+      were aligned by different shifts are not the same.
     """
     device = next(network.parameters()).device
     before, after = _maps(split)
@@ -74,42 +40,31 @@ def split_recall(network: TIRG, split: Split) -> Recall:
     own = scores[:, n:].diagonal() >= right
     # A frame that equals the right one (a scene in which nothing happens twice) is no worse a choice.
     wrong = (scores[:, :n] >= right.unsqueeze(1)) & ~same_pictures(after)
-    ranks = (1 + wrong.sum(dim=1) + own).tolist()
-    at = {k: recall(ranks, k) for k in (1, 5, 10)}
+    ranks = 1 + wrong.sum(dim=1) + own
     otherwise = network.scores(before.to(device), tokens.roll(1, dims=0).to(device), candidates).cpu()
     turned = otherwise[:, n:].diagonal() >= otherwise[:, :n].diagonal()
     same = same_pictures(before) & ~same_pictures(after)
     same &= (tokens.unsqueeze(1) != tokens.unsqueeze(0)).any(dim=2)
     won = (right.unsqueeze(1) > scores[:, :n])[same]
-    return Recall(
-        n,
-        n + 1,
-        at[1],
-        at[5],
-        at[10],
-        float(np.median(ranks)),
-        float(own.float().mean()),
-        float(turned.float().mean()),
-        float(won.float().mean()) if len(won) else None,
-    )
+    return {
+        "pairs": n,
+        "candidates": n + 1,
+        **{f"at_{k}": float((ranks <= k).double().mean()) for k in (1, 5, 10)},
+        "chance_at_1": 1 / (n + 1),
+        "median_rank": float(np.median(ranks)),
+        "before": float(own.float().mean()),
+        "before_otherwise": float(turned.float().mean()),
+        "sibling": float(won.float().mean()) if len(won) else None,
+    }
 
 
-def checked_encoder(network: TIRG, encoder: Encoder | None = None) -> Encoder:
-    """The encoder that a network was trained on; None loads it.
-
-    Raises:
-        CheckpointError: there is no such encoder here, or it has other weights.
-    """
-    name = network.encoder[0]
-    if encoder is None and name not in ENCODERS:
+def encoder_of(network: TIRG) -> Encoder:
+    """The encoder that a network was trained on; CheckpointError where it is another one here."""
+    name, sha256 = network.encoder
+    if name not in ENCODERS or (encoder := ENCODERS[name]()).sha256 != sha256:
         raise CheckpointError(
-            f"the network needs the encoder {name!r}, this version has {', '.join(ENCODERS)}"
-        )
-    encoder = encoder or ENCODERS[name]()
-    if (encoder.name, encoder.sha256) != network.encoder:
-        raise CheckpointError(
-            f"the network was trained on encoder {network.encoder[0]}, weights {network.encoder[1][:12]}; "
-            f"here is {encoder.name}, weights {encoder.sha256[:12]}: install that encoder, or train again"
+            f"the network was trained on encoder {name}, weights {sha256[:12]}, which are not here: "
+            "install that encoder, or train again"
         )
     return encoder
 

@@ -11,30 +11,16 @@ from typing import Any
 import torch
 
 from models import load_captioner
-from models.captioner import Captioner
+from models.captioner import WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
-from train.checkpoints import refuse_folder, trained_changes, write_checkpoint
+from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
 from train.papers.batches import Split, load_split
-from train.papers.config import (
-    ObjectiveConfig,
-    TrainConfig,
-    build_captioner,
-    build_encoder,
-    build_objective,
-)
+from train.papers.config import ObjectiveConfig, TrainConfig, build_captioner, build_encoder, build_objective
 from train.papers.datasets import load_pairs
 from train.papers.evaluation import Evaluation, evaluate
-from train.papers.training import (
-    QUIET,
-    Listeners,
-    Trained,
-    TrainOptions,
-    pretrained_path,
-    state_path,
-    train,
-)
+from train.papers.training import QUIET, Listeners, Trained, TrainOptions, pretrained_path, state_path, train
 from train.samples import Sample, SampleError
 
 
@@ -48,20 +34,9 @@ def train_on_folder(
     command: str = "",
     listeners: Listeners = QUIET,
 ) -> tuple[Trained, Evaluation]:
-    """Train a captioner on a folder of samples, measure it on the validation split, write its checkpoint.
+    """Train a captioner, measure it on the validation split, write its checkpoint.
 
-    Args:
-        data: folder of pairs with a training and a validation split, see `train.papers.datasets`; features
-            are kept in ``.features`` in it.
-        out: where the checkpoint is written.
-        config: what is trained, and how.
-        resume: go on with the run whose state lies beside `out`.
-        device: torch device.
-        command: the command line, for the record.
-        listeners: callbacks for progress.
-
-    Raises:
-        SampleError, FeatureError, ConfigError, TrainError: see their modules.
+    Features are kept in ``.features`` in `data`; `resume` goes on with the run whose state lies beside `out`.
     """
     refuse_folder(out)
     samples = load_pairs(data, "train")
@@ -83,7 +58,7 @@ def train_on_folder(
     return trained, scores
 
 
-def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> Captioner:
+def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> WordCaptioner:
     """A captioner with random weights, which the seed decides, and the words of the samples."""
     torch.manual_seed(config.training.seed)
     words = [s for sample in samples for said in sample.annotations for s in said]
@@ -91,13 +66,8 @@ def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) 
 
 
 def split_of(
-    captioner: Captioner,
-    data: Path,
-    split: str,
-    changes: ChangeOptions,
-    listeners: Listeners = QUIET,
+    captioner: WordCaptioner, data: Path, split: str, changes: ChangeOptions, listeners: Listeners = QUIET
 ) -> Split:
-    """A split as a captioner sees it, see `load_split`."""
     return load_split(
         data,
         split,
@@ -112,7 +82,7 @@ def split_of(
 
 
 def train_on_splits(
-    captioner: Captioner,
+    captioner: WordCaptioner,
     training: Split,
     validation: Split,
     config: TrainConfig,
@@ -125,9 +95,6 @@ def train_on_splits(
     """Train a new captioner as its configuration says, its pre-training first; see `train`.
 
     The checkpoint of a pre-training is ``<stem>-pretrained`` beside `out`.
-
-    Raises:
-        ConfigError, TrainError: see their modules.
     """
     if config.pretraining:
         record = {**record, "pretraining": _pretraining_record(config)}
@@ -152,13 +119,11 @@ def train_on_splits(
 
 def evaluate_on_folder(
     data: Path, checkpoint: Path, split: str = "val", *, device: str = "cpu", listeners: Listeners = QUIET
-) -> tuple[Captioner, Evaluation]:
-    """Measure a checkpoint on one split of a folder of samples, with the change options it was trained with.
-
-    Raises:
-        SampleError, FeatureError, CheckpointError: see their modules.
-    """
+) -> tuple[WordCaptioner, Evaluation]:
+    """Measure a checkpoint on one split of a folder, with the change options it was trained with."""
     captioner = load_captioner(checkpoint, device)
+    if not isinstance(captioner, WordCaptioner):
+        raise TrainError(f"{checkpoint} holds captioner {captioner.name}, which gives no word probabilities")
     loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
     try:
         training = load_pairs(data, "train", require_images=False)
@@ -170,7 +135,6 @@ def evaluate_on_folder(
 
 
 def record_of(config: TrainConfig) -> dict[str, Any]:
-    """The part of a configuration that a user of the checkpoint needs."""
     return {"changes": asdict(config.changes), "min_count": config.min_count}
 
 

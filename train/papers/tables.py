@@ -43,32 +43,19 @@ captions, or where another number of seeds ran than the suite has."""
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a comparison found.
-
-    Attributes:
-        name, suite: of the paper.
-        measured: the split that was measured on.
-        results: of all systems and seeds.
-        trivial: of systems that look at no picture.
-        found: the paper's claims.
-        about: lines about how it was made.
-    """
-
-    name: str
+    name: str  # name, suite: of the paper
     suite: Suite
-    measured: Split
-    results: tuple[Result, ...]
-    trivial: tuple[Result, ...]
-    found: tuple[Found, ...]
-    about: tuple[str, ...]
+    measured: Split  # the split that was measured on
+    results: tuple[Result, ...]  # of all systems and seeds
+    trivial: tuple[Result, ...]  # of systems that look at no picture
+    found: tuple[Found, ...]  # the paper's claims
+    about: tuple[str, ...]  # lines about how it was made
 
     def of(self, row: str) -> list[Result]:
-        """The results of a system, by seed."""
         return sorted((r for r in self.results if r.row == row), key=lambda r: r.seed)
 
 
 def page(report: Report) -> str:
-    """The whole report as Markdown."""
     suite = report.suite
     cameras = len({sample.camera for sample in report.measured.samples})
     parts = [
@@ -110,7 +97,6 @@ def page(report: Report) -> str:
 
 
 def paper_table(table: PaperTable, report: Report) -> str:
-    """One table: a line of each system, below it the paper's, then the trivial rows."""
     places = {column: table.value(column) for column in table.columns}
     lines: list[tuple[str, list[str]]] = []
     for key, printed in table.rows.items():
@@ -156,7 +142,6 @@ def _figures(report: Report, places: dict[str, str]) -> str:
 
 
 def _block(lines: Sequence[tuple[str, list[str]]], columns: list[str]) -> str:
-    """A table as text, its labels cut to fit."""
     rows = [("", columns), *lines]
     widths = [max(len(cells[k]) for _, cells in rows) for k in range(len(columns))]
     shown = []

@@ -13,8 +13,8 @@ import json
 import math
 import pickle
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.captioner import Captioner
+from models.captioner import WordCaptioner
 from models.checkpoint import ENCODER
 from models.papers.nearest import Nearest
 from pipeline.disk import replacing
@@ -37,54 +37,40 @@ from train.papers.batches import (
 )
 from train.papers.evaluation import likelihood, single_sentences
 from train.papers.metrics.scores import text_scores
-from train.papers.objectives import Objective, Own, Step
+from train.papers.objectives import Objective, Step
 from train.progress import Progress
 
 _STATE_FORMAT = 3
+_DAMAGES = (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """How a captioner is trained.
-
-    Attributes:
-        epochs: at most this many.
-        batch: annotations in a batch (the paper's 8).
-        learning_rate: of Adam, in the first epoch.
-        decay: the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it.
-        decay_every: epochs, at least 1.
-        warmup: batches over which the learning rate rises to its value, after which it falls with the root of
-            the batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
-        clip_norm: gradients are scaled down to at most this norm.
-        patience: training stops when the validation CIDEr has not risen for this many epochs.
-        seed: of weights, order and dropout.
-        max_words: longer training sentences are cut.
-        keep: which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose
-            rate has fallen by then (few validation cameras choose between epochs by chance).
-        by_pair: whether what all annotators say of a pair is learnt at once: the pair is looked at once an
-            epoch instead of once for each of them. A batch then counts pairs. Not for stories, nor where an
-            objective takes all of it as one text.
-        drawn: whether an epoch takes one annotation of each pair, drawn by chance, instead of all.
-        swapped: share 0..1 of the pairs of a scene seen twice without a change that are seen from the other
-            view, see `train.papers.batches.twins`. Not for captioners that look at masks.
-        bf16: whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer,
-            validation and decoding stay float32.
-    """
-
-    epochs: int = 20
-    batch: int = 8
-    learning_rate: float = 1e-3
-    decay: float = 1.0
-    decay_every: int = 1
+    epochs: int = 20  # at most this many
+    batch: int = 8  # annotations in a batch (the paper's 8)
+    learning_rate: float = 1e-3  # of Adam, in the first epoch
+    decay: float = 1.0  # the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it
+    decay_every: int = 1  # epochs, at least 1
+    # batches over which the learning rate rises to its value, after which it falls with the root of the
+    # batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
     warmup: int = 0
-    clip_norm: float = 5.0
-    patience: int = 4
-    seed: int = 0
-    max_words: int = 24
+    clip_norm: float = 5.0  # gradients are scaled down to at most this norm
+    patience: int = 4  # training stops when the validation CIDEr has not risen for this many epochs
+    seed: int = 0  # of weights, order and dropout
+    max_words: int = 24  # longer training sentences are cut
+    # which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose rate
+    # has fallen by then (few validation cameras choose between epochs by chance)
     keep: Literal["best", "last"] = "best"
+    # whether what all annotators say of a pair is learnt at once: the pair is looked at once an epoch
+    # instead of once for each of them. A batch then counts pairs. Not for stories, nor where an objective
+    # takes all of it as one text.
     by_pair: bool = False
-    drawn: bool = False
+    drawn: bool = False  # whether an epoch takes one annotation of each pair, drawn by chance, instead of all
+    # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
+    # `train.papers.batches.twins`. Not for captioners that look at masks.
     swapped: float = 0.0
+    # whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer, validation and
+    # decoding stay float32
     bf16: bool = False
 
     def __post_init__(self) -> None:
@@ -99,7 +85,6 @@ class TrainOptions:
             raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
 
     def rate(self, step: Step) -> float:
-        """The learning rate of a batch."""
         rate = self.learning_rate * self.decay ** ((step.epoch - 1) // self.decay_every)
         if self.warmup:
             reached = (step.done + 1) / self.warmup
@@ -122,7 +107,6 @@ class Point:
 
     @property
     def score(self) -> float:
-        """What chooses between epochs."""
         return self.val_cider if self.val_score is None else self.val_score
 
     def plain(self) -> dict[str, float | None]:
@@ -133,19 +117,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A finished training run.
-
-    Attributes:
-        curves: one point per epoch.
-        best_epoch: the epoch that the checkpoint is from, from 1.
-        stopped_early: True where `patience` ended it.
-        seconds: mean seconds per epoch of this run, validation included.
-    """
-
-    curves: tuple[Point, ...]
-    best_epoch: int
-    stopped_early: bool
-    seconds: float
+    curves: tuple[Point, ...]  # one point per epoch
+    best_epoch: int  # the epoch that the checkpoint is from, from 1
+    stopped_early: bool  # True where `patience` ended it
+    seconds: float  # mean seconds per epoch of this run, validation included
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +136,10 @@ QUIET = Listeners()
 Weights = dict[str, Tensor]
 
 
-@dataclass(slots=True)
-class _Progress:
-    """The curves, and the weights of the best epoch: captioner's and objective's."""
-
-    curves: list[Point] = field(default_factory=list)
-    best_epoch: int = 0
-    best: tuple[Weights, Weights] = field(default_factory=lambda: ({}, {}))
-
-    @property
-    def best_score(self) -> float:
-        return self.curves[self.best_epoch - 1].score if self.best_epoch else -math.inf
-
-    def is_stale(self, options: TrainOptions) -> bool:
-        return bool(self.best_epoch) and len(self.curves) - self.best_epoch >= max(options.patience, 1)
-
-
 class _Run:
-    """One captioner, objective and optimizer on their way through the epochs."""
-
     def __init__(
         self,
-        captioner: Captioner,
+        captioner: WordCaptioner,
         objective: Objective,
         options: TrainOptions,
         splits: tuple[Split, Split],
@@ -193,11 +150,17 @@ class _Run:
         every = (*captioner.parameters(), *objective.parameters())
         self.parameters = [p for p in every if p.requires_grad]
         self.optimizer = torch.optim.Adam(self.parameters, lr=options.learning_rate)
-        self.progress = _Progress()
+        self.curves: list[Point] = []
+        self.best_epoch = 0
+        self.best: tuple[Weights, Weights] = ({}, {})  # the captioner's and the objective's
+
+    @property
+    def is_stale(self) -> bool:
+        waited = len(self.curves) - self.best_epoch
+        return self.best_epoch > 0 and waited >= max(self.options.patience, 1)
 
     def epoch(self) -> Point:
-        """One pass over the training split, and its point of the curves."""
-        epoch, captioner, options = len(self.progress.curves) + 1, self.captioner, self.options
+        epoch, captioner, options = len(self.curves) + 1, self.captioner, self.options
         # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
         torch.manual_seed(int(np.random.SeedSequence([options.seed, epoch, 1]).generate_state(1)[0]))
         whole = annotations_an_epoch(self.training, drawn=options.drawn)
@@ -245,18 +208,16 @@ class _Run:
 
     def keep(self, point: Point, mark: str) -> None:
         """Add an epoch to the curves; write the checkpoint if it is the best, and the state of the run."""
-        progress = self.progress
-        best = self.options.keep == "last" or point.score > progress.best_score
-        progress.curves.append(point)
-        if best:
-            progress.best_epoch = point.epoch
-            progress.best = (_cloned(self.captioner), _cloned(self.objective))
+        known = self.curves[self.best_epoch - 1].score if self.best_epoch else -math.inf
+        self.curves.append(point)
+        if self.options.keep == "last" or point.score > known:
+            self.best_epoch = point.epoch
+            self.best = (_cloned(self.captioner), _cloned(self.objective))
             self.write()
         self._write_state(mark)
 
     def write(self) -> None:
-        """Write the checkpoint, and beside it what the objective leaves."""
-        _write(self.captioner, self.progress, self.out)
+        _write(self.captioner, self.curves, self.best_epoch, self.out)
         try:
             self.objective.keep(self.captioner, self.out)
         except OSError as error:
@@ -271,8 +232,9 @@ class _Run:
             "mark": mark,
             "weights": (_weights(self.captioner), _weights(self.objective)),
             "optimizer": self.optimizer.state_dict(),
-            **{name: getattr(self.progress, name) for name in ("best_epoch", "best")},
-            "curves": [asdict(p) for p in self.progress.curves],
+            "best_epoch": self.best_epoch,
+            "best": self.best,
+            "curves": [asdict(p) for p in self.curves],
         }
         path = state_path(self.out)
         try:
@@ -284,11 +246,6 @@ class _Run:
             ) from error
 
     def resume(self, path: Path, mark: str) -> None:
-        """Go on where a state was written.
-
-        Raises:
-            TrainError: the file is damaged, or of a run with other settings or samples.
-        """
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
             if content["format"] != _STATE_FORMAT or content["mark"] != mark:
@@ -299,22 +256,14 @@ class _Run:
             self.captioner.load_state_dict(content["weights"][0], strict=False)
             self.objective.load_state_dict(content["weights"][1])
             self.optimizer.load_state_dict(content["optimizer"])
-            curves = [Point(**p) for p in content["curves"]]
-            self.progress = _Progress(curves, content["best_epoch"], content["best"])
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-            KeyError,
-            TypeError,
-            EOFError,
-            pickle.UnpicklingError,
-        ) as error:
+            self.curves = [Point(**p) for p in content["curves"]]
+            self.best_epoch, self.best = content["best_epoch"], content["best"]
+        except _DAMAGES as error:
             raise TrainError(f"{path} is damaged ({error!r}); start again without --resume") from error
 
 
 def train(
-    captioner: Captioner,
+    captioner: WordCaptioner,
     training: Split,
     validation: Split,
     options: TrainOptions,
@@ -328,40 +277,35 @@ def train(
     """Train a captioner, new or trained before; it and the checkpoint `out` keep the best epoch.
 
     The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
-
-    Raises:
-        TrainError: nothing to train on, a state of another run, or the loss is no longer a number.
     """
-    objective = (objective or Own()).to(captioner.device)
+    objective = (objective or Objective()).to(captioner.device)
     training = _suited(captioner, training, objective, options)
     decisive = _provenance(captioner, training, validation, options, objective)
     captioner.record = {**(record or {}), **decisive}
     started = time.monotonic()
     if isinstance(captioner, Nearest):
-        progress = _memorise(captioner, training, validation, options)
-        _write(captioner, progress, out)
-        return Trained(tuple(progress.curves), 1, stopped_early=False, seconds=time.monotonic() - started)
+        point = _memorise(captioner, training, validation, options)
+        _write(captioner, [point], 1, out)
+        return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
     run, mark = _Run(captioner, objective, options, (training, validation), out), _mark(captioner)
     with torch.random.fork_rng():
         if resume and state_path(out).exists():
             run.resume(state_path(out), mark)
         elif not captioner.whole:
             captioner.fit_scaling(prior_features(training).to(captioner.device))
-        progress = run.progress
-        first = len(progress.curves)
-        while len(progress.curves) < options.epochs and not progress.is_stale(options):
+        first = len(run.curves)
+        while len(run.curves) < options.epochs and not run.is_stale:
             point = run.epoch()
             run.keep(point, mark)
             listeners.count("epochs", point.epoch, options.epochs)
-    seconds = (time.monotonic() - started) / max(len(progress.curves) - first, 1)
-    captioner.load_state_dict(progress.best[0], strict=False)
-    objective.load_state_dict(progress.best[1])
+    seconds = (time.monotonic() - started) / max(len(run.curves) - first, 1)
+    captioner.load_state_dict(run.best[0], strict=False)
+    objective.load_state_dict(run.best[1])
     run.write()
-    return Trained(tuple(progress.curves), progress.best_epoch, progress.is_stale(options), seconds)
+    return Trained(tuple(run.curves), run.best_epoch, run.is_stale, seconds)
 
 
 def state_path(out: Path) -> Path:
-    """The state file of the run that writes the checkpoint `out`."""
     return out.with_name(out.name + ".state")
 
 
@@ -370,7 +314,7 @@ def pretrained_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}-pretrained{out.suffix}")
 
 
-def _suited(captioner: Captioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
+def _suited(captioner: WordCaptioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
     """The split with pairs instead of annotations, where the options say so and it can be."""
     if not training.annotations:
         raise TrainError(
@@ -392,28 +336,28 @@ def _suited(captioner: Captioner, training: Split, objective: Objective, options
     return by_pair(training)
 
 
-def _memorise(captioner: Nearest, training: Split, validation: Split, options: TrainOptions) -> _Progress:
+def _memorise(captioner: Nearest, training: Split, validation: Split, options: TrainOptions) -> Point:
     """Let a captioner keep the training pairs: one pass, nothing to lower, no epochs to choose."""
     words, most = captioner.vocabulary, options.max_words
     captioner.memorise(
         epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
     )
     cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
-    return _Progress([Point(1, 0.0, cider, math.nan)], 1)
+    return Point(1, 0.0, cider, math.nan)
 
 
-def _write(captioner: Captioner, progress: _Progress, out: Path) -> None:
-    record = {"curves": [p.plain() for p in progress.curves], "best_epoch": progress.best_epoch}
+def _write(captioner: WordCaptioner, curves: Sequence[Point], best_epoch: int, out: Path) -> None:
+    record = {"curves": [p.plain() for p in curves], "best_epoch": best_epoch}
     captioner.record = {**captioner.record, **record}
     write_checkpoint(captioner, out)
 
 
 def _provenance(
-    captioner: Captioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
+    captioner: WordCaptioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
 ) -> dict[str, Any]:
     """What decides the result, as plain values; nothing about the machine's paths or clock."""
     settings = {k: v for k, v in asdict(options).items() if k not in ("epochs", "patience")}
-    record = {} if isinstance(objective, Own) else {"name": objective.name, **objective.arguments()}
+    record = {} if type(objective) is Objective else {"name": objective.name, **objective.arguments()}
     return {
         "captioner": captioner.name,
         "training": settings,
@@ -429,7 +373,7 @@ def _provenance(
     }
 
 
-def _mark(captioner: Captioner) -> str:
+def _mark(captioner: WordCaptioner) -> str:
     """Hash over what must be equal for a run to go on; how long it may last is none of it."""
     decides = {k: v for k, v in captioner.record.items() if k not in ("command", "versions")}
     described = [decides, captioner.arguments(), captioner.vocabulary.words, captioner.encoder.sha256]
@@ -437,7 +381,6 @@ def _mark(captioner: Captioner) -> str:
 
 
 def _weights(module: nn.Module) -> Weights:
-    """Its state on the CPU, but for the frozen encoder's."""
     return {k: v.detach().cpu() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,18 @@ def test_run_and_check_config_refuse_the_same(narrated: Run, tmp_path: Path, mis
     assert (checked.code, ran.code) == (78, 78), checked.err + ran.err
     assert checked.err == ran.err != ""
     assert not (tmp_path / "state" / "journal").exists()
+
+
+def test_an_address_in_use_is_warned_of(narrated: Run, tmp_path: Path) -> None:
+    config = tmp_path / "n.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config.write_text(f"version: 1\nstate: {tmp_path}\nhttp: {{listen: '127.0.0.1:{port}'}}\n{LIVE}")
+        checked, ran = narrated("check-config", "-c", config), narrated("run", "-c", config)
+    assert (checked.code, ran.code) == (0, 78)
+    for each in (checked, ran):
+        assert f"http.listen: 127.0.0.1:{port} cannot be listened on" in each.err
+    assert not narrated("check-config", "-c", config).err
 
 
 def test_footage_that_is_not_there_ends_no_live_camera() -> None:

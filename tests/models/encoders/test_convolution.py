@@ -40,12 +40,6 @@ def test_it_is_padding_convolution_and_relu6(
     torch.testing.assert_close(result, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_ordinary_padding_is_kept(way: str) -> None:
-    given = nn.Conv2d(8, 4, 5, padding=(2, 1))
-    with torch.no_grad():
-        torch.testing.assert_close(Convolution(given, rectified=False)(pictures()), given(pictures()))
-
-
 def test_a_bottleneck_adds_its_input_and_leaves_it_as_it_was(way: str) -> None:
     expand, project = nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 1)
     x = pictures()
@@ -59,18 +53,3 @@ def test_a_bottleneck_adds_its_input_and_leaves_it_as_it_was(way: str) -> None:
         with_skip.path = without.path
         torch.testing.assert_close(with_skip(x), without(x) + x)
     assert torch.equal(x, pictures())
-
-
-def test_no_pictures_give_no_maps(way: str) -> None:
-    with torch.no_grad():
-        assert Convolution(padded_by_itself(2, (0, 1, 0, 1)), rectified=True)(pictures()[:0]).shape == (
-            0,
-            8,
-            6,
-            5,
-        )
-
-
-def test_padding_by_a_word_is_refused() -> None:
-    with pytest.raises(ValueError, match="give numbers"):
-        Convolution(nn.Conv2d(8, 8, 3, padding="same"), rectified=True)

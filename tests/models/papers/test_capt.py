@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +7,7 @@ from models.captioner import DescribeOptions, PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.papers.capt import Capt, CaptMasked, CaptMulti
-from models.papers.ddla import DDLA, MASK_FLOOR
+from models.papers.ddla import MASK_FLOOR
 from models.papers.masks import project_masks
 from models.papers.recurrent import stories
 from models.state import State
@@ -28,18 +27,6 @@ def attention(captioner: Capt, state: State) -> torch.Tensor:
 
 
 @torch.no_grad()
-def test_only_the_masked_one_cares_for_clusters(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    pairs, sentences = make_pairs(PLACES), vocabulary.batch(TOLD)
-    others = replace(pairs, masks=pairs.masks.roll(90, dims=3))
-    for kind, differs in ((Capt, False), (CaptMasked, True)):
-        captioner = kind(vocabulary, encoder, **SIZES).eval()
-        first, second = (captioner.log_likelihood(p, sentences)[0] for p in (pairs, others))
-        assert torch.equal(first, second) is not differs
-
-
-@torch.no_grad()
 def test_the_mask_is_the_union_of_all_clusters(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
 ) -> None:
@@ -54,18 +41,6 @@ def test_the_mask_is_the_union_of_all_clusters(
         assert 0 < open_cells.sum() < 196
         assert torch.equal(weights[b] > 0, open_cells.expand(2, -1))
     assert (weights[2] > 0).all(), "a pair without clusters is seen unmasked"
-
-
-@torch.no_grad()
-def test_with_one_cluster_the_masked_one_is_ddla(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    """They share the decoder: a table compares the alignment and nothing else."""
-    captioner, ddla = CaptMasked(vocabulary, encoder, **SIZES).eval(), DDLA(vocabulary, encoder, **SIZES)
-    ddla.load_state_dict(captioner.state_dict(), strict=False)
-    pairs, sentences = make_pairs([PLACES[1]]), vocabulary.batch(TOLD[1:2])
-    expected = ddla.eval().log_likelihood(pairs, sentences)
-    torch.testing.assert_close(captioner.log_likelihood(pairs, sentences), expected)
 
 
 def test_a_story_is_its_sentences_in_a_row(vocabulary: Vocabulary) -> None:
@@ -105,17 +80,3 @@ def test_a_story_is_told_without_being_given_its_length(
     log_p = captioner.log_likelihood(pairs, sentences)
     assert log_p.shape == (3, 2)
     assert log_p[0, 0] < 0 == log_p[0, 1]
-
-
-@torch.no_grad()
-def test_each_sentence_counts_by_itself(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    captioner = Capt(vocabulary, encoder, **SIZES).eval()
-    pairs = make_pairs(PLACES)
-    both = captioner.log_likelihood(pairs, vocabulary.batch(TOLD))[0]
-    each = [captioner.log_likelihood(pairs, vocabulary.batch([[s], [], []]))[0, 0] for s in TOLD[0]]
-    torch.testing.assert_close(both, torch.stack(each))
-    mean = float(-both.sum())
-    assert float(captioner.loss(pairs, vocabulary.batch([TOLD[0], [], []]))) == pytest.approx(mean, rel=1e-5)
-    assert captioner.describe(pairs, DescribeOptions(sentences=3, max_words=2))[0][0].text.count(" ") <= 1

@@ -87,32 +87,6 @@ def test_prior_is_log_linear_in_the_four_features(ddla: DDLA, make_pairs: MakePa
     assert ddla.salience(pairs.features()[0, :0].numpy()).shape == (0,)
 
 
-def test_scaling_standardises(ddla: DDLA) -> None:
-    features = torch.rand(50, 4) * torch.tensor([1.0, 0.1, 0.01, 1e-4]) + 3
-    ddla.fit_scaling(features)
-    scaled = (features - ddla.scale_mean) / ddla.scale_std
-    torch.testing.assert_close(scaled.std(0), torch.ones(4), atol=1e-2, rtol=0)
-    ddla.fit_scaling(torch.ones(3, 4))
-    assert torch.isfinite(ddla.prior_scores(torch.ones(1, 4))).all()
-    with pytest.raises(ValueError, match="at least 2"):
-        ddla.fit_scaling(torch.ones(1, 4))
-
-
-def test_the_uniform_prior_is_uniform_fixed_and_ordered_by_area(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    captioner = DDLA(vocabulary, encoder, prior="uniform", features=12, words=10, hidden=16, attention=8)
-    pairs = make_pairs(PLACES)
-    assert captioner.log_prior(pairs)[0].exp().tolist() == pytest.approx([1 / 3] * 3)
-    captioner.loss(pairs, vocabulary.batch(TOLD)).backward()
-    assert captioner.prior_weights.grad is None
-    told = captioner.describe(pairs, DescribeOptions(sentences=3))[0]
-    areas = [s.box[2] * s.box[3] for s in told if s.box]
-    assert areas == sorted(areas, reverse=True)
-    with pytest.raises(ValueError, match="uniform"):
-        DDLA(vocabulary, encoder, prior="flat")  # type: ignore[arg-type]
-
-
 @torch.no_grad()
 def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
@@ -168,47 +142,3 @@ def test_attention_sees_the_cluster_only(ddla: DDLA, make_pairs: MakePairs) -> N
         assert not torch.equal(after, pairs.maps[1])
         first, second = (stepwise(ddla, p, [5, EOS])[0, 0] for p in (pairs, swapped))
         assert (abs(first - second) < 1e-5) is same
-
-
-@torch.no_grad()
-def test_first_state_does_not_depend_on_the_cluster(ddla: DDLA, make_pairs: MakePairs) -> None:
-    state = ddla.encode(make_pairs(PLACES))
-    assert state.pair.tolist() == [0, 0, 0, 1, 1]
-    for memory in state.memory:
-        assert torch.equal(memory[0], memory[1])
-        assert torch.equal(memory[0], memory[2])
-        assert not torch.equal(memory[0], memory[3])
-
-
-@torch.no_grad()
-def test_before_and_after_are_told_apart(ddla: DDLA, make_pairs: MakePairs) -> None:
-    pairs = make_pairs(PLACES)
-    assert pairs.maps is not None
-    swapped = replace(pairs, maps=pairs.maps[::-1])
-    assert stepwise(ddla, pairs, [5, EOS])[0, 0] != pytest.approx(stepwise(ddla, swapped, [5, EOS])[0, 0])
-
-
-@torch.no_grad()
-def test_a_speck_and_an_empty_mask_can_be_told(ddla: DDLA, make_pairs: MakePairs) -> None:
-    pairs = make_pairs([[(0, 0, 1, 1), (200, 200, 1, 1)]])
-    pairs.masks[0, 1] = False
-    assert torch.isfinite(ddla.loss(pairs, ddla.vocabulary.batch([["a car"]])))
-    assert len(ddla.describe(pairs, DescribeOptions(sentences=2))[0]) == 2
-
-
-@pytest.mark.parametrize("coordinates", [False, True])
-@torch.no_grad()
-def test_only_coordinates_tell_places_apart_that_look_alike(
-    vocabulary: Vocabulary, encoder: Encoder, coordinates: bool
-) -> None:
-    captioner = DDLA(
-        vocabulary, encoder, features=12, words=10, hidden=16, attention=8, coordinates=coordinates
-    )
-    masks = torch.zeros(1, 2, 224, 224, dtype=torch.bool)
-    masks[0, 0, 80:144, 16:64] = masks[0, 1, 80:144, 160:208] = True
-    flat = torch.ones(1, encoder.channels, 14, 14)
-    pairs = PairBatch(
-        None, None, masks, torch.rand(1, 2, 4), torch.ones(1, 2), torch.ones(1, 2).bool(), (flat, flat)
-    )
-    log_probs, _ = captioner.eval().step(torch.full((2,), BOS), captioner.encode(pairs))
-    assert torch.allclose(log_probs[0], log_probs[1], atol=1e-6) is not coordinates

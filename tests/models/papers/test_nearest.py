@@ -10,7 +10,7 @@ from models import load_captioner
 from models.captioner import DescribeOptions, PairBatch
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import UNK, Vocabulary
+from models.language.vocabulary import Vocabulary
 from models.papers.nearest import Nearest, NearestMulti
 
 MakePairs = Callable[..., PairBatch]
@@ -50,32 +50,6 @@ def test_of_a_pair_that_it_knows_it_tells_the_annotation(
     assert torch.equal(log_p[[0, 1, 3]], torch.zeros(3, 2))
     wrong = captioner.log_likelihood(pairs, sentences.roll(1, dims=0))
     assert (wrong[0] < -1e3).any()
-
-
-def test_one_random_sentence_that_a_seed_decides(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    pairs, sentences = make_pairs(PLACES), vocabulary.batch([TOLD[0]] * 12)
-    drawn = []
-    for seed in (0, 0, 1):
-        captioner = Nearest(vocabulary, encoder, pool=14, seed=seed)
-        captioner.memorise([(pairs, sentences)])
-        drawn.append([told[0].text for told in captioner.describe(pairs)])
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert set(drawn[0]) == {"A red car.", "The blue person is gone."}
-
-
-def test_unknown_words_and_too_long_sentences(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    pairs, sentences = make_pairs(PLACES[:2]), vocabulary.batch([["a zebra", "xylophones"], ["a " * 40]])
-    captioner = Nearest(vocabulary, encoder, pool=14)
-    captioner.memorise([(pairs, sentences)])
-    assert UNK not in captioner.told
-    told = captioner.describe(pairs, DescribeOptions(max_words=5, beam_size=2))
-    assert [s.text for each in told for s in each] == ["A.", "A a a a a."]
-    with pytest.raises(ValueError, match="no sentence with a word"):
-        captioner.memorise([(pairs, vocabulary.batch([["zebra"], []]))])
 
 
 def test_memorising_forgets_what_was_before_and_is_saved(

@@ -12,7 +12,6 @@ from models.papers.spot_it import SpotIt, difference
 MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]
 TOLD = [["a red car"], ["a bottle has moved"], ["nothing has changed"]]
-LEARNT = [["A red car."], ["A bottle has moved."], []]
 SMALL = {"features": 16, "hidden": 24}
 
 
@@ -91,16 +90,6 @@ def test_the_cnn_is_trained_and_the_encoder_is_not(
     assert all(p.grad is None for p in frozen.cnn.parameters())
 
 
-@torch.no_grad()
-def test_a_cnn_that_learns_computes_the_same(lite0: Encoder) -> None:
-    """The quick convolutions have no gradients, so that training takes others."""
-    images = torch.rand(1, 3, 224, 224) * 255
-    quick = lite0.features(images)
-    learning = SpotIt(Vocabulary(["car"]), lite0, **SMALL).cnn
-    with torch.enable_grad():
-        torch.testing.assert_close(learning.features(images).detach(), quick, rtol=1e-3, atol=1e-3)
-
-
 def test_training_turns_and_enlarges_and_description_does_not(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
 ) -> None:
@@ -135,53 +124,3 @@ def test_a_last_batch_of_one_pair_can_be_trained_on(
     assert torch.equal(statistics, before)
     captioner.loss(make_pairs(PLACES), vocabulary.batch(TOLD)).backward()
     assert not torch.equal(statistics, before)
-
-
-@torch.no_grad()
-def test_a_cnn_whose_map_has_grown_does_not_drown_the_words(
-    vocabulary: Vocabulary, lite0: Encoder, make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    captioner, pairs = SpotIt(vocabulary, lite0, **SMALL, attention=8).eval(), make_pairs(PLACES[:2])
-    looks = captioner.cnn.features
-    keys, values = captioner.encode(pairs).pictures
-    monkeypatch.setattr(captioner.cnn, "features", lambda images: 50 * looks(images))
-    for grown, own in zip(captioner.encode(pairs).pictures, (keys, values), strict=True):
-        torch.testing.assert_close(grown, own, atol=1e-3, rtol=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("recurrent", "attention"), [("lstm", 0), ("gru", 8)])
-def test_both_networks_learn(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, recurrent: str, attention: int
-) -> None:
-    torch.manual_seed(3)
-    captioner = SpotIt(
-        vocabulary,
-        encoder,
-        recurrent=recurrent,  # type: ignore[arg-type]
-        features=32,
-        hidden=32,
-        rotation=0.0,
-        zoom=0.0,
-        attention=attention,
-    )
-    assert len(captioner.encode(make_pairs(PLACES)).memory) == (2 if recurrent == "lstm" else 1)
-    pairs, sentences = make_pairs(PLACES, seed=4), vocabulary.batch(TOLD)
-    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.01)
-    told: list[list[str]] = []
-    for step in range(1, 121):  # as long as it needs
-        optimiser.zero_grad()
-        captioner.loss(pairs, sentences).backward()
-        optimiser.step()
-        if step % 20 == 0:
-            told = [[s.text for s in each] for each in captioner.describe(pairs)]
-        if told == LEARNT:
-            break
-    assert told == LEARNT
-
-
-def test_what_it_does_not_take(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> None:
-    with pytest.raises(ValueError, match="'lstm' or 'gru'"):
-        SpotIt(vocabulary, encoder, recurrent="transformer")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="looks at pixels"):
-        SpotIt(vocabulary, encoder).describe(replace(make_pairs(PLACES), after=None))

@@ -136,7 +136,7 @@ def test_meteor_where_java_is(monkeypatch: pytest.MonkeyPatch, files: tuple[Path
         command, "meteors", lambda systems, _gold: [0.25 * (k + 1) for k in range(len(systems))]
     )
     found = command.score_files(*files, training=files[0])
-    assert [row.further.get("meteor") for row in found.rows] == [0.25, 0.5, 0.75, None]
+    assert [row.further.get("meteor") for row in found.rows] == [0.25, 0.5, 0.75, 1.0]
     assert not any("METEOR" in note for note in found.notes)
 
 

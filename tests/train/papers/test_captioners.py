@@ -9,25 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
 
-import models
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions, PairBatch
 from models.encoders.encoder import Encoder
-from models.label import read_label
 from models.language.vocabulary import PAD, Vocabulary
-from models.papers.nearest import Nearest
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
 from train.papers.batches import Split, by_pair, epoch_batches, load_split, twins
-from train.papers.config import ConfigError, build_captioner, checked_config, load_config
-from train.papers.evaluation import SILENCE, evaluate, single_sentences
-from train.papers.features import read_image, sample_features
-from train.papers.objectives import Step
+from train.papers.config import build_captioner, load_config
 from train.papers.runs import evaluate_on_folder, train_on_folder
 from train.papers.training import TrainOptions, train
 from train.samples import load_samples
@@ -95,21 +88,6 @@ def test_it_is_trained_and_measured(
     assert captioner.record["scores"]["val"] == evaluation.plain()
 
 
-def test_a_pair_without_clusters_is_told_about(folder: Path, toy_encoder: Encoder, features: Path) -> None:
-    captioner = CAPTIONERS["nn"]()(Vocabulary(["something", "has", "changed"]), toy_encoder)
-    assert isinstance(captioner, Nearest)
-    training, validation = loaded(folder, toy_encoder, features, captioner)
-    assert (training.skipped, validation.features.counts[2]) == (0, 0)
-    captioner.memorise(
-        [(training.features.batch([0]), captioner.vocabulary.batch([["something has changed"]]))]
-    )
-    assert single_sentences(captioner, validation) == ["Something has changed."] * 4
-    told = evaluate(captioner, validation)
-    assert told.without_clusters == 0
-    assert told.truth.no_change_precision is None, "it was never silent"
-    assert SILENCE not in single_sentences(captioner, validation)
-
-
 def test_nearest_neighbours_know_what_they_were_trained_on(
     folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
 ) -> None:
@@ -166,34 +144,6 @@ def test_a_pair_is_looked_at_once_for_all_annotators(
     out = tmp_path / "by-pair.safetensors"
     trained = train(captioner, split, split, TrainOptions(epochs=1, batch=4, by_pair=True), out)
     assert (len(trained.curves), captioner.record["training"]["by_pair"]) == (1, True)
-
-
-def test_a_story_is_one_annotators(
-    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
-) -> None:
-    captioner = CAPTIONERS["capt-multi"]()(Vocabulary(["red"]), toy_encoder, **ATTENDING)
-    split, _ = loaded(folder, toy_encoder, features, captioner)
-    with pytest.raises(TrainError, match=r"leave out training\.by_pair"):
-        train(captioner, split, split, TrainOptions(epochs=1, by_pair=True), tmp_path / "some.safetensors")
-
-
-def test_images_are_kept_beside_the_maps(folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
-    samples = load_samples(folder, "train")
-    without = sample_features(samples, toy_encoder, OPTIONS, tmp_path)
-    features = sample_features(samples, toy_encoder, OPTIONS, tmp_path, images=True)
-    assert features.sha256 != without.sha256
-    pairs, plain = features.batch([3, 1], whole=True), without.batch([3, 1], whole=True)
-    assert plain.before is None
-    assert pairs.before is not None
-    assert pairs.after is not None
-    assert pairs.maps is not None
-    assert plain.maps is not None
-    assert pairs.after.shape == (2, 3, 224, 224)
-    assert pairs.after.dtype == torch.uint8
-    assert np.array_equal(pairs.after[0].permute(1, 2, 0).numpy(), read_image(samples[3].after))
-    for image, known, same in zip((pairs.before, pairs.after), pairs.maps, plain.maps, strict=True):
-        assert torch.equal(toy_encoder(image).half().float(), known)
-        assert torch.equal(known, same)
 
 
 def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encoder, features: Path) -> None:
@@ -290,63 +240,6 @@ def test_an_epoch_can_draw_one_annotation_of_each_pair(
     assert len(told) > 1, "drawn anew"
     with pytest.raises(ValueError, match="choose"):
         TrainOptions(drawn=True, by_pair=True)
-
-
-def test_the_rate_falls_every_so_many_epochs() -> None:
-    options = TrainOptions(learning_rate=1.0, decay=0.1, decay_every=15)
-    rates = [options.rate(Step(epoch, 1, 9)) for epoch in (1, 15, 16, 30, 31)]
-    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01])
-
-
-NEW = """
-from dataclasses import dataclass
-
-from torch import Tensor
-
-from models.captioner import PairBatch
-from models.papers.capt import Capt
-
-
-class Drifting(Capt):
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(Capt.Options):
-        drift: float = 0.5
-
-    name = "drifting"
-    options: Options
-
-    def log_weights(self, pairs: PairBatch) -> Tensor:
-        return super().log_weights(pairs) - self.options.drift
-"""
-
-
-def test_a_new_captioner_is_one_file_and_one_line(
-    folder: Path, toy_encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its options stand in its class alone: configuration, errors and checkpoint take them from there."""
-    (tmp_path / "drifting.py").write_text(NEW)
-    monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
-    monkeypatch.setitem(CAPTIONERS, "drifting", models._in("drifting", "Drifting"))
-
-    content = {"version": 1, "captioner": "drifting", "encoder": "toy", "min_count": 1}
-    for arguments, says in (
-        ({"drifts": 1.0}, "arguments.drifts: unknown key; drifting takes features, .*, coordinates, drift$"),
-        ({"drift": "far"}, "arguments.drift: Input should be a valid number"),
-        ({"hidden": 8.5}, "arguments.hidden: Input should be a valid integer"),
-    ):
-        with pytest.raises(ConfigError, match=f"^a.yaml: {says}"):
-            checked_config({**content, "arguments": arguments}, "a.yaml")
-
-    given = ATTENDING | {"drift": 2}
-    config = checked_config({**content, "arguments": given, "training": {"epochs": 1}}, "a.yaml")
-    out = tmp_path / "some.safetensors"
-    train_on_folder(folder, out, config)
-    assert read_label(out).arguments == given | {"coordinates": False}
-    loaded = load_captioner(out, encoder=toy_encoder)
-    assert (loaded.arguments(), loaded.sha256) == (
-        given | {"coordinates": False},
-        read_label(out).sha256,
-    )
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

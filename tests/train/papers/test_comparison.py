@@ -142,13 +142,6 @@ def test_only_the_pairs_that_are_wanted_are_encoded(
     assert len(list((data / ".features").glob("*.safetensors"))) == 6 + 9 + 3
 
 
-def test_epochs_are_counted_alike_for_rows_with_and_without_pre_training() -> None:
-    options = CompareOptions("idc-pcl", Path("pairs"), Path("out"), epochs=3)
-    systems = load_suite("idc-pcl").systems
-    pre_trained, reference = (row_config(systems[key], options, 0) for key in ("fda", "none-long"))
-    assert reference.training.epochs == pre_trained.training.epochs + pre_trained.pretrain_options().epochs
-
-
 def test_rows_are_chosen(options: CompareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrainError, match="has no row 'gpt'; there is nn, capt, ddla"):
         compare(replace(options, rows=("gpt",)))

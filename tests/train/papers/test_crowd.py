@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 
 from models.language.wording import read
-from train.papers.comparison import _about_data
 from train.papers.features import read_image
 from train.papers.generated import GenerateOptions, StageOptions, generate
 from train.papers.generated.crowd import SIBLINGS, crowd
@@ -86,10 +83,3 @@ def _check(staged: Stage, seen: dict[str, int]) -> None:
         edge = {"on the left": min, "on the right": max}.get(place)
         if edge is not None:
             assert edge([thing, *alike], key=lambda t: t.left + t.width / 2) == thing
-
-
-def test_the_benchmark_names_its_version(folder: Path) -> None:
-    record = json.loads((folder / "generated.json").read_text())
-    assert record["format"] == 2
-    assert record["options"]["stage"]["crowded"]
-    assert re.search(r"^generated benchmark, version 2 \(.*, crowded True; captions", _about_data(folder))

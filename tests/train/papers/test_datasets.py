@@ -131,23 +131,6 @@ def test_clevr_change(tmp_path: Path) -> None:
     assert load_clevr_change(folder, "val")[0].kind == "changed"
 
 
-def test_clevr_change_names_scenes_in_several_ways_and_blank_captions_cost_a_pair(tmp_path: Path) -> None:
-    folder = clevr(tmp_path / "set")
-    splits = json.loads((folder / "splits.json").read_text())
-    write(folder / "splits.json", {**splits, "train": ["000000", "CLEVR_default_000002.png", 2]})
-    assert [s.id for s in load_clevr_change(folder, "train")] == ["000000", "000000_n", "000002", "000002_n"]
-    captions = json.loads((folder / "change_captions.json").read_text())
-    write(folder / "change_captions.json", {**captions, "CLEVR_default_000000.png": ["", " . "]})
-    assert [s.id for s in load_clevr_change(folder, "train")] == ["000000_n", "000002", "000002_n"]
-    for file in ("change_captions.json", "no_change_captions.json"):
-        write(folder / file, {key: [" "] for key in captions})
-    with pytest.raises(SampleError, match="no pair of train has a caption with a word"):
-        load_clevr_change(folder, "train")
-    write(folder / "change_captions.json", {})
-    with pytest.raises(SampleError, match=r"has no caption of CLEVR_default_000000\.png, which"):
-        load_clevr_change(folder, "train")
-
-
 def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
     folder = clevr(tmp_path / "clevr")
     code, shown, told = run("score", folder, "--json")
@@ -164,17 +147,6 @@ def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
         code, _, told = run("score", other)
         assert code == 1
         assert "holds no set that is known" in told
-
-
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
-    folder = birds(tmp_path / "birds")
-    table = folder / "birds-to-words-v1.0.tsv"
-    table.write_text(table.read_text(), encoding="utf-8-sig")
-    assert len(load_birds_to_words(folder, "train")) == 1
-    spotted = spot(tmp_path / "spot")
-    entries = (spotted / "train.json").read_text()
-    (spotted / "train.json").write_text(entries, encoding="utf-8-sig")
-    assert [s.id for s in load_pairs(spotted, "train")] == ["train1"]
 
 
 def test_birds_to_words(tmp_path: Path) -> None:
@@ -261,14 +233,3 @@ def test_broken_files_are_named_with_their_cure(case: str, tmp_path: Path) -> No
         load(folder) if load else load_pairs(folder, "train")
     assert Path(file).name in str(raised.value)
     assert said in str(raised.value)
-
-
-def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
-    folder = clevr(tmp_path / "set")
-    (folder / "no_change_captions.json").unlink()
-    with pytest.raises(
-        SampleError, match=r"no_change_captions\.json does not exist; beside it is change_captions"
-    ):
-        load_clevr_change(folder, "train")
-    with pytest.raises(SampleError, match="not a folder"):
-        load_pairs(tmp_path / "none", "train")

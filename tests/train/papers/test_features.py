@@ -128,8 +128,8 @@ def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, t
         one, k = features.batch([index]), int(features.counts[index])
         assert torch.equal(both.masks[b, :k], one.masks[0])
         assert torch.equal(both.boxes[b, :k], one.boxes[0])
-        assert np.array_equal(features.boxes(index), one.boxes[0].numpy())
-        assert np.array_equal(features.active(index), one.active[0].numpy())
+        assert np.array_equal(features.boxes[index], one.boxes[0].numpy())
+        assert np.array_equal(features.active[index], one.active[0].numpy())
         assert both.maps is not None
         assert one.maps is not None
         assert torch.equal(both.maps[1][b], one.maps[1][0])
@@ -172,20 +172,6 @@ def test_a_damaged_file_is_made_again(
     assert equal(again, sample_features(samples, toy_encoder, OPTIONS, tmp_path / "other"))
 
 
-def test_masks_are_left_away_where_nobody_looks(
-    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path
-) -> None:
-    samples = load_samples(sample_folder, "train")
-    with_masks = sample_features(samples, toy_encoder, OPTIONS, tmp_path)
-    without = sample_features(samples, toy_encoder, OPTIONS, tmp_path, masks=False)
-    assert without.sha256 == with_masks.sha256
-    one, other = (features.batch([0, 2]) for features in (with_masks, without))
-    assert one.masks.shape[:2] == other.masks.shape[:2]
-    assert other.masks.shape[2:] == (0, 0)
-    assert torch.equal(one.boxes, other.boxes)
-    assert torch.equal(one.valid, other.valid)
-
-
 def test_unreadable_images_and_caches_are_named(
     make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
 ) -> None:
@@ -199,27 +185,3 @@ def test_unreadable_images_and_caches_are_named(
     samples[1].after.unlink()
     with pytest.raises(FeatureError, match=r"train001_2\.png cannot be read"):
         sample_features(samples, toy_encoder, OPTIONS, tmp_path / "cache")
-
-
-def test_pairs_without_a_difference_have_no_clusters(
-    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
-) -> None:
-    folder = make_samples(train=3)
-    (folder / "train001_2.png").write_bytes((folder / "train001.png").read_bytes())
-    features = sample_features(load_samples(folder, "train"), toy_encoder, OPTIONS, tmp_path / "cache")
-    assert features.counts.tolist() == [1, 0, 2]
-    with pytest.raises(ValueError, match="at least one cluster"):
-        features.batch([0, 1])
-
-
-def test_no_more_clusters_than_the_options_allow(tmp_path: Path, toy_encoder: Encoder) -> None:
-    before = np.full((224, 224, 3), 90, np.uint8)
-    after = before.copy()
-    for x in range(10, 210, 40):
-        for y in range(10, 210, 40):
-            after[y : y + 8, x : x + 8] = (250, 20, 20)
-    for name, image in (("a.png", before), ("a_2.png", after)):
-        cv2.imwrite(str(tmp_path / name), image)
-    sample = Sample("a", tmp_path / "a.png", tmp_path / "a_2.png", ("many cars have appeared",))
-    features = sample_features([sample], toy_encoder, OPTIONS, tmp_path / "cache")
-    assert features.counts.tolist() == [8]

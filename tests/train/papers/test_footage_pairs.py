@@ -65,8 +65,3 @@ def test_a_change_that_no_label_explains_is_left_out(tmp_path: Path) -> None:
     (folder / FRAMES).write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(SampleError, match="label more footage"):
         write_footage_pairs(folder, tmp_path / "out", pairs=5)
-
-
-def test_one_camera_is_too_few(tmp_path: Path) -> None:
-    with pytest.raises(SampleError, match="at least two cameras"):
-        write_footage_pairs(write_frames(tmp_path / "frames", cameras=1), tmp_path / "out", pairs=5)

@@ -11,25 +11,23 @@ import pytest
 from models.language.wording import read
 from pipeline.changes import ChangeOptions, image_changes
 from train.papers.features import read_image
-from train.papers.generated import GenerateOptions, GenerateReport, StageOptions, generate
-from train.papers.generated import folder as written
+from train.papers.generated import GenerateOptions, StageOptions, generate
 from train.papers.generated.captions import NO_CHANGE
-from train.papers.generated.scenery import scenery
-from train.papers.generated.sprites import SHAPES, sprite, sprite_size
-from train.papers.generated.stage import NoRoomError, stage
-from train.samples import Sample, SampleError, load_samples
+from train.papers.generated.sprites import THINGS, sprite, sprite_size
+from train.samples import Sample, load_samples
 
+Made = tuple[Path, dict[str, dict[str, int]]]
 PAIRS = 120
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GenerateReport]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     out = tmp_path_factory.mktemp("generated") / "set"
     return out, generate(GenerateOptions(PAIRS, seed=3, cameras=20), out)
 
 
 @pytest.fixture(scope="module")
-def samples(made: tuple[Path, GenerateReport]) -> list[Sample]:
+def samples(made: Made) -> list[Sample]:
     return load_samples(made[0], "train")
 
 
@@ -37,14 +35,14 @@ def digest(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
-def test_the_folder_reads_as_samples(made: tuple[Path, GenerateReport], samples: list[Sample]) -> None:
+def test_the_folder_reads_as_samples(made: Made, samples: list[Sample]) -> None:
     folder, report = made
-    assert report.pairs == {"train": 96, "val": 12, "test": 12}
+    assert report["pairs"] == {"train": 96, "val": 12, "test": 12}
     assert len(samples) == 96
     assert all(len(s.annotations) == 3 for s in samples)
-    assert sum(report.kinds.values()) == PAIRS
-    assert set(report.kinds) == {"changed", "light", "view", "shift"}
-    assert json.loads((folder / "generated.json").read_text())["report"]["pairs"] == report.pairs
+    assert sum(report["kinds"].values()) == PAIRS
+    assert set(report["kinds"]) == {"changed", "light", "view", "shift"}
+    assert json.loads((folder / "generated.json").read_text())["report"]["pairs"] == report["pairs"]
     views = {split: {s.camera for s in load_samples(folder, split)} for split in ("train", "val", "test")}
     assert not views["train"] & (views["val"] | views["test"])
     assert not views["val"] & views["test"]
@@ -63,7 +61,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert all(other[name] != first[name] for name in other if name.endswith((".png", "0.json")))
 
 
-def test_every_sentence_is_read_as_what_it_tells(made: tuple[Path, GenerateReport]) -> None:
+def test_every_sentence_is_read_as_what_it_tells(made: Made) -> None:
     types = Counter()
     for split in ("train", "val", "test"):
         for entry in json.loads((made[0] / f"{split}.json").read_text()):
@@ -80,14 +78,6 @@ def test_every_sentence_is_read_as_what_it_tells(made: tuple[Path, GenerateRepor
                 if change["type"] in ("appeared", "disappeared"):
                     assert wording.count in (change["count"], 0), sentence
     assert set(types) >= {"appeared", "disappeared", "moved", "replaced"}
-
-
-def test_annotators_differ_and_leave_out_what_is_small(samples: list[Sample]) -> None:
-    several = [s for s in samples if len(s.changes) > 1]
-    assert any(len({len(told) for told in s.annotations}) > 1 for s in several)
-    assert sum(len(set(s.annotations)) > 1 for s in samples) > 0.8 * len(samples)
-    areas = [[c.area for c in s.changes] for s in several]
-    assert sum(a == sorted(a, reverse=True) for a in areas) > 0.7 * len(areas)
 
 
 def inside(sample: Sample, side: int) -> list[np.ndarray]:
@@ -118,19 +108,6 @@ def test_frames_differ_in_every_change_and_nowhere_else(tmp_path: Path) -> None:
         assert all((mask & differs).sum() > 0.1 * mask.sum() for mask in masks)
 
 
-def test_the_true_shift_lays_before_on_after(made: tuple[Path, GenerateReport]) -> None:
-    folder, _ = made
-    entries = {e["img_id"]: e for e in json.loads((folder / "train.json").read_text())}
-    shifted = [e for e in entries.values() if e["camera_change"] == "shift"]
-    assert len(shifted) > 5
-    right = 0
-    for entry in shifted:
-        before, after = (read_image(folder / f"{entry['img_id']}{side}.png") for side in ("", "_2"))
-        shift, _, _ = image_changes(before, after, ChangeOptions())
-        right += list(shift) == entry["shift"]
-    assert right == len(shifted)
-
-
 def test_the_pipeline_finds_most_changes_as_one_cluster_each(samples: list[Sample]) -> None:
     told = found = alone = 0
     for sample in (s for s in samples if s.kind == "changed"):
@@ -147,17 +124,12 @@ def test_the_pipeline_finds_most_changes_as_one_cluster_each(samples: list[Sampl
 def test_balanced_pairs_have_one_change_of_five_equally_frequent_types(tmp_path: Path) -> None:
     options = GenerateOptions(100, side=96, distractors=0.5, cameras=10, stage=StageOptions(balanced=True))
     report = generate(options, tmp_path / "set")
-    five = Counter({"more or fewer": report.types.pop("more", 0) + report.types.pop("fewer", 0)})
-    five.update(report.types)
+    five = Counter({"more or fewer": report["types"].pop("more", 0) + report["types"].pop("fewer", 0)})
+    five.update(report["types"])
     assert len(five) == 5
     assert min(five.values()) >= 3
-    assert sum(five.values()) == report.kinds["changed"]
-    assert 35 <= report.kinds["changed"] <= 65
-
-
-def test_pairs_without_distractors(tmp_path: Path) -> None:
-    report = generate(GenerateOptions(10, side=64, distractors=0.0, cameras=3), tmp_path / "set")
-    assert report.kinds == {"changed": 10}
+    assert sum(five.values()) == report["kinds"]["changed"]
+    assert 35 <= report["kinds"]["changed"] <= 65
 
 
 @pytest.mark.parametrize(
@@ -174,31 +146,15 @@ def test_what_cannot_be_generated(options: dict[str, int], said: str) -> None:
         GenerateOptions(**options)
 
 
-def test_an_existing_folder_is_not_touched(tmp_path: Path) -> None:
-    with pytest.raises(SampleError, match="exists already"):
-        generate(GenerateOptions(10), tmp_path)
-
-
-def test_no_room_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    view = scenery(1, 0, 64)
-    bare = type(view)(view.name, view.picture, np.zeros_like(view.ground), (), view.horizon, view.margin)
-    with pytest.raises(NoRoomError, match="no change finds room in view000 at 64 pixels"):
-        stage(bare, StageOptions(), np.random.default_rng(1), changed=True)
-    monkeypatch.setattr(written, "_scenery", lambda *_: bare)
-    with pytest.raises(SampleError, match="take larger frames"):
-        generate(GenerateOptions(10, side=64, distractors=0), tmp_path / "set")
-    assert not (tmp_path / "set").exists()
-
-
-@pytest.mark.parametrize("label", SHAPES)
+@pytest.mark.parametrize("label", THINGS)
 def test_sprites_fill_their_box_and_have_soft_edges(label: str) -> None:
     size = sprite_size(label, 30.0)
-    drawn = sprite(label, SHAPES[label].colours[0], size, flip=False, variant=1)
+    drawn = sprite(label, THINGS[label].colours[0], size, flip=False, variant=1)
     assert drawn.alpha.shape == (size[1], size[0], 1)
     assert drawn.colour.shape == (size[1], size[0], 3)
     solid = drawn.alpha[..., 0] > 0.5
     assert solid.any(1).mean() > 0.85
     assert solid.any(0).mean() > 0.8
     assert ((drawn.alpha > 0.05) & (drawn.alpha < 0.95)).any()
-    mirrored = sprite(label, SHAPES[label].colours[0], size, flip=True, variant=1)
+    mirrored = sprite(label, THINGS[label].colours[0], size, flip=True, variant=1)
     assert np.array_equal(mirrored.alpha, drawn.alpha[:, ::-1])

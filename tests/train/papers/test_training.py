@@ -88,30 +88,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     assert len(longer.curves) == 4
 
 
-def test_a_seed_decides_everything(
-    splits: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, tmp_path: Path
-) -> None:
-    outs = [tmp_path / f"{n}.safetensors" for n in range(3)]
-    one = TrainOptions(epochs=1, batch=4, seed=3)
-    for out in outs[:2]:
-        torch.manual_seed(int(out.stem))
-        captioner = small(vocabulary, toy_encoder)
-        torch.rand(int(out.stem) + 1)  # what was drawn before must not matter
-        run(captioner, splits, out, one)
-    run(small(vocabulary, toy_encoder), splits, outs[2], TrainOptions(epochs=1, batch=4, seed=4))
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-    assert outs[0].read_bytes() != outs[2].read_bytes()
-
-
-def test_training_leaves_the_global_random_state_alone(
-    splits: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, tmp_path: Path
-) -> None:
-    captioner = small(vocabulary, toy_encoder)
-    before = torch.get_rng_state()
-    run(captioner, splits, tmp_path / "x.safetensors", TrainOptions(epochs=1))
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_it_stops_when_the_metric_rises_no_more_and_keeps_the_best(
     splits: Splits,
     vocabulary: Vocabulary,
@@ -199,14 +175,3 @@ def test_every_epoch_shows_every_annotation_once_in_another_order(
     assert first != told(0, 2)
     assert first != told(1, 1)
     assert sorted(first) == sorted(told(0, 2))
-
-
-def test_long_sentences_are_cut(splits: Splits, vocabulary: Vocabulary) -> None:
-    _, tokens = next(epoch_batches(splits[0], vocabulary, 5, seed=0, epoch=0, max_words=3))
-    assert tokens.shape == (5, 1, 4)
-
-
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch": 0}, {"learning_rate": -1.0}, {"seed": -1}])
-def test_options_without_meaning_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
-        TrainOptions(**wrong)

@@ -17,16 +17,7 @@ SPOT_THE_DIFF = {"train": 8_566, "val": 1_493, "test": 1_270}
 
 
 def load_pairs(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
-    """The pairs of a split.
-
-    Args:
-        folder: Spot-the-diff, CLEVR-Change, Birds-to-Words as released, or pairs of ours.
-        split: train, val or test.
-        require_images: check that all images are there.
-
-    Raises:
-        SampleError: no known set, a file or images are missing, or a file is broken.
-    """
+    """The pairs of a split of Spot-the-diff, CLEVR-Change or Birds-to-Words as released, or of ours."""
     samples = _loader(folder)[1](folder, split)
     if require_images:
         wanted = dict.fromkeys(path for sample in samples for path in (sample.before, sample.after))
@@ -40,7 +31,6 @@ def load_pairs(folder: Path, split: str, *, require_images: bool = True) -> list
 
 
 def has_split(folder: Path, split: str) -> bool:
-    """Whether a set has pairs of a split."""
     try:
         return bool(load_pairs(folder, split, require_images=False))
     except SampleError:
@@ -48,11 +38,7 @@ def has_split(folder: Path, split: str) -> bool:
 
 
 def incomplete_splits(folder: Path) -> list[str]:
-    """A line for every split that is not as it was released: missing images, missing pairs.
-
-    Raises:
-        SampleError: no known set.
-    """
+    """A line for every split that is not as it was released: missing images, missing pairs."""
     sizes, load = _loader(folder)
     lines = []
     for split in SPLITS:

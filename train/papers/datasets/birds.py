@@ -29,29 +29,13 @@ _ENDINGS = (".jpg", ".jpeg", ".png")
 
 @dataclass(frozen=True, slots=True)
 class SingleImage:
-    """One image with what is known of it.
-
-    Attributes:
-        path: of the file.
-        captions: what people wrote about it; empty of NABirds.
-        label: the name of its class.
-    """
-
-    path: Path
-    captions: tuple[str, ...]
-    label: str
+    path: Path  # of the file
+    captions: tuple[str, ...]  # what people wrote about it; empty of NABirds
+    label: str  # the name of its class
 
 
 def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
-    """The pairs of a split; images are not opened.
-
-    Args:
-        folder: holds the table and ``images``.
-        split: train, val or test.
-
-    Raises:
-        SampleError: the table is missing or broken, or has no pair of the split.
-    """
+    """The pairs of a split; images are not opened."""
     path = folder / TABLE
     rows = csv.DictReader(io.StringIO(read_text(path)), delimiter="\t", quoting=csv.QUOTE_NONE)
     if tuple(rows.fieldnames or ()) != COLUMNS:
@@ -76,11 +60,7 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
 
 
 def load_cub(folder: Path) -> list[SingleImage]:
-    """The images of CUB-200-2011 that have captions.
-
-    Raises:
-        SampleError: a list is missing or broken, or an image has no caption.
-    """
+    """The images of CUB-200-2011 that have captions."""
     found = []
     for _, name in rows_of(folder / "images.txt"):
         path = folder / "text_c10" / Path(name).with_suffix(".txt")
@@ -95,11 +75,6 @@ def load_cub(folder: Path) -> list[SingleImage]:
 
 
 def load_nabirds(folder: Path) -> list[SingleImage]:
-    """The images of NABirds with their fine-grained classes.
-
-    Raises:
-        SampleError: a list is missing or broken, or an image has no class.
-    """
     names = dict(rows_of(folder / "classes.txt"))
     labels = dict(rows_of(folder / "image_class_labels.txt"))
     found = []

@@ -30,16 +30,7 @@ _NAMES = TypeAdapter(dict[str, list[int | str]])
 def load_clevr_change(folder: Path, split: str) -> list[Sample]:
     """The changed pairs and distractors of a split, scene by scene; images are not opened.
 
-    Args:
-        folder: the release.
-        split: train, val or test.
-
-    Returns:
-        Samples whose kind is the type of change ("changed" where it is not known) or "distractor"; every
-        caption is an annotator of its own.
-
-    Raises:
-        SampleError: a file is missing or broken, a scene of the split has no caption, or no caption a word.
+    The kind is the type of change or "distractor"; every caption is an annotator of its own.
     """
     path, types = folder / SPLIT_FILE, _types(folder)
     sources = [(source, read_json(folder / source[0], CAPTIONS)) for source in (_CHANGED, _DISTRACTOR)]
@@ -64,7 +55,6 @@ def load_clevr_change(folder: Path, split: str) -> list[Sample]:
 
 
 def _scenes(path: Path, split: str) -> list[int]:
-    """The numbers of a split's scenes, each once."""
     splits = read_json(path, _NAMES)
     if split not in splits:
         raise SampleError(f"{path} has no list {split!r}; it has {', '.join(splits) or 'nothing'}")

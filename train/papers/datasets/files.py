@@ -17,11 +17,6 @@ CAPTIONS = TypeAdapter(dict[str, list[str]])
 
 
 def read_text(path: Path) -> str:
-    """A text file.
-
-    Raises:
-        SampleError: it is missing or not UTF-8.
-    """
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -34,11 +29,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
-    """The content of a JSON file.
-
-    Raises:
-        SampleError: it is missing, broken, or of another form.
-    """
+    """The content of a JSON file."""
     try:
         return kind.validate_python(json.loads(read_text(path)))
     except ValidationError as error:
@@ -50,11 +41,6 @@ def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
 
 
 def rows_of(path: Path) -> list[tuple[str, str]]:
-    """Lines of a key and a value with a space between, as CUB and NABirds have them.
-
-    Raises:
-        SampleError: the file is missing, or a line has no value.
-    """
     rows = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():

@@ -4,7 +4,7 @@ It needs no footage and no download, so that captioners can be compared anywhere
 pictures, and figures on it do not compare with those of the papers.
 """
 
-from train.papers.generated.folder import GenerateOptions, GenerateReport, generate
+from train.papers.generated.folder import GenerateOptions, generate
 from train.papers.generated.stage import StageOptions
 
-__all__ = ["GenerateOptions", "GenerateReport", "StageOptions", "generate"]
+__all__ = ["GenerateOptions", "StageOptions", "generate"]

@@ -9,61 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import yaml
 
 from models.boxes import Box
 from models.families import VEHICLES as PAINTED
 from train.papers.generated.scenery import Scenery
 from train.papers.generated.stage import Prop, Stage, StagedChange, surface_name
 
-NO_CHANGE = (
-    "nothing has changed",
-    "there is no difference",
-    "there is no change",
-    "the scene looks the same",
-    "the two pictures look identical",
-    "no change has happened",
-)
-
-_FORMS: dict[str, tuple[tuple[str, float], ...]] = {
-    "appeared": (
-        ("there {is} now {a} {at}", 0.4),
-        ("{a} {has} appeared {at}", 0.3),
-        ("{a} {is} now {at}", 0.1),
-        ("{a} {has} arrived {at}", 0.2),
-    ),
-    "disappeared": (
-        ("{the} {at} {is} gone", 0.4),
-        ("{the} {at} {has} disappeared", 0.2),
-        ("{the} {at} {is} no longer there", 0.25),
-        ("{the} {at} {is} missing", 0.15),
-    ),
-    "moved": (("{the} {at} {has} moved", 0.7), ("{the} {at} {has} changed position", 0.3)),
-    "more": (("there are more {many} {at}", 0.7), ("there are now more {many} {at}", 0.3)),
-    "fewer": (("there are fewer {many} {at}", 0.8), ("there are now fewer {many} {at}", 0.2)),
-    "replaced": (
-        ("{the} {at} {has} been replaced by {other}", 0.7),
-        ("{the} {at} {is} gone and {other} is in its place", 0.3),
-    ),
-}
-"""Wordings of each type with their shares; ``{at}`` is the place or nothing."""
-
-NOUNS: dict[str, tuple[tuple[str, str], ...]] = {
-    "person": (("person", "people"),),
-    "car": (("car", "cars"), ("vehicle", "vehicles")),
-    "vehicle": (("vehicle", "vehicles"),),
-    "van": (("van", "vans"),),
-    "bus": (("bus", "buses"),),
-    "truck": (("truck", "trucks"), ("lorry", "lorries")),
-    "bicycle": (("bicycle", "bicycles"), ("bike", "bikes")),
-    "cyclist": (("cyclist", "cyclists"),),
-    "motorcycle": (("motorcycle", "motorcycles"), ("motorbike", "motorbikes")),
-}
-"""Nouns of each class, singular and plural, the plain one first. They are the benchmark's, and stay."""
+_WORDINGS = yaml.safe_load(Path(__file__).with_name("captions.yaml").read_text(encoding="utf-8"))
+NO_CHANGE: list[str] = _WORDINGS["no_change"]
+_FORMS: dict[str, list[tuple[str, float]]] = _WORDINGS["forms"]
+NOUNS: dict[str, list[tuple[str, str]]] = _WORDINGS["nouns"]
+_DOING: dict[str, list[str]] = _WORDINGS["doing"]
 
 _NUMBERS = ("zero", "one", "two", "three", "four")
-_DOING = {"person": ("walking ", "standing "), "car": ("parked ", ""), "cyclist": ("riding ", "")}
 _TELLS = (0.97, 0.75, 0.55, 0.4)
 """How probably an annotator tells the largest change, the second, and so on."""
 _NEAR = 0.16
@@ -71,25 +33,12 @@ _NEAR = 0.16
 
 @dataclass(frozen=True, slots=True)
 class PairCaption:
-    """One annotator's description of a pair.
-
-    Attributes:
-        sentences: in the annotator's order.
-        changes: per sentence the position of its change; empty where nothing has changed.
-    """
-
-    sentences: tuple[str, ...]
-    changes: tuple[int, ...]
+    sentences: tuple[str, ...]  # in the annotator's order
+    changes: tuple[int, ...]  # per sentence the position of its change; empty where nothing has changed
 
 
 def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> PairCaption:
-    """Describe a pair as one annotator.
-
-    Args:
-        stage: what happened; its changes are the largest first.
-        boxes: per change where the thing that is named is, on the frame that shows it.
-        rng: chooses what is told, in which order and in which words.
-    """
+    """Describe a pair as one annotator; `boxes` are of what is named in each change, the largest first."""
     if not stage.changes:
         return PairCaption((NO_CHANGE[int(rng.integers(len(NO_CHANGE)))],), ())
     chance = [_TELLS[min(k, len(_TELLS) - 1)] for k in range(len(stage.changes))]
@@ -127,7 +76,7 @@ def plain_sentence(change: str, label: str, box: Box) -> str:
         at = "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
     elif not 0.36 <= y <= 0.7:  # noqa: PLR2004
         at = "in the background" if y < 0.36 else "in the foreground"  # noqa: PLR2004
-    one, many = NOUNS.get(label, ((label, f"{label}s"),))[0]
+    one, many = NOUNS.get(label, [(label, f"{label}s")])[0]
     return " ".join(_FORMS[change][0][0].format(**form_words(one, many), at=at).split())
 
 
@@ -142,7 +91,7 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
     else:
         at = _place(stage.scenery, stage.still, change, box, rng)
     if change.type == "appeared" and form.startswith("there") and at and rng.random() < 0.5:  # noqa: PLR2004
-        ways = _DOING.get(things[0].label, ("",))
+        ways = _DOING.get(things[0].label, [""])
         at = ways[int(rng.integers(len(ways)))] + at
     if form.startswith("{a} {is} now") and not at:
         at = "there"
@@ -153,7 +102,6 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
 
 
 def _nouns(thing: Prop, rng: np.random.Generator) -> tuple[str, str]:
-    """Now and then another noun of the class."""
     nouns = NOUNS[thing.label]
     return nouns[int(rng.integers(len(nouns))) if rng.random() < 0.25 else 0]  # noqa: PLR2004
 

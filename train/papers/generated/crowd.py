@@ -42,8 +42,6 @@ _STILL = 3
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """A place: where it is surely said, and where it might be said."""
-
     words: str
     says: Callable[[float, float], bool]
     fits: Callable[[float, float], bool]
@@ -58,16 +56,7 @@ _PHRASES = (
 
 
 def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> Stage:
-    """Draw a scene of things alike.
-
-    Args:
-        scenery: of the camera.
-        rng: draws; the same ones give siblings.
-        sibling: which of the things changes, from 0; None gives a pair in which nothing does.
-
-    Raises:
-        NoRoomError: they find no room, or no places that tell them apart.
-    """
+    """Draw things alike of which `sibling` changes, or none; NoRoomError where it cannot be."""
     for _ in range(_TRIES):
         kind = str(rng.choice(TYPES))
         alike = _alike(scenery, rng)
@@ -103,7 +92,6 @@ def _alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop] | None:
 def _changes(
     kind: str, alike: Sequence[Prop], scenery: Scenery, rng: np.random.Generator
 ) -> list[StagedChange]:
-    """The same type of change of each of the first things, as far as there is room."""
     made: list[StagedChange] = []
     for k, thing in enumerate(alike[:SIBLINGS]):
         if kind == "appeared":
@@ -123,7 +111,6 @@ def _changes(
 
 
 def _places(number: int, alike: Sequence[Prop], scenery: Scenery) -> tuple[str, ...]:
-    """Every place that tells one thing from those like it."""
     thing = alike[number]
     rest = [_middle(t, scenery) for k, t in enumerate(alike) if k != number]
     found = [
@@ -142,7 +129,6 @@ def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
 
 
 def _others(scenery: Scenery, rng: np.random.Generator, taken: Sequence[Prop]) -> list[Prop]:
-    """Things of other classes that stay."""
     found: list[Prop] = []
     for _ in range(int(rng.integers(1, _STILL + 1))):
         thing = placed(scenery, rng, drawn_label(rng))

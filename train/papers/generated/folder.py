@@ -58,31 +58,15 @@ Entries = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """What is generated.
-
-    Attributes:
-        pairs: of all splits together, shared 80:10:10.
-        seed: the same options give the same bytes.
-        side: of the frames in pixels.
-        annotators: captions per pair, each of one sentence or more.
-        distractors: share 0..1 of pairs in which nothing changes but light, view or position.
-        cameras: fixed views; those of a split are in no other.
-        stage: what is drawn.
-
-    Raises:
-        ValueError: a number is out of range.
-    """
-
-    pairs: int
-    seed: int = 1
-    side: int = 224
-    annotators: int = 3
-    distractors: float = 0.3
-    cameras: int = 60
-    stage: StageOptions = field(default_factory=StageOptions)
+    pairs: int  # of all splits together, shared 80:10:10
+    seed: int = 1  # the same options give the same bytes
+    side: int = 224  # of the frames in pixels
+    annotators: int = 3  # captions per pair, each of one sentence or more
+    distractors: float = 0.3  # share 0..1 of pairs in which nothing changes but light, view or position
+    cameras: int = 60  # fixed views; those of a split are in no other
+    stage: StageOptions = field(default_factory=StageOptions)  # what is drawn
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be made."""
         if self.pairs < 10 or self.annotators < 1 or self.seed < 0:  # noqa: PLR2004
             raise ValueError("pairs must be at least 10 (they are shared 80:10:10), annotators 1, seed 0")
         if self.side < SMALLEST:
@@ -91,36 +75,10 @@ class GenerateOptions:
             raise ValueError("distractors is a share 0..1, and every split needs a camera of its own")
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateReport:
-    """What was generated.
-
-    Attributes:
-        out: the folder.
-        pairs: per split.
-        kinds: changed, light, view, shift: how many pairs of each.
-        types: how often each type of change occurs.
-        sentences: mean number of sentences per annotation.
-    """
-
-    out: Path
-    pairs: dict[str, int]
-    kinds: dict[str, int]
-    types: dict[str, int]
-    sentences: float
-
-
-def generate(options: GenerateOptions, out: Path, progress: Progress | None = None) -> GenerateReport:
-    """Write a benchmark.
-
-    Args:
-        options: what is generated.
-        out: folder to make.
-        progress: told the split, how many pairs of it are done, and how many there are.
-
-    Raises:
-        SampleError: `out` exists or cannot be written.
-    """
+def generate(
+    options: GenerateOptions, out: Path, progress: Progress | None = None
+) -> dict[str, dict[str, int]]:
+    """Write a benchmark; how many pairs there are of each split, kind and type of change."""
     written: dict[str, list[Entries]] = {}
     with new_folder(out) as folder:
         for split, pairs in _shares(options.pairs).items():
@@ -131,8 +89,14 @@ def generate(options: GenerateOptions, out: Path, progress: Progress | None = No
                     progress(split, len(made), pairs)
             write_entries(folder / f"{split}.json", (entry for entries in made for entry in entries))
             written[split] = made
-        report = _report(out, written)
-        record = {"format": FORMAT, "options": asdict(options), "report": {**asdict(report), "out": out.name}}
+        first = [entries[0] for made in written.values() for entries in made]
+        types = (str(c["type"]) for entry in first for c in cast("Entries", entry["changes"]))
+        report = {
+            "pairs": {split: len(made) for split, made in written.items()},
+            "kinds": dict(Counter(str(entry["kind"]) for entry in first).most_common()),
+            "types": dict(Counter(types).most_common()),
+        }
+        record = {"format": FORMAT, "options": asdict(options), "report": report}
         (folder / "generated.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return report
 
@@ -186,12 +150,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
 
 
 def _staged(
-    options: GenerateOptions,
-    cameras: range,
-    rng: np.random.Generator,
-    *,
-    changed: bool,
-    sibling: int | None,
+    options: GenerateOptions, cameras: range, rng: np.random.Generator, *, changed: bool, sibling: int | None
 ) -> tuple[str, Stage]:
     """A kind and a stage of it; another camera where nothing finds room."""
     kind = "changed" if changed else str(rng.choice(DISTRACTORS))
@@ -254,16 +213,3 @@ def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tu
         sides = (hull(before), hull(after))
         changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
     return tuple(changes), tuple(objects)
-
-
-def _report(out: Path, written: dict[str, list[Entries]]) -> GenerateReport:
-    pairs = [entries for made in written.values() for entries in made]
-    flat = [entry for entries in pairs for entry in entries]
-    changes = [c for entries in pairs for c in cast("Entries", entries[0]["changes"])]
-    return GenerateReport(
-        out=out,
-        pairs={split: len(made) for split, made in written.items()},
-        kinds=dict(Counter(str(entries[0]["kind"]) for entries in pairs).most_common()),
-        types=dict(Counter(str(c["type"]) for c in changes).most_common()),
-        sentences=round(sum(len(cast("list[str]", e["sentences"])) for e in flat) / len(flat), 3),
-    )

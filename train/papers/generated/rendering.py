@@ -29,49 +29,27 @@ _TURN, _SHADE = 2.0, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Viewpoint:
-    """How the after frame was taken, compared with the before frame.
-
-    Attributes:
-        kind: what differs.
-        shift: ``(dx, dy)`` in pixels, what lies at p before lies at p + shift after; of view it is rounded.
-        turn: degrees that the view turned.
-        zoom: by which it grew.
-        light: changes of the light on the after frame, applied in their order.
-    """
-
-    kind: CameraKind
+    kind: CameraKind  # what differs
+    # ``(dx, dy)`` in pixels, what lies at p before lies at p + shift after; of view it is rounded
     shift: tuple[int, int] = (0, 0)
-    turn: float = 0.0
-    zoom: float = 1.0
+    turn: float = 0.0  # degrees that the view turned
+    zoom: float = 1.0  # by which it grew
+    # changes of the light on the after frame, applied in their order
     light: tuple[Callable[[Image], Image], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rendered:
-    """A drawn pair.
-
-    Attributes:
-        before, after: RGB uint8 ``(side, side, 3)``.
-        before_boxes, after_boxes: per change the tight box of every thing on that frame.
-        camera: how the after frame was taken.
-    """
-
-    before: Image
+    before: Image  # before, after: RGB uint8 ``(side, side, 3)``
     after: Image
+    # before_boxes, after_boxes: per change the tight box of every thing on that frame
     before_boxes: tuple[tuple[Box, ...], ...]
     after_boxes: tuple[tuple[Box, ...], ...]
-    camera: Viewpoint
+    camera: Viewpoint  # how the after frame was taken
 
 
 def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
-    """Draw how the camera differs between the frames.
-
-    Args:
-        kind: what differs.
-        side: of the frame in pixels.
-        rng: draws.
-        hard: as strong as in a distractor; otherwise mild, as beside a real change.
-    """
+    """How the camera differs, `hard` as strongly as in a distractor, else as beside a real change."""
     if kind == "still":
         return Viewpoint(kind)
     if kind == "light":
@@ -100,7 +78,6 @@ def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard:
 
 
 def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendered:
-    """Draw both frames of a stage."""
     scenery = stage.scenery
     shared = scenery.picture.astype(np.float32)
     _paint(shared, sorted(stage.still, key=lambda t: t.box[3]), None)
@@ -142,7 +119,6 @@ def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMa
 
 
 def _ignored(canvas: NDArray[np.float32], stage: Stage, rng: np.random.Generator) -> None:
-    """A bird, a puddle or a bag that blows about: something small, dark or light."""
     for x, y, radius in stage.ignored:
         blot = np.zeros(canvas.shape[:2], np.uint8)
         axes = (max(round(radius), 1), max(round(radius * rng.uniform(0.4, 0.9)), 1))
@@ -207,7 +183,6 @@ def _with_gain(image: Image, gain: float, gamma: float) -> Image:
 
 
 def _with_tint(image: Image, tint: NDArray[np.float64]) -> Image:
-    """One gain per channel."""
     return np.asarray(np.clip(image * np.asarray(tint, np.float32), 0, 255).round(), np.uint8)
 
 

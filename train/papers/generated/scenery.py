@@ -31,43 +31,24 @@ class Landmark:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenery:
-    """What a fixed camera always sees, on a canvas a little larger than the frame.
-
-    Attributes:
-        name: of the camera.
-        picture: RGB uint8 ``(H, W, 3)``.
-        ground: uint8 ``(H, W)``, index into `SURFACES`.
-        landmarks: trees, lamp posts and buildings.
-        horizon: row of the canvas above which nothing stands.
-        margin: pixels of the canvas beyond each edge of the frame.
-    """
-
-    name: str
-    picture: Image
-    ground: NDArray[np.uint8]
-    landmarks: tuple[Landmark, ...]
-    horizon: float
-    margin: int
+    name: str  # of the camera
+    picture: Image  # RGB uint8 ``(H, W, 3)``
+    ground: NDArray[np.uint8]  # uint8 ``(H, W)``, index into `SURFACES`
+    landmarks: tuple[Landmark, ...]  # trees, lamp posts and buildings
+    horizon: float  # row of the canvas above which nothing stands
+    margin: int  # pixels of the canvas beyond each edge of the frame
 
     @property
     def side(self) -> int:
-        """Side of the frame in pixels."""
         return len(self.picture) - 2 * self.margin
 
     def person_height(self, y: float) -> float:
-        """Height in pixels of a person whose feet are at row y of the canvas."""
         depth = (y - self.horizon) / max(len(self.picture) - self.horizon, 1.0)
         return self.side * (0.06 + 0.085 * max(depth, 0.0))
 
 
 def scenery(seed: int, number: int, side: int) -> Scenery:
-    """Draw a camera's view.
-
-    Args:
-        seed: of the benchmark.
-        number: of the camera.
-        side: of the frame, in pixels. The same seed, number and side give the same view.
-    """
+    """A camera's view; the same seed, number and side (of the frame, in pixels) give the same."""
     rng = np.random.default_rng([seed, 0xCA3E, number])
     margin = max(round(0.035 * side), 3)
     whole = side + 2 * margin
@@ -90,7 +71,6 @@ def scenery(seed: int, number: int, side: int) -> Scenery:
 
 
 def _band(ground: NDArray[np.uint8], surface: int, top: float, slope: float) -> None:
-    """Everything below a slanted line."""
     side = len(ground)
     corners = np.array([(0, top - slope), (side, top + slope), (side, side), (0, side)])
     cv2.fillPoly(ground, [corners.round().astype(np.int32)], surface)
@@ -107,7 +87,6 @@ def _street(ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator)
 
 
 def _lot(ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator) -> None:
-    """A road at the back, a large parking lot, a sidewalk in front."""
     depth = len(ground) - horizon
     slope = rng.uniform(-0.06, 0.06) * depth
     edges = (0.0, rng.uniform(0.06, 0.1), rng.uniform(0.24, 0.3), rng.uniform(0.8, 0.88))
@@ -139,7 +118,6 @@ def _avenue(ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator)
 def _markings(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> None:
-    """Bays of the parking lot, and a dashed line along the middle of the road."""
     side = len(ground)
     marked = np.zeros_like(ground)
     thick = max(round(side / 160), 1)
@@ -159,7 +137,6 @@ def _markings(
 def _buildings(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> list[Landmark]:
-    """A row of buildings with windows behind the horizon."""
     side, left, found = len(ground), 0.0, []
     while left < side:
         width, top = rng.uniform(0.16, 0.42) * side, rng.uniform(0.0, 0.45) * horizon
@@ -193,7 +170,6 @@ def _texture(picture: NDArray[np.float32], ground: NDArray[np.uint8], rng: np.ra
 def _plants(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> list[Landmark]:
-    """Trees on grass, lamp posts on the sidewalk, the farther ones first."""
     side, found = len(ground), []
     for name, surface, most in (("tree", GRASS, 4), ("lamp post", SIDEWALK, 2)):
         rows, columns = np.nonzero(ground == surface)

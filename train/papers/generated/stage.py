@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from train.papers.generated.scenery import GRASS, LOT, ROAD, SIDEWALK, SURFACES, Scenery
-from train.papers.generated.sprites import SHAPES, VARIANTS, sprite_size
+from train.papers.generated.scenery import SURFACES, Scenery
+from train.papers.generated.sprites import THINGS, VARIANTS, sprite_size
 
 Edges = tuple[float, float, float, float]
 """``(left, top, right, bottom)`` in pixels of the canvas."""
@@ -26,24 +26,6 @@ TYPE_SHARES = (0.40, 0.31, 0.12, 0.07, 0.10)
 NUMBER_SHARES = (0.46, 0.34, 0.13, 0.07)
 """Of 1, 2, 3 and 4 changes in a changed pair (1,634 and more annotations of Spot-the-diff)."""
 
-_WHERE: dict[str, tuple[int, ...]] = {
-    "person": (SIDEWALK, LOT, GRASS, ROAD),
-    "car": (LOT, ROAD),
-    "van": (LOT, ROAD),
-    "truck": (ROAD, LOT),
-    "bus": (ROAD,),
-    "bicycle": (SIDEWALK, GRASS),
-    "cyclist": (ROAD, SIDEWALK),
-}
-_CLASS_SHARES = {
-    "person": 0.4,
-    "car": 0.3,
-    "van": 0.08,
-    "truck": 0.07,
-    "bus": 0.04,
-    "bicycle": 0.05,
-    "cyclist": 0.06,
-}
 _GROUPED = ("person", "car")
 _TRIES = 40
 APART = 0.1
@@ -59,100 +41,61 @@ class NoRoomError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """What is drawn.
-
-    Attributes:
-        balanced: one change a pair, all five types equally often; otherwise as people told them.
-        still_things: at most so many things that are on both frames.
-        ignored: share 0..1 of changed pairs with small changes that nobody tells (a bird, a puddle, leaves).
-        crowded: things alike, of which one changes, see `train.papers.generated.crowd`; of no effect is then
-            what else stands here.
-    """
-
-    balanced: bool = False
-    still_things: int = 5
+    balanced: bool = False  # one change a pair, all five types equally often; otherwise as people told them
+    still_things: int = 5  # at most so many things that are on both frames
+    # share 0..1 of changed pairs with small changes that nobody tells (a bird, a puddle, leaves)
     ignored: float = 0.5
+    # things alike, of which one changes, see `train.papers.generated.crowd`; of no effect is then what else
+    # stands here
     crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Prop:
-    """One thing on the canvas.
-
-    Attributes:
-        label: a key of `sprites.SHAPES`.
-        colour: a key of `sprites.COLOURS`.
-        left, top, width, height: whole pixels of the canvas.
-        flip: it looks to the left.
-        variant: shade of its colour.
-        surface: index into `scenery.SURFACES`, what it stands on.
-    """
-
-    label: str
-    colour: str
-    left: int
+    label: str  # a key of `sprites.THINGS`
+    colour: str  # a key of `sprites.COLOURS`
+    left: int  # left, top, width, height: whole pixels of the canvas
     top: int
     width: int
     height: int
-    flip: bool
-    variant: int
-    surface: int
+    flip: bool  # it looks to the left
+    variant: int  # shade of its colour
+    surface: int  # index into `scenery.SURFACES`, what it stands on
 
     @property
     def box(self) -> Edges:
-        """Its box on the canvas."""
         return (self.left, self.top, self.left + self.width, self.top + self.height)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedChange:
-    """One change.
-
-    Attributes:
-        type: appeared, disappeared, moved, more, fewer or replaced.
-        before, after: the things that are on one frame only, in the same order where they are the same ones.
-    """
-
-    type: str
+    type: str  # appeared, disappeared, moved, more, fewer or replaced
+    # before, after: the things that are on one frame only, in the same order where they are the same ones
     before: tuple[Prop, ...]
     after: tuple[Prop, ...]
 
     @property
     def named(self) -> Prop:
-        """The thing that a sentence names first."""
         return self.after[0] if self.type in ("appeared", "more") else self.before[0]
 
     @property
     def box(self) -> Edges:
-        """Around all of it."""
         return _around([t.box for t in (*self.before, *self.after)])
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A whole pair before it is drawn.
-
-    Attributes:
-        scenery: of the camera.
-        still: things on both frames.
-        changes: what differs, the largest first; empty in a distractor.
-        ignored: ``(x, y, radius)`` in pixels of the canvas, small changes that nobody tells.
-        places: where its change is, in words that tell it from others alike; empty where none are.
-    """
-
-    scenery: Scenery
-    still: tuple[Prop, ...]
-    changes: tuple[StagedChange, ...]
+    scenery: Scenery  # of the camera
+    still: tuple[Prop, ...]  # things on both frames
+    changes: tuple[StagedChange, ...]  # what differs, the largest first; empty in a distractor
+    # ``(x, y, radius)`` in pixels of the canvas, small changes that nobody tells
     ignored: tuple[tuple[float, float, float], ...] = ()
+    # where its change is, in words that tell it from others alike; empty where none are
     places: tuple[str, ...] = ()
 
 
 def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, changed: bool) -> Stage:
-    """Draw what stands in a scene and, if it is `changed`, what changes.
-
-    Raises:
-        NoRoomError: no change finds room in this scene.
-    """
+    """Draw what stands in a scene and what changes; NoRoomError where no change finds room."""
     changes: list[StagedChange] = []
     still: list[Prop] = []
     if changed:
@@ -216,11 +159,10 @@ def _change(
 
 def drawn_label(rng: np.random.Generator) -> str:
     """A class, by its share."""
-    return str(rng.choice(list(_CLASS_SHARES), p=list(_CLASS_SHARES.values())))
+    return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
 
 def placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
-    """A thing somewhere on ground that suits it and inside the frame."""
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
         y = rng.uniform(scenery.horizon + 0.03 * scenery.side, scenery.margin + 0.99 * scenery.side)
@@ -234,7 +176,7 @@ def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.G
     """A thing whose foot is at ``(x, y)``; None where it would not stand on its ground or be cut off."""
     width, height = sprite_size(label, scenery.person_height(y))
     left, top = round(x - width / 2), round(y - height)
-    colours = SHAPES[label].colours
+    colours = THINGS[label].colours
     thing = Prop(
         label,
         str(colours[int(rng.integers(len(colours)))]),
@@ -256,17 +198,16 @@ def _grounded(thing: Prop, scenery: Scenery) -> Prop | None:
         return None
     feet = (left, (left + right) // 2, right - 1)
     under = {int(scenery.ground[bottom - 1, x]) for x in feet}
-    if len(under) != 1 or not under <= set(_WHERE[thing.label]):
+    if len(under) != 1 or SURFACES[min(under)] not in THINGS[thing.label].ground:
         return None
     return replace(thing, surface=under.pop())
 
 
 def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Prop, ...] | None:
-    """Things of one class side by side, near enough to be one cluster."""
     row = [first]
     for _ in range(number - 1):
         gap = round(rng.uniform(0.008, 0.03) * scenery.side)
-        colours = SHAPES[first.label].colours
+        colours = THINGS[first.label].colours
         beside = replace(
             first,
             left=row[-1].left + first.width + gap,
@@ -283,7 +224,6 @@ def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -
 
 
 def moved(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
-    """The same thing a little further, so near that both places are one cluster."""
     way = round(rng.uniform(0.6, 1.0) * first.width + rng.uniform(0.0, 0.06) * scenery.side)
     way = way if rng.random() < 0.5 else -way  # noqa: PLR2004
     return _grounded(replace(first, left=first.left + way), scenery)
@@ -317,7 +257,6 @@ def _ignored(
 
 
 def surface_name(thing: Prop) -> str:
-    """What a thing stands on, as it is said: road, parking lot, sidewalk or grass."""
     return SURFACES[thing.surface]
 
 
@@ -332,7 +271,6 @@ def _area(change: StagedChange) -> float:
 
 
 def free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
-    """Whether a box stays `gap` pixels away from all the others."""
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap
         for t in taken

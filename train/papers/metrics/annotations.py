@@ -32,12 +32,6 @@ def annotation_statistics(folder: Path) -> pd.DataFrame:
     """Table 1 of a set: a column for each split and one for all, beside them the paper's figures.
 
     Sentences without a word and those that are only a number are counted in lines of their own only.
-
-    Args:
-        folder: a set that `load_pairs` reads; no images are needed.
-
-    Raises:
-        SampleError: the set is broken or has no annotations.
     """
     splits = {split: found for split in SPLITS if (found := _annotations(folder, split))}
     if not splits:

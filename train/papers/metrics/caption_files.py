@@ -34,34 +34,18 @@ _CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)
 
 @dataclass(frozen=True, slots=True)
 class Captions:
-    """The captions of a file.
-
-    Attributes:
-        texts: per id, in the order of the file, its captions; also those without a word.
-        empty: how many captions have no word.
-        groups: per id the names of its groups, see `train.papers.metrics.groups`; empty where the
-            file does not say.
-        bare: ids without any caption; they are not in `texts`.
-        annotators: per id the captions of each annotator; empty where the file does not say who wrote what.
-    """
-
+    # per id, in the order of the file, its captions; also those without a word
     texts: dict[str, tuple[str, ...]]
-    empty: int
+    empty: int  # how many captions have no word
+    # per id the names of its groups, see `train.papers.metrics.groups`; empty where the file does not say
     groups: dict[str, tuple[str, ...]]
-    bare: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()  # ids without any caption; they are not in `texts`
+    # per id the captions of each annotator; empty where the file does not say who wrote what
     annotators: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
 
 def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
-    """Read a caption file.
-
-    Args:
-        path: the file.
-        may_be_silent: whether there may be no word in it at all, as in predictions.
-
-    Raises:
-        SampleError: it cannot be read, has another form, an entry lacks a key, or no caption has words.
-    """
+    """Read a caption file; predictions `may_be_silent` altogether."""
     texts: dict[str, list[str]] = {}
     groups: dict[str, tuple[str, ...]] = {}
     written: dict[str, dict[object, list[str]]] = {}
@@ -96,16 +80,6 @@ def pair_id(name: str) -> str:
 
 
 def matched(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
-    """One predicted caption per referenced id, in the references' order.
-
-    Args:
-        references: of the pairs.
-        predictions: exactly one per pair.
-        names: both files, for messages.
-
-    Raises:
-        SampleError: an id is missing, unknown, or predicted twice.
-    """
     unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
     missing = [name for name in references.texts if name not in predictions.texts]
     twice = [name for name, own in predictions.texts.items() if len(own) > 1]
@@ -124,18 +98,7 @@ def matched(references: Captions, predictions: Captions, names: tuple[Path, Path
 
 
 def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Groups of pairs by a file such as CLEVR-Change's ``type_mapping.json``: ``{"move": ["000000.png"]}``.
-
-    Args:
-        path: the file.
-        ids: of the pairs, see `pair_id`; one that ends in ``_n`` is a distractor.
-
-    Returns:
-        Per id the names of its groups; none where the file does not name it.
-
-    Raises:
-        SampleError: the file cannot be read, has another form, or names none of the ids.
-    """
+    """Groups by a file like CLEVR-Change's ``type_mapping.json``; an id in ``_n`` is a distractor."""
     content = read_json(path, _ANY)
     if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
         raise SampleError(f'{path} has another form; expected {{"type": ["id", ...]}}')
@@ -174,7 +137,6 @@ def _captions(path: Path, number: int, entry: Mapping[str, object]) -> tuple[str
 
 
 def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str, ...]:
-    """What an entry says of its pair."""
     changes = entry.get("changes")
     listed = changes if isinstance(changes, list) else []
     types = {str(c.get("type")) for c in listed if isinstance(c, dict)}

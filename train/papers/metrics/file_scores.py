@@ -9,15 +9,20 @@ from typing import Any
 
 from train.papers.metrics.caption_files import Captions, matched, read_captions, read_types
 from train.papers.metrics.groups import group_scores
-from train.papers.metrics.scores import TextScores, length_ratio, meteors, spices, text_scores, trivial_rows
+from train.papers.metrics.scores import (
+    TextScores,
+    length_ratio,
+    meteors,
+    spices,
+    text_scores,
+    trivial_captions,
+)
 from train.papers.metrics.tokens import ptb_tokens
 from train.papers.metrics.truth import Truth, spoken_truth
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a name, its sentence if it is a constant, its scores."""
-
     name: str
     sentence: str
     scores: TextScores
@@ -31,21 +36,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FileScores:
-    """Everything about a file of predictions.
-
-    Attributes:
-        rows: the predictions first, then the trivial rows and, where annotators are known, the human rows.
-        groups: text scores of changed and distractor pairs and of each type; empty where it is not known.
-        truth: whether what is said is right.
-        length_ratio: mean predicted tokens over mean reference tokens.
-        notes: what the user should know.
-    """
-
+    # the predictions first, then the trivial rows and, where annotators are known, the human rows
     rows: tuple[Row, ...]
+    # text scores of changed and distractor pairs and of each type; empty where it is not known
     groups: tuple[tuple[str, TextScores], ...]
-    truth: Truth
-    length_ratio: float
-    notes: tuple[str, ...]
+    truth: Truth  # whether what is said is right
+    length_ratio: float  # mean predicted tokens over mean reference tokens
+    notes: tuple[str, ...]  # what the user should know
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -61,31 +58,21 @@ class FileScores:
 def score_files(
     references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
 ) -> FileScores:
-    """Score predicted captions against references, trivial rows beside them.
-
-    Args:
-        references: caption file; captions of one id are merged.
-        predictions: caption file with one caption per id.
-        training: caption file from which the best constant and the random captions are drawn; None leaves
-            these rows out.
-        types: file of the type of change of every pair, see `read_types`; None takes what the references say.
-
-    Raises:
-        AnnotationError: a file is broken, or the ids do not fit.
-    """
+    """Score predicted captions against references, trivial rows of the `training` captions beside them."""
     gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
     predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
-    rows = [Row(predictions.stem, "", text_scores(predicted, texts))]
-    rows += [Row(name, *row) for name, row in trivial_rows(texts, _with_words(training)).items()]
-    systems = [[row.sentence] * len(texts) if row.sentence else predicted for row in rows]
-    asked = [k for k, row in enumerate(rows) if row.sentence or not k]
+    systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
+    rows = [
+        Row(name, said[0] if n and len(set(said)) == 1 else "", text_scores(said, texts))
+        for n, (name, said) in enumerate(systems.items())
+    ]
     for name, scores in (("meteor", meteors), ("spice", spices)):
-        found = scores([systems[k] for k in asked], texts)
-        if found is None and name == "meteor":
+        values = scores(list(systems.values()), texts)
+        if values is None and name == "meteor":
             notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
-        for k, value in zip(asked, found or (), strict=False):
-            rows[k].further[name] = value
+        for row, value in zip(rows, values or (), strict=False):
+            row.further[name] = value
     rows += human_rows([own for own in gold.annotators.values() if len(own) > 1])
     groups = read_types(types, gold.texts) if types else gold.groups
     return FileScores(
@@ -98,16 +85,10 @@ def score_files(
 
 
 def human_rows(annotated: Sequence[Sequence[Sequence[str]]]) -> list[Row]:
-    """Scores of people: every annotator of a pair in turn, judged by the pair's others.
+    """Two rows of people: every annotator of a pair in turn, judged by the pair's others.
 
     Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
     all sentences of the others compares with a prediction of one sentence.
-
-    Args:
-        annotated: pairs with at least two annotators each: the sentences of each.
-
-    Returns:
-        Two rows, whose `pairs` is the number of pairs; none of no pairs.
     """
     if not annotated:
         return []
@@ -131,7 +112,6 @@ def _with_words(path: Path | None) -> list[tuple[str, ...]]:
 
 
 def _notes(path: Path, gold: Captions) -> list[str]:
-    """What the user should know of the references."""
     notes = []
     if gold.empty:
         notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")

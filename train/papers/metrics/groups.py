@@ -48,16 +48,7 @@ def tells_change(sample: Sample, sentences: Sequence[str]) -> bool:
 def group_scores(
     groups: Sequence[Sequence[str]], predicted: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, TextScores], ...]:
-    """Text scores of every group.
-
-    Args:
-        groups: per pair the names of its groups.
-        predicted: one text per pair.
-        references: at least one text per pair.
-
-    Returns:
-        Names and scores: changed, distractor, then the types by name; empty without any group.
-    """
+    """Text scores of every group: changed, distractor, then the types by name."""
     names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
     found = []
     for name in names:

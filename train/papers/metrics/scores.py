@@ -37,19 +37,10 @@ References = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class TextScores:
-    """Agreement of predicted text with the references.
-
-    Attributes:
-        bleu: BLEU-1, -2, -3, -4 of the corpus, 0..1.
-        rouge_l: ROUGE-L, mean over pairs, 0..1.
-        cider: CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100).
-        pairs: how many pairs were scored.
-    """
-
-    bleu: tuple[float, float, float, float]
-    rouge_l: float
-    cider: float
-    pairs: int
+    bleu: tuple[float, float, float, float]  # BLEU-1, -2, -3, -4 of the corpus, 0..1
+    rouge_l: float  # ROUGE-L, mean over pairs, 0..1
+    cider: float  # CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100)
+    pairs: int  # how many pairs were scored
 
     def plain(self) -> dict[str, Any]:
         """As plain values, rounded to 4 places, for JSON and training records."""
@@ -63,17 +54,9 @@ _NOTHING = (0.0, 0.0, 0.0, 0.0)
 
 
 def text_scores(predicted: Texts, references: References) -> TextScores:
-    """Score one text per pair against the references of that pair.
+    """Score one text per pair, which may be empty, against at least one reference of each.
 
-    Args:
-        predicted: one text per pair; an empty text is allowed and matches nothing.
-        references: at least one text per pair, in the same order.
-
-    Returns:
-        The scores; all zero where there is no pair, or no reference with a word.
-
-    Raises:
-        ValueError: the numbers of pairs differ, or a pair has no reference.
+    All is zero where there is no pair, or no reference with a word.
     """
     gold, said = _tokenized(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
@@ -117,44 +100,24 @@ def spices(systems: Sequence[Texts], references: References) -> list[float] | No
     return [float(Spice().compute_score(*_tokenized(each, references))[0]) for each in systems]
 
 
-def trivial_rows(references: References, training: References) -> dict[str, tuple[str, TextScores]]:
-    """Scores of systems that look at no picture; every results table shows them.
+BEST_CONSTANT = "best constant of train"
 
-    Args:
-        references: sentences per scored pair.
-        training: sentences per training pair.
 
-    Returns:
-        Row name to its sentence ("" for the random row) and its scores.
-    """
-    rows = {"constant": (CONSTANT, text_scores([CONSTANT] * len(references), references))}
+def trivial_captions(training: References, number: int) -> dict[str, list[str]]:
+    """By name, what systems that look at no picture say about each pair; only a constant without training."""
+    rows = {"constant": [CONSTANT] * number}
     if any(training):
-        best = best_constant(training)
-        rows["best constant of train"] = (best, text_scores([best] * len(references), references))
-        drawn = random_captions(training, len(references))
-        rows["random training caption"] = ("", text_scores(drawn, references))
+        rows[BEST_CONSTANT] = [best_constant(training)] * number
+        sentences = [s for pair in training for s in pair]
+        drawn = random.Random(0).choices(sentences, k=number)  # noqa: S311 - no secret
+        rows["random training caption"] = drawn
     return rows
-
-
-def random_captions(training: References, number: int) -> list[str]:
-    """Training sentences drawn at random, always the same ones.
-
-    Args:
-        training: sentences per training pair, some of them not empty.
-        number: how many.
-    """
-    sentences = [s for pair in training for s in pair]
-    return random.Random(0).choices(sentences, k=number)  # noqa: S311 - no secret
 
 
 def best_constant(training: References) -> str:
     """The frequent training sentence that, said of every training pair, gets the best CIDEr.
 
-    Only training pairs choose it (at most 300 of them, always the same ones), so that it may be scored on
-    validation and test pairs.
-
-    Args:
-        training: sentences per training pair, some of them not empty.
+    At most 300 training pairs choose it, always the same ones.
     """
     pairs = [p for p in training if p]
     counts = Counter(" ".join(tokenize(s)) for p in pairs for s in p)
@@ -165,12 +128,7 @@ def best_constant(training: References) -> str:
 
 
 def length_ratio(predicted: Texts, references: References) -> float:
-    """LenRatio of the paper: mean predicted tokens over mean gold tokens.
-
-    Args:
-        predicted: one text per pair.
-        references: gold texts per pair, each a whole annotation.
-    """
+    """LenRatio of the paper: mean predicted tokens over mean gold tokens."""
     said = sum(len(tokenize(text)) for text in predicted)
     gold = sum(sum(len(tokenize(t)) for t in texts) / len(texts) for texts in references if texts)
     return said / gold if gold else 0.0

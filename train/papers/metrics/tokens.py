@@ -76,11 +76,6 @@ _MIDDLE = re.compile(r"(\w+)('n')(\w+)")
 
 @lru_cache(maxsize=100_000)
 def ptb_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a caption that scorers count, in small letters.
-
-    Args:
-        text: one caption; line breaks count as spaces.
-    """
     found: list[str] = []
     for match in _TOKEN.finditer(text.translate(_PLAIN).lower()):
         token = match[0]
@@ -96,7 +91,6 @@ def ptb_tokens(text: str) -> tuple[str, ...]:
 
 
 def _split(word: str) -> list[str]:
-    """The parts of a word with apostrophes."""
     if word in _JOINED:
         return list(_JOINED[word])
     word = word.removesuffix("'") if word != "'n'" else word

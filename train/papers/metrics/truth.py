@@ -31,24 +31,17 @@ class Truth:
     """How many pairs with a change have a first sentence that agrees with some gold sentence.
 
     Shares 0..1; None where there is nothing to share.
-
-    Attributes:
-        pairs: pairs with a change of which a change was said.
-        type: the kind of change ("more" counts as appeared, "fewer" as disappeared).
-        polarity: the same of appeared and disappeared, where gold says one of them about that object.
-        object: the class of the object.
-        place: the place words are the same.
-        all: type, object and place of one gold sentence.
-        no_change_precision, no_change_recall: of pairs without a caption, and of pairs without a
-            change.
     """
 
-    pairs: int
-    type: float | None
+    pairs: int  # pairs with a change of which a change was said
+    type: float | None  # the kind of change ("more" counts as appeared, "fewer" as disappeared)
+    # the same of appeared and disappeared, where gold says one of them about that object
     polarity: float | None
-    object: float | None
-    place: float | None
-    all: float | None
+    object: float | None  # the class of the object
+    place: float | None  # the place words are the same
+    all: float | None  # type, object and place of one gold sentence
+    # no_change_precision, no_change_recall: of pairs without a caption, and of pairs without a
+    # change
     no_change_precision: float | None
     no_change_recall: float | None
 
@@ -60,16 +53,7 @@ class Truth:
 def truth_ratios(
     first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[str]]
 ) -> dict[str, Ratio]:
-    """Compare first sentences with gold ones by the type, object and place that their words claim.
-
-    Args:
-        first: one sentence per pair.
-        silent: whether nothing is said about the pair.
-        gold: all gold sentences of each pair; a pair without a word in them is not counted.
-
-    Returns:
-        By attribute of `Truth` but `pairs`: of every pair whether it is right and whether it counts.
-    """
+    """By attribute of `Truth` whether the first sentence of every pair is right, and counts."""
     names = (*_ASPECTS, "all", "polarity", "no_change_precision", "no_change_recall")
     found = {name: np.zeros((len(first), 2)) for name in names}
     for k, (text, nothing, truths) in enumerate(zip(first, silent, gold, strict=True)):
@@ -92,14 +76,12 @@ def truth_ratios(
 
 
 def truth_of(ratios: Mapping[str, Ratio]) -> Truth:
-    """The figures of `truth_ratios`."""
     return Truth(
         pairs=int(ratios["type"][:, 1].sum()), **{name: share(each) for name, each in ratios.items()}
     )
 
 
 def spoken_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Truth:
-    """`Truth` of bare captions: one that says that nothing changed is silence."""
     return truth_of(truth_ratios(predicted, [claim(text)[0] == "none" for text in predicted], gold))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,31 +9,22 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from train.papers.batches import Split
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a run is, when a batch is drawn.
-
-    Attributes:
-        epoch: from 1.
-        number: of the batch in its epoch, from 1.
-        batches: in an epoch.
-    """
-
-    epoch: int
-    number: int
-    batches: int
+    epoch: int  # from 1
+    number: int  # of the batch in its epoch, from 1
+    batches: int  # in an epoch
 
     @property
     def done(self) -> int:
-        """Batches of the whole run before this one."""
         return (self.epoch - 1) * self.batches + self.number - 1
 
 
-class Objective(nn.Module, ABC):
+class Objective(nn.Module):
     """A loss around a captioner, with what it learns beside the captioner.
 
     Its own parameters are trained with the captioner's, and its state is kept with the state of the run. What
@@ -49,60 +39,33 @@ class Objective(nn.Module, ABC):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
-        """What the constructor takes besides captioner and training split: plain values with their defaults.
+        """Plain values with their defaults, besides captioner and training split."""
 
-        As those of a captioner: every objective writes its own here, and nowhere else.
-        """
-
-    name: str
+    name: str = "own"
     metric: str = "val_cider"
     one_text: bool = False
     options: Options
 
     def __init__(self, **arguments: Any) -> None:
-        """Take the options.
-
-        Raises:
-            TypeError: an argument that it does not take.
-            ValueError: a value out of range.
-        """
         super().__init__()
         self.options = self.Options(**arguments)
 
     def arguments(self) -> dict[str, Any]:
-        """Its options as plain values, for the training record."""
         return asdict(self.options)
 
-    @abstractmethod
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
-        """What training lowers, a scalar.
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
+        """What training lowers, a scalar, of tokens int64 ``(B, T, L)``: the captioner's own loss."""
+        return captioner.loss(pairs, tokens)
 
-        Args:
-            captioner: in training mode.
-            pairs: B pairs, on the captioner's device.
-            tokens: int64 ``(B, T, L)``, the sentences about each, see `Vocabulary.batch`.
-            step: how far the run is.
-        """
-
-    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
+    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
         """How good an epoch is, more is better; None leaves it to the validation CIDEr.
 
         An objective under which the captioner does not learn to write whole sentences needs its own.
         """
         return None
 
-    def keep(self, captioner: Captioner, out: Path) -> None:
+    def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write what the product needs beside the checkpoint `out`, whenever that is written."""
-
-
-class Own(Objective):
-    """The captioner's own loss."""
-
-    name = "own"
-
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
-        """See `Objective`."""
-        return captioner.loss(pairs, tokens)
 
 
 def _joint() -> type[Objective]:

@@ -26,6 +26,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from joblib import Memory
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
@@ -33,7 +34,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
-from pipeline.disk import replacing
 from train.papers.datasets.birds import load_cub, load_nabirds
 from train.papers.features import FeatureError, read_image
 from train.samples import SampleError
@@ -43,22 +43,11 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaptionedImages:
-    """Single images with what is said about them.
-
-    Attributes:
-        cells: float16 ``(N, 49, channels)``, their grid features.
-        captions: per image, at least one.
-    """
-
-    cells: NDArray[np.float16]
-    captions: tuple[tuple[str, ...], ...]
+    cells: NDArray[np.float16]  # float16 ``(N, 49, channels)``, their grid features
+    captions: tuple[tuple[str, ...], ...]  # per image, at least one
 
     def batch(self, vocabulary: Vocabulary, size: int) -> tuple[Tensor, Tensor]:
-        """Random images, each with one of its captions.
-
-        Returns:
-            float32 ``(size, 2, 49, channels)``, zeros in the second place, and int64 ``(size, 1, L)``.
-        """
+        """Random images, ``(size, 2, 49, channels)``, the second zeros, and captions ``(size, 1, L)``."""
         rows = torch.randint(len(self.captions), (size,)).tolist()
         which = torch.rand(size).tolist()
         words = [[self.captions[r][int(w * len(self.captions[r]))]] for r, w in zip(rows, which, strict=True)]
@@ -68,24 +57,12 @@ class CaptionedImages:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassedImages:
-    """Single images with their classes.
-
-    Attributes:
-        cells: float16 ``(N, 49, channels)``, their grid features.
-        labels: int64 ``(N,)``.
-        classes: their names, at least two.
-    """
-
-    cells: NDArray[np.float16]
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
+    cells: NDArray[np.float16]  # float16 ``(N, 49, channels)``, their grid features
+    labels: NDArray[np.int64]  # int64 ``(N,)``
+    classes: tuple[str, ...]  # their names, at least two
 
     def pairs(self, size: int) -> tuple[Tensor, Tensor]:
-        """Random pairs of images, about half of one class.
-
-        Returns:
-            float32 ``(size, 2, 49, channels)``, and int64 ``(size, 2)``, their classes.
-        """
+        """Random pairs, half of one class, ``(size, 2, 49, channels)``, and their classes ``(size, 2)``."""
         rows = []
         for same in (torch.rand(size) < 0.5).tolist():  # noqa: PLR2004 - half
             first = int(torch.randint(len(self.labels), ()))
@@ -98,14 +75,7 @@ class ClassedImages:
 
 
 class ClassTask(nn.Module):
-    """The three losses on fine-grained classes, with the heads that they need."""
-
     def __init__(self, images: ClassedImages, captioner: IDCPCL, margin: float) -> None:
-        """Build the heads with random weights.
-
-        Raises:
-            ValueError: the captioner has no difference encoder, so nothing could be learnt.
-        """
         super().__init__()
         if not captioner.options.difference_encoder:
             raise ValueError("task classes teaches the difference encoder, and this captioner has none")
@@ -114,7 +84,6 @@ class ClassTask(nn.Module):
         self.same = nn.Linear(2 * captioner.size, 1)
 
     def forward(self, captioner: IDCPCL, size: int) -> Tensor:
-        """L_cls + L_mtc + L_con of a random batch of pairs."""
         cells, labels = (each.to(captioner.device) for each in self.images.pairs(size))
         heads = captioner.look(cells)[:, ::IMAGE]
         of_class = cross_entropy(self.which(heads).flatten(0, 1), labels.flatten())
@@ -134,24 +103,14 @@ def contrastive(vectors: Tensor, labels: Tensor, margin: float) -> Tensor:
 
 
 def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
-    """Read single images with captions; their features are computed once and kept in the folder.
-
-    Raises:
-        SampleError: a list is missing or broken, or there are no words in it.
-        FeatureError: an image cannot be read, or the features cannot be kept.
-    """
+    """Read single images with captions; their features are computed once and kept in the folder."""
     images = load_cub(folder)
     cells = image_cells([image.path for image in images], encoder, folder / ".features")
     return CaptionedImages(cells, tuple(image.captions for image in images))
 
 
 def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
-    """Read single images with classes; their features are computed once and kept in the folder.
-
-    Raises:
-        SampleError: a list is missing or broken, or there are fewer than two classes.
-        FeatureError: an image cannot be read, or the features cannot be kept.
-    """
+    """Read single images with classes; their features are computed once and kept in the folder."""
     images = load_nabirds(folder)
     classes = tuple(sorted({image.label for image in images}))
     if len(classes) < 2:  # noqa: PLR2004 - a class, and another one
@@ -162,35 +121,22 @@ def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
 
 
 def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArray[np.float16]:
-    """Grid features of image files, memory-mapped from the cache where they are known.
-
-    Args:
-        images: at least one.
-        encoder: gives the maps.
-        cache: folder; a file there is named by the hash of encoder and images.
-
-    Returns:
-        float16 ``(N, 49, channels)``.
-    """
-    digest = hashlib.sha256(f"{encoder.name} {encoder.sha256} {encoder.image_size}".encode())
-    for path in images:
-        try:
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-        except OSError as error:
-            raise FeatureError(f"{path} cannot be read: {error.strerror}; fetch it again") from error
-    file = cache / f"cells-{digest.hexdigest()[:32]}.npy"
-    if not file.is_file():
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file, durable=True) as out:
-                np.save(out, _computed(images, encoder))
-        except OSError as error:
-            raise FeatureError(f"{file} cannot be written ({error}); free some space") from error
-    cells: NDArray[np.float16] = np.load(file, mmap_mode="r")
+    """Grid features of image files, float16 ``(N, 49, channels)``, memory-mapped from the cache."""
+    try:
+        made_from = [encoder.sha256, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in images)]
+    except OSError as error:
+        raise FeatureError(f"{error.filename} cannot be read: {error.strerror}; fetch it again") from error
+    memory = Memory(cache, mmap_mode="r", verbose=0)
+    try:
+        cells: NDArray[np.float16] = memory.cache(_computed, ignore=["images", "encoder"])(
+            images, encoder, made_from
+        )
+    except OSError as error:
+        raise FeatureError(f"{cache} cannot be written ({error}); free some space") from error
     return cells
 
 
-def _computed(images: Sequence[Path], encoder: Encoder) -> NDArray[np.float16]:
+def _computed(images: Sequence[Path], encoder: Encoder, made_from: list[str]) -> NDArray[np.float16]:  # noqa: ARG001 - the key
     height, width = encoder.image_size
     cells = np.empty((len(images), CELLS, encoder.channels), np.float16)
     for start in range(0, len(images), _AT_ONCE):

@@ -18,7 +18,9 @@ Where the paper is silent, and departures:
 * B^ of equation 10 is a vector, where a captioner needs a map: the candidates' maps are mixed with omega.
   Clusters, where a captioner has them, stay those of (A, B).
 * L_pri is the captioner's whole loss, with its regularisers and for DDLA marginal over clusters.
-* P is taken along the true words (`words="forced"`), or along what the captioner says (`"greedy"`).
+* P is taken along the true words (`words="forced"`, one pass), or along what the captioner says (`"greedy"`).
+  DDLA has a P for every cluster: along the true words they are mixed by the posterior P(z | S, X); by itself
+  it tells the cluster of the largest prior.
 * Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
   up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
   pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
@@ -45,41 +47,29 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.captioner import Captioner, PairBatch
-from models.language.vocabulary import PAD
+from models.captioner import PairBatch, WordCaptioner
+from models.language.vocabulary import BOS, EOS, PAD
 from models.papers.tirg import TIRG, save_tirg
+from models.state import State
 from train.papers.batches import Split
 from train.papers.objectives import Objective, Step
-from train.papers.objectives.soft_words import forced_words, greedy_words, in_one_row
 from train.papers.retrieval import same_pictures, split_recall
 
 SUFFIX = ".tirg.safetensors"
 
 
 class JointTraining(Objective):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Objective.Options):
-        """How the two networks learn from each other.
-
-        Attributes:
-            gamma: share 0..1 of the auxiliary loss.
-            candidates: n, how many pictures are chosen from, at least 2.
-            hard_from: xi, the first epoch in which A is a candidate; None never (the easy set).
-            words: along which words the captioner's probabilities are taken.
-            coupled: whether one network is given what the other one makes.
-            against: what the auxiliary task tells apart: pictures, as in the paper, or captions, too.
-            network: arguments of `TIRG`.
-        """
-
-        gamma: float = 0.2
-        candidates: int = 8
-        hard_from: int | None = 30
+        gamma: float = 0.2  # share 0..1 of the auxiliary loss
+        candidates: int = 8  # n, how many pictures are chosen from, at least 2
+        hard_from: int | None = 30  # xi, the first epoch in which A is a candidate; None never (the easy set)
+        # along which words the captioner's probabilities are taken
         words: Literal["forced", "greedy"] = "forced"
-        coupled: bool = True
+        coupled: bool = True  # whether one network is given what the other one makes
+        # what the auxiliary task tells apart: pictures, as in the paper, or captions, too
         against: Literal["pictures", "captions"] = "pictures"
-        network: dict[str, Any] = field(default_factory=dict)
+        network: dict[str, Any] = field(default_factory=dict)  # arguments of `TIRG`
 
         def __post_init__(self) -> None:
             if (
@@ -98,17 +88,7 @@ class JointTraining(Objective):
     one_text = True
     options: Options
 
-    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
-        """Build the retrieval network with random weights.
-
-        Args:
-            captioner: gives vocabulary and encoder.
-            training: what is learnt; nothing of it is kept.
-            arguments: see `Options`.
-
-        Raises:
-            ValueError: a value out of range, or a captioner that sees no maps of whole frames.
-        """
+    def __init__(self, captioner: WordCaptioner, training: Split, **arguments: Any) -> None:
         super().__init__(**arguments)
         del training
         if captioner.needs_images:
@@ -118,10 +98,7 @@ class JointTraining(Objective):
             )
         encoder = captioner.encoder
         self.network = TIRG(
-            captioner.vocabulary,
-            encoder.channels,
-            (encoder.name, encoder.sha256),
-            **self.options.network,
+            captioner.vocabulary, encoder.channels, (encoder.name, encoder.sha256), **self.options.network
         )
 
     @property
@@ -133,8 +110,8 @@ class JointTraining(Objective):
     def _retrieval_alone(self) -> bool:
         return self.options.gamma == 1 and not self.options.coupled
 
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
-        """See `Objective`; equation 14."""
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
+        """Equation 14."""
         options, maps = self.options, captioner.maps(pairs)
         pairs = replace(pairs, maps=maps)
         hard = options.hard_from is not None and step.epoch >= options.hard_from
@@ -156,16 +133,15 @@ class JointTraining(Objective):
         primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
         return (1 - options.gamma) * primary + options.gamma * auxiliary
 
-    def score(self, captioner: Captioner, validation: Split) -> float | None:  # noqa: ARG002
-        """See `Objective`."""
-        return split_recall(self.network, validation).at_1 if self._retrieval_alone else None
+    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002
+        return split_recall(self.network, validation)["at_1"] if self._retrieval_alone else None
 
-    def keep(self, captioner: Captioner, out: Path) -> None:
+    def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
         self.network.record = captioner.record
         save_tirg(self.network, out.with_name(out.stem + SUFFIX))
 
-    def _soft(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def _soft(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
         if self.options.words == "forced":
             likely = forced_words(captioner, pairs, tokens)
@@ -189,7 +165,6 @@ class PicturedBatch:
     """The pictures of a batch, first all before frames, then all after frames, and who chooses from which."""
 
     def __init__(self, network: TIRG, maps: tuple[Tensor, Tensor], n: int, *, hard: bool) -> None:
-        """Look at the maps of before and after frames, float ``(B, C, h, w)``, and draw n candidates each."""
         self.before, after = (each.float() for each in maps)
         self.maps = torch.cat([self.before, after])
         self.pictures = network.pictures(self.maps)
@@ -214,16 +189,9 @@ class PicturedBatch:
 
 
 def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
-    """The candidates of each pair, equation 13.
+    """The candidates of each pair, equation 13, bool ``(B, 2B)``, before frames first.
 
-    Args:
-        same: bool ``(2B, 2B)``, see `same_pictures`; before frames first, then after frames.
-        n: how many candidates, as far as there are so many.
-        hard: whether A is among them.
-
-    Returns:
-        bool ``(B, 2B)``: B always, A if `hard` and it is not the same picture, the others at random from the
-        other pairs.
+    B always, A if `hard` and it is not the same picture, others at random from the other pairs.
     """
     b = len(same) // 2
     own = torch.arange(b, device=same.device)
@@ -239,16 +207,10 @@ def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
 
 
 def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
-    """The captions that each pair's own is told from, and that.
+    """The captions that each pair's own is told from, and that, bool ``(B, B)``, of tokens ``(B, T, L)``.
 
-    Args:
-        tokens: int64 ``(B, T, L)``; the sentences about a pair are one caption.
-        changed: see `PairBatch`.
-        n: how many captions, as far as the batch has so many.
-
-    Returns:
-        bool ``(B, B)``: the own one always, the others at random from those of other words; never one without
-        words, and of a distractor no other distractor's.
+    Others are drawn from those of other words; never one without words, and of a distractor no other
+    distractor's.
     """
     flat, b = tokens.flatten(1), len(tokens)
     own = torch.eye(b, dtype=torch.bool, device=tokens.device)
@@ -258,3 +220,70 @@ def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
     drawn = torch.rand(b, b, device=tokens.device).masked_fill(~others, -1.0)
     ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
     return own | (others & (ranks < n - 1))
+
+
+def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) -> Tensor:
+    """The word probabilities along sentences ``(B, T, L)``, ``(B, T, L, V)``; zeros at padding."""
+    state = captioner.encode(pairs)
+    worded = sentences[:, :, 0] != PAD
+    row, t = worded[state.pair].nonzero(as_tuple=True)
+    b, k = state.pair[row], state.cluster[row].clamp(min=0)
+    tokens = sentences[b, t]
+    shape = worded.numel(), tokens.shape[1], len(captioner.vocabulary)
+    whole = sentences.new_zeros(*shape, dtype=torch.float32)
+    if not len(row):
+        return whole.view(*sentences.shape, -1)
+    log_probs = _along(captioner, state.select(row), tokens)
+    real = tokens != PAD
+    likelihood = log_probs.gather(2, tokens.unsqueeze(2))[..., 0].masked_fill(~real, 0.0).sum(dim=1)
+    which = b * worded.shape[1] + t
+    posterior = _softmax_within((state.log_prior[b, k] + likelihood).detach(), which, worded.numel())
+    mixed = whole.index_add(0, which, log_probs.exp() * (posterior.unsqueeze(1) * real).unsqueeze(2))
+    return mixed.view(*sentences.shape, -1)
+
+
+def greedy_words(captioner: WordCaptioner, pairs: PairBatch, max_words: int) -> Tensor:
+    """Those along what it says itself, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
+    state = captioner.encode(pairs)
+    prior = state.log_prior[state.pair, state.cluster.clamp(min=0)].tolist()
+    best: dict[int, int] = {}
+    for row, b in enumerate(state.pair.tolist()):
+        if b not in best or prior[row] > prior[best[b]]:
+            best[b] = row
+    rows = torch.tensor(list(best.values()), dtype=torch.int64, device=state.pair.device)
+    whole = torch.zeros(len(pairs.valid), max_words + 1, len(captioner.vocabulary), device=state.pair.device)
+    if not len(rows):
+        return whole.unsqueeze(1)
+    state = state.select(rows)
+    words, going, said = torch.full_like(rows, BOS), torch.ones_like(rows, dtype=torch.bool), []
+    for _ in range(max_words + 1):
+        log_probs, state = captioner.step(words, state)
+        said.append(log_probs.exp() * going.unsqueeze(1))
+        words = log_probs.detach().argmax(dim=1)
+        going = going & (words != EOS)
+    return whole.index_add(0, state.pair, torch.stack(said, dim=1)).unsqueeze(1)
+
+
+def in_one_row(words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """Word vectors ``(B, T, L, d)`` without padding between them, ``(B, M, d)``, and their number."""
+    flat, real = words.flatten(1, 2), counted.flatten(1)
+    lengths = real.sum(dim=1)
+    order = (~real).to(torch.int8).argsort(dim=1, stable=True)[:, : max(int(lengths.max()), 1)]
+    return flat.gather(1, order.unsqueeze(2).expand(-1, -1, flat.shape[2])), lengths
+
+
+def _along(captioner: WordCaptioner, state: State, tokens: Tensor) -> Tensor:
+    """Log probabilities ``(N, L, V)`` before each word of ``(N, L)``."""
+    said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
+    each = []
+    for position in range(tokens.shape[1]):
+        log_probs, state = captioner.step(said[:, position], state)
+        each.append(log_probs)
+    return torch.stack(each, dim=1)
+
+
+def _softmax_within(scores: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Softmax of ``(N,)`` among those of the same group."""
+    largest = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores, "amax")
+    shares = (scores - largest[group]).exp()
+    return shares / shares.new_zeros(groups).index_add(0, group, shares)[group]

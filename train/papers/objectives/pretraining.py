@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, PAD, UNK
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE
 from train.papers.batches import Split, epoch_batches
@@ -55,28 +55,17 @@ _RANDOM, _KEPT = 0.1, 0.1
 
 
 class PreTraining(Objective):
-    """See the head of this file."""
-
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Objective.Options):
-        """Which tasks there are, and how hard they are.
-
-        Attributes:
-            tasks: how often each is drawn, of mlm, mvcl, fda, single (captions of single images: these three
-                in their proportions) and classes; None is `TASKS`, with 2 for each further set that is given.
-            masked: share of words, and of cells.
-            temperature: tau of both contrastive tasks.
-            single_images: folder of single images with captions, see `train.papers.objectives.expansion`.
-            classes: folder of single images with classes.
-            margin: of the contrastive loss between classes.
-        """
-
+        # how often each is drawn, of mlm, mvcl, fda, single (captions of single images: these three in their
+        # proportions) and classes; None is `TASKS`, with 2 for each further set that is given
         tasks: dict[str, float] | None = None
-        masked: float = 0.15
-        temperature: float = 1.0
+        masked: float = 0.15  # share of words, and of cells
+        temperature: float = 1.0  # tau of both contrastive tasks
+        # folder of single images with captions, see `train.papers.objectives.expansion`
         single_images: str | None = None
-        classes: str | None = None
-        margin: float = 0.4
+        classes: str | None = None  # folder of single images with classes
+        margin: float = 0.4  # of the contrastive loss between classes
 
         def __post_init__(self) -> None:
             drawn, folders = self.drawn, self.folders
@@ -95,12 +84,10 @@ class PreTraining(Objective):
 
         @property
         def folders(self) -> dict[str, str | None]:
-            """Of the tasks that need one."""
             return {"single": self.single_images, "classes": self.classes}
 
         @property
         def drawn(self) -> dict[str, float]:
-            """How often each task is drawn."""
             if self.tasks is not None:
                 return self.tasks
             return TASKS | {task: 2.0 for task, folder in self.folders.items() if folder}
@@ -109,17 +96,7 @@ class PreTraining(Objective):
     metric = "minus_val_mlm"
     options: Options
 
-    def __init__(self, captioner: Captioner, training: Split, **arguments: Any) -> None:
-        """Prepare the tasks.
-
-        Args:
-            captioner: an `IDCPCL`.
-            training: its captions are what negatives are made from.
-            arguments: see `Options`.
-
-        Raises:
-            ValueError: another captioner, an unknown task, or a task without its folder.
-        """
+    def __init__(self, captioner: WordCaptioner, training: Split, **arguments: Any) -> None:
         super().__init__(**arguments)
         if not isinstance(captioner, IDCPCL):
             raise ValueError(  # noqa: TRY004 - an argument that does not suit
@@ -141,7 +118,7 @@ class PreTraining(Objective):
         )
 
     def arguments(self) -> dict[str, Any]:
-        """See `Objective`; of a folder only its name."""
+        """Of a folder only its name."""
         options = self.options
         named = {task: Path(f).name for task, f in options.folders.items() if f and self.tasks.get(task)}
         return {
@@ -152,8 +129,7 @@ class PreTraining(Objective):
             **named,
         }
 
-    def loss(self, captioner: Captioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
-        """See `Objective`; of one task, drawn."""
+    def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
         assert isinstance(captioner, IDCPCL)  # noqa: S101 - the constructor looks
         task = _drawn(self.tasks)
         if task == "classes" and self.classes is not None:
@@ -168,8 +144,7 @@ class PreTraining(Objective):
             return self._task(captioner, task, cells, said, present=present, rewriter=rewriter)
         return self._task(captioner, task, captioner.cells(pairs), tokens)
 
-    def score(self, captioner: Captioner, validation: Split) -> float | None:
-        """See `Objective`: minus the MLM loss per word."""
+    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:
         assert isinstance(captioner, IDCPCL)  # noqa: S101
         losses = []
         batches = epoch_batches(
@@ -183,13 +158,9 @@ class PreTraining(Objective):
         return -float(np.mean(losses))
 
     def mlm(self, captioner: IDCPCL, cells: Tensor, tokens: Tensor, present: Tensor | None = None) -> Tensor:
-        """Masked language modelling, mean over the masked words.
+        """Masked language modelling, mean over the masked words, of cells ``(B, 2, 49, channels)``.
 
-        Args:
-            captioner: what learns.
-            cells: float ``(B, 2, 49, channels)``.
-            tokens: int64 ``(B, T, L)``.
-            present: bool ``(B, 2)``, which images there are; None both.
+        `present`, bool ``(B, 2)``: which images there are; None both.
         """
         pictures = captioner.look(cells, present)
         b, t = (tokens[:, :, 0] != PAD).nonzero(as_tuple=True)

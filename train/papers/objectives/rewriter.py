@@ -8,7 +8,7 @@ Yao, Wang and Jin 2022 rewrite a caption in three ways; their generator was neve
   out, and so is one that was also said about this pair. Of many captions those are compared that share the
   rarest words, `CANDIDATES` at most, so that rewriting all of a large set takes no longer for each.
 * **Replace**: about half of the attribute words, at least one, each by another word of its kind
-  (`train.papers.objectives.lexicon`) that is not its synonym and that the captions use.
+  (``lexicon.yaml``) that is not its synonym and that the captions use.
 * **Confuse**: what the frames or the animals swap: animal1 and animal2, before and after, appeared and
   disappeared, more and fewer; in "the brown cube changed to green" the two colours; otherwise two attribute
   words of one kind within the caption.
@@ -23,14 +23,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import yaml
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from models.language.vocabulary import tokenize
 from models.language.wording import read
-from train.papers.objectives.lexicon import KINDS, OPPOSITES, TURNS
 
 Way = Literal["retrieve", "replace", "confuse", "other"]
 
@@ -38,6 +39,8 @@ NEAREST = 20
 """Captions that Retrieve draws from."""
 
 _TRIES = 8
+_LEXICON = yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8"))
+KINDS: dict[str, list[str]] = _LEXICON["kinds"]
 _KIND = {
     word: (kind, number)
     for kind, lines in KINDS.items()
@@ -45,7 +48,7 @@ _KIND = {
     for word in line.split()
 }
 _SAMENESS = re.compile(r"\b(?:differen\w+|same|identical|nothing|unchanged|change)\b")
-_TURN = re.compile(rf"\b(?:{'|'.join(TURNS)})\b")
+_TURN = re.compile(rf"\b(?:{'|'.join(_LEXICON['turns'])})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,6 @@ class Rewriter:
     """Rewrites captions so that they become false."""
 
     def __init__(self, captions: Sequence[Sequence[str]]) -> None:
-        """Index the captions.
-
-        Args:
-            captions: per training pair everything said about it.
-
-        Raises:
-            ValueError: fewer than two different captions.
-        """
         pairs: dict[str, set[int]] = defaultdict(set)
         for pair, said in enumerate(captions):
             for caption in said:
@@ -84,17 +79,7 @@ class Rewriter:
     def negatives(
         self, caption: str, rng: np.random.Generator, each: int = 2, true: Collection[str] = ()
     ) -> list[Negative]:
-        """Different false captions, `each` of every way as far as it goes, always three times `each`.
-
-        Args:
-            caption: a true one, of a training pair or not.
-            rng: chooses.
-            each: how many of every way.
-            true: what else is true of the pair.
-
-        Returns:
-            Fewer only where the training captions are so few.
-        """
+        """Different false captions, `each` of every way as far as it goes, three times `each` in all."""
         text = " ".join(tokenize(caption))
         taken = {text, *(" ".join(tokenize(t)) for t in true)}
         found: list[Negative] = []
@@ -137,7 +122,7 @@ class Rewriter:
 
     def confuse(self, caption: str, rng: np.random.Generator) -> str | None:
         """With before and after, or the animals, swapped; None where nothing can be swapped."""
-        for pair in OPPOSITES:
+        for pair in _LEXICON["opposites"]:
             swapped = _swapped(caption, *pair)
             if swapped != caption:
                 return swapped
@@ -176,7 +161,6 @@ class Rewriter:
         ]
 
     def _nearest(self, caption: str) -> tuple[int, ...]:
-        """Positions of the nearest captions of other pairs that claim something else."""
         known = self._near.get(caption)
         if known is not None:
             return known
@@ -193,7 +177,6 @@ class Rewriter:
 
 
 def _same_claim(caption: str, other: str) -> bool:
-    """Whether two captions say the same, as far as it can be read out of them."""
     if caption == other:
         return True
     claim, second = read(caption), read(other)
@@ -203,7 +186,6 @@ def _same_claim(caption: str, other: str) -> bool:
 
 
 def _swapped(text: str, left: str, right: str) -> str:
-    """Both phrases exchanged, whole words only."""
     swap = {left: right, right: left}
     # The longer first, so that a phrase within the other does not hide it.
     either = "|".join(re.escape(p) for p in sorted(swap, key=len, reverse=True))

@@ -48,50 +48,29 @@ class _Strict(BaseModel):
 
 
 class System(_Strict):
-    """One system.
-
-    Attributes:
-        label: the paper's name for it.
-        full: training configuration, see `train.papers.config.TrainConfig`; `version` is added.
-        small: the differences of the small size, section by section.
-        seeded: arguments of the captioner that take the run's seed.
-        needs: arguments of its pre-training that take a folder; without it the row is left out.
-        passes: how many times the epochs that are asked for it takes.
-    """
-
-    label: str
-    full: dict[str, Any]
-    small: dict[str, Any] = {}
-    seeded: tuple[str, ...] = ()
+    label: str  # the paper's name for it
+    full: dict[str, Any]  # training configuration, see `train.papers.config.TrainConfig`; `version` is added
+    small: dict[str, Any] = {}  # the differences of the small size, section by section
+    seeded: tuple[str, ...] = ()  # arguments of the captioner that take the run's seed
+    # arguments of its pre-training that take a folder; without it the row is left out
     needs: tuple[FolderName, ...] = ()
-    passes: int = 1
+    passes: int = 1  # how many times the epochs that are asked for it takes
 
     def content(self, size: SizeName) -> dict[str, Any]:
-        """The training configuration of a size, as a YAML file would hold it."""
         content = merged({"version": 1}, self.full)
         return merged(content, self.small) if size == "small" else content
 
 
 class PaperTable(_Strict):
-    """One table of a paper.
-
-    Attributes:
-        title: the paper's.
-        setting: of its columns: single, multi, groups, groups.changed or groups.distractor.
-        columns: left to right.
-        rows: keys of systems, with the figures that the paper prints in the order of the columns; none where
-            it prints none.
-        times: our scores are multiplied by this, to be read as the paper's.
-    """
-
-    title: str
-    setting: str = ""
-    columns: tuple[str, ...]
+    title: str  # the paper's
+    setting: str = ""  # of its columns: single, multi, groups, groups.changed or groups.distractor
+    columns: tuple[str, ...]  # left to right
+    # keys of systems, with the figures that the paper prints in the order of the columns; none where it
+    # prints none
     rows: dict[str, tuple[float | None, ...]]
-    times: float = 1.0
+    times: float = 1.0  # our scores are multiplied by this, to be read as the paper's
 
     def value(self, column: str) -> str:
-        """The place of a column's figure in a result, by dots."""
         return _ALONE.get(column) or f"{self.setting}.{_PLACES[column]}"
 
     def printed(self, row: str, value: str) -> float | None:
@@ -103,54 +82,32 @@ class PaperTable(_Strict):
 
 
 class Claim(_Strict):
-    """An ordering that the paper claims.
-
-    Attributes:
-        text: in words.
-        better, worse: keys of systems.
-        value: the figure that is compared, more is better; see `train.papers.results.Result.value`.
-        worse_value: of the worse system; "" takes `value`.
-        less: less is better.
-        printed: the system whose printed figure stands for the worse one's; "" takes `worse`.
-    """
-
-    text: str
-    better: str
+    text: str  # in words
+    better: str  # better, worse: keys of systems
     worse: str
+    # the figure that is compared, more is better; see `train.papers.results.Result.value`
     value: str = "single.cider"
-    worse_value: str = ""
-    less: bool = False
-    printed: str = ""
+    worse_value: str = ""  # of the worse system; "" takes `value`
+    less: bool = False  # less is better
+    printed: str = ""  # the system whose printed figure stands for the worse one's; "" takes `worse`
 
 
 class Suite(_Strict):
-    """Everything that `compare` needs to know of one paper.
-
-    Attributes:
-        paper: authors, title, place and year.
-        data: the set of the paper's figures.
-        seeds: runs of every system, fixed before any result is seen: with another number there is no verdict.
-        systems: all systems by their keys.
-        tables: in the paper's order.
-        claims: the orderings that it claims.
-        notes: sentences that stand in its page: where the small size has other settings than the paper,
-            beyond sizes and length.
-        base: parts of systems, for YAML's references.
-    """
-
-    paper: str
-    data: str
+    paper: str  # authors, title, place and year
+    data: str  # the set of the paper's figures
+    # runs of every system, fixed before any result is seen: with another number there is no verdict
     seeds: int
-    systems: dict[str, System]
-    tables: tuple[PaperTable, ...]
-    claims: tuple[Claim, ...]
+    systems: dict[str, System]  # all systems by their keys
+    tables: tuple[PaperTable, ...]  # in the paper's order
+    claims: tuple[Claim, ...]  # the orderings that it claims
+    # sentences that stand in its page: where the small size has other settings than the paper, beyond sizes
+    # and length
     notes: tuple[str, ...] = ()
-    base: dict[str, Any] = {}
+    base: dict[str, Any] = {}  # parts of systems, for YAML's references
 
 
 @lru_cache
 def load_suite(name: str) -> Suite:
-    """The suite of a name in `SUITES`."""
     return Suite.model_validate(yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")))
 
 

@@ -69,8 +69,3 @@ def test_meteor_of_several_systems_is_that_of_each() -> None:
         stream.close()
     assert found == pytest.approx(alone)
     assert found[0] > found[1]
-
-
-def test_without_java_there_is_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
-    assert meteors([["a"]], [["a"]]) is None

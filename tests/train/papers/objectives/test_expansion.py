@@ -11,7 +11,6 @@ from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import IDCPCL
 from train.papers.batches import Split
-from train.papers.features import FeatureError
 from train.papers.objectives import Step
 from train.papers.objectives.expansion import (
     ClassTask,
@@ -20,7 +19,6 @@ from train.papers.objectives.expansion import (
     contrastive,
 )
 from train.papers.objectives.pretraining import PreTraining
-from train.samples import SampleError
 
 SMALL = {"size": 32, "inner": 48, "heads": 2, "layers": 1, "dropout": 0.0}
 COLOURS = {"red": (40, 40, 220), "blue": (220, 40, 40), "green": (40, 200, 40)}  # as OpenCV has them
@@ -62,30 +60,6 @@ def test_single_images_with_captions(birds: Path, toy_encoder: Encoder, vocabula
     assert cells.shape == (5, 2, 49, 8)
     assert not cells[:, 1].any()
     assert tokens.shape[:2] == (5, 1)
-
-
-def test_features_are_computed_once(
-    birds: Path, toy_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cells = classed_images(birds, toy_encoder).cells
-    computed: list[int] = []
-    whole = type(toy_encoder).features
-    monkeypatch.setattr(
-        type(toy_encoder), "features", lambda self, images: computed.append(1) or whole(self, images)
-    )
-    assert np.array_equal(classed_images(birds, toy_encoder).cells, cells)
-    assert not computed
-
-
-def test_pairs_of_classes(birds: Path, toy_encoder: Encoder) -> None:
-    torch.manual_seed(0)
-    images = classed_images(birds, toy_encoder)
-    assert images.classes == ("0 red", "1 blue", "2 green")
-    cells, labels = images.pairs(200)
-    assert cells.shape == (200, 2, 49, 8)
-    same = labels[:, 0] == labels[:, 1]
-    assert 0.35 < float(same.float().mean()) < 0.65
-    assert not any(torch.equal(a, b) for a, b in cells[same])  # never an image with itself
 
 
 def test_classes_are_learnt(birds: Path, toy_encoder: Encoder, captioner: IDCPCL) -> None:
@@ -130,35 +104,3 @@ def test_both_sets_take_part_in_pretraining(
             loss = objective.loss(captioner, pairs, tokens, Step(1, 1, 1))
             assert torch.isfinite(loss)
             loss.backward()
-
-
-def test_an_absent_image_is_not_looked_at(captioner: IDCPCL) -> None:
-    captioner.eval()
-    one, other = torch.rand(2, 2, 49, 8)
-    present = torch.tensor([[True, False]])
-    tokens = torch.tensor([[captioner.cls, 1, 4, 2]])
-    seen = []
-    for second in (one[1], other[1]):
-        pictures = captioner.look(torch.stack([one[0], second]).unsqueeze(0), present)
-        seen.append(captioner.joined(tokens, pictures, present)[0])
-    torch.testing.assert_close(seen[0], seen[1])
-
-
-def test_one_class_is_too_few(birds: Path, toy_encoder: Encoder) -> None:
-    (birds / "image_class_labels.txt").write_text("\n".join(f"{k} 0" for k in range(12)))
-    with pytest.raises(SampleError, match="at least two"):
-        classed_images(birds, toy_encoder)
-
-
-def test_a_missing_image_is_named(birds: Path, toy_encoder: Encoder) -> None:
-    (birds / "images" / "4.png").unlink()
-    with pytest.raises(FeatureError, match=r"4\.png"):
-        captioned_images(birds, toy_encoder)
-
-
-def test_without_a_difference_encoder_there_is_nothing_to_teach(
-    birds: Path, toy_encoder: Encoder, vocabulary: Vocabulary
-) -> None:
-    plain = IDCPCL(vocabulary, toy_encoder, **SMALL, difference_encoder=False)
-    with pytest.raises(ValueError, match="difference encoder"):
-        ClassTask(classed_images(birds, toy_encoder), plain, 0.4)

@@ -91,38 +91,6 @@ def test_fda_tells_true_captions_from_false_ones(
     assert lowered("fda", learner, whole[0], to=0.5, of=1.946, steps=100, temperature=0.1)
 
 
-def test_every_part_is_trained_by_some_task(
-    whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder
-) -> None:
-    learner = captioner(vocabulary, toy_encoder, judge=False)
-    objective = PreTraining(learner, whole[0])
-    pairs, tokens = batch(whole[0], vocabulary)
-    cells = learner.cells(pairs)
-    for task in (objective.mlm, objective.mvcl, objective.fda):
-        task(learner, cells, tokens).backward()
-    every = [*learner.named_parameters(), *objective.named_parameters()]
-    assert [n for n, p in every if p.requires_grad and (p.grad is None or not p.grad.any())] == []
-    assert all(torch.isfinite(p.grad).all() for _, p in every if p.grad is not None)
-
-
-def test_tasks_are_drawn_in_proportion(
-    whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learner = captioner(vocabulary, toy_encoder)
-    objective = PreTraining(learner, whole[0])
-    drawn: list[str] = []
-
-    def note(_: object, __: object, task: str, *rest: object, **also: object) -> torch.Tensor:
-        drawn.append(task)
-        return torch.zeros(())
-
-    monkeypatch.setattr(PreTraining, "_task", note)
-    pairs, tokens = batch(whole[0], vocabulary)
-    for _ in range(550):
-        objective.loss(learner, pairs, tokens, STEP)
-    assert [round(drawn.count(t) / 50) for t in ("mlm", "mvcl", "fda")] == [8, 1, 2]
-
-
 def test_pretraining_then_finetuning(
     whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, tmp_path: Path
 ) -> None:
@@ -137,22 +105,6 @@ def test_pretraining_then_finetuning(
     options = TrainOptions(epochs=14, batch=6, learning_rate=2e-3, patience=14)
     second = train(learner, *whole, options, tmp_path / "second.safetensors")
     assert max(p.val_cider for p in second.curves) > 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"tasks": {"guess": 1.0}}, "tasks are mlm"),
-        ({"tasks": {"mlm": 0.0}}, "tasks are mlm"),
-        ({"tasks": {"single": 1.0}}, "needs its folder"),
-        ({"masked": 1.0}, "between 0 and 1"),
-    ],
-)
-def test_arguments_without_meaning_are_refused(
-    whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, arguments: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        PreTraining(captioner(vocabulary, toy_encoder), whole[0], **arguments)  # type: ignore[arg-type]
 
 
 def test_it_is_for_idc_pcl_only(whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder) -> None:
