@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,3 +55,15 @@ def versions() -> dict[str, str]:
 def trained_changes(captioner: Captioner) -> ChangeOptions:
     """The change options in a captioner's training record; the defaults where it has none."""
     return ChangeOptions.of(captioner.record.get("changes", {}))
+
+
+def camera_record(source: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
+    """What a checkpoint says of a camera: its files with their hashes, its source and licence as stated."""
+    stated = source.get("stated") or {}
+    return {
+        "name": source["camera"],
+        "used": "to validate" if held else "to learn from",
+        "licence": stated.get("licence") or "not stated",
+        "source": {k: v for k, v in stated.items() if k != "licence"} or "not stated",
+        "files": source["made_of"]["files"],
+    }

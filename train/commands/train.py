@@ -59,8 +59,8 @@ def train(
     reid: Annotated[
         Path | None,
         typer.Option(
-            help="person-reidentification-retail-0248 (.onnx): with frames the feature embedding's teacher, "
-            "with clips what the appearance embedding starts from."
+            help="person-reidentification-retail-0248 (.onnx), from which the appearance embedding starts; "
+            "with frames also the feature embedding's teacher."
         ),
     ] = None,
     labels: Annotated[

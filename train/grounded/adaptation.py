@@ -20,12 +20,12 @@ from typing import Any
 from models import load_captioner
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
-from train.checkpoints import TrainError, refuse_folder, write_checkpoint
+from train.checkpoints import TrainError, camera_record, refuse_folder, write_checkpoint
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
 from train.footage.recipe import TEST_FOOTAGE
 from train.footage.teachers import TeacherFile
-from train.grounded.chain import accuracy, camera_record
+from train.grounded.chain import accuracy
 from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector

@@ -1,7 +1,7 @@
 """The training of the grounded captioner, from labelled frames to a checkpoint.
 
-Detector, feature embedding and change classifier are trained one after another, each on what it needs; the
-decisions are those of the packaged checkpoint until they are fitted to labelled pairs
+Detector, feature embedding, change classifier and appearance embedding are trained one after another, each on
+what it needs; the decisions are those of the packaged checkpoint until they are fitted to labelled pairs
 (`train.grounded.decisions`). Each stage is kept beside the checkpoint (`train.grounded.stages`), so that an
 interrupted training goes on where it was.
 """
@@ -27,13 +27,15 @@ from models.grounded.detector import Detector
 from models.grounded.ensemble import ensemble
 from models.grounded.grounded import Grounded
 from models.language.vocabulary import Vocabulary
-from train.checkpoints import TrainError, refuse_folder, versions, write_checkpoint
+from train.checkpoints import TrainError, camera_record, refuse_folder, versions, write_checkpoint
+from train.footage.cameras import CameraFiles
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.change_classifier import ChangeLabels, change_labels, train_classifier
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
+from train.grounded.embedding import EmbeddingOptions, learn_embedding
 from train.grounded.feature_embedding import FLOWING, train_feature_embedding
 from train.grounded.identities import Collector, collected
 from train.grounded.identity_pairs import CameraSnapshots
@@ -61,7 +63,8 @@ class ChainRun:
         start: what the detector starts from, see `train.grounded.start`.
         val_cameras: held out; empty holds out about every fifth, by a hash of its name.
         leave_out: cameras that are used for nothing.
-        reid: the feature embedding's teacher, see `train.grounded.osnet`; None does without.
+        reid: the feature embedding's teacher, from which the appearance embedding starts, see
+            `train.grounded.osnet`; None does without and takes the packaged appearance embedding.
         command: the command line, for the record.
         device: where the detector is trained.
     """
@@ -129,8 +132,18 @@ def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: 
         "classifier", {**asked, **several}, partial(_classifier, run, footage, captioner)
     )
     captioner.classifier.load_state_dict(classifier.result["weights"])
-    _take_decisions(captioner)
-    captioner.record = _record(run, footage, captioner, (detector, classifier))
+    _take_packaged(captioner)
+    captioner.record = {**captioner.record, **_record(run, footage, captioner, (detector, classifier))}
+    if run.reid is not None:
+        options = EmbeddingOptions(steps=own.embedding_steps, seed=run.seed)
+        asked = {"embedding": embedding.key, "start": plain_start(run.reid), **asdict(options)}
+        appearance = stages.made("appearance", asked, partial(_appearance, run, footage, captioner, options))
+        net = starting_osnet(run.reid)
+        net.last.load_state_dict(appearance.result["weights"])
+        captioner.graphs["embedding"] = graph_of(net)
+        cameras = [camera_record(footage.sources[name], held=False) for name in appearance.result["cameras"]]
+        record = {"command": run.command, "start": plain_start(run.reid), "options": asdict(options)}
+        captioner.record = {**captioner.record, "embedding": {**record, "cameras": cameras}}
     return captioner
 
 
@@ -236,11 +249,26 @@ def _assembled(encoder: Encoder, detector: StageOutput, embedding: StageOutput, 
     return captioner.eval()
 
 
-def _take_decisions(captioner: Grounded) -> None:
-    """Take the packaged checkpoint's weights of association and decisions."""
-    packaged = load_captioner(SHIPPED["grounded"]).state_dict()
+def _take_packaged(captioner: Grounded) -> None:
+    """Take the packaged checkpoint's appearance embedding, association and decisions, with their records."""
+    packaged = load_captioner(SHIPPED["grounded"])
+    weights = packaged.state_dict()
     for name in ("threshold", "match_weights", "change_weights", "move_weights"):
-        captioner.get_buffer(name).copy_(packaged[name])
+        captioner.get_buffer(name).copy_(weights[name])
+    captioner.graphs = dict(packaged.graphs)
+    captioner.record = {name: packaged.record[name] for name in ("decisions", "embedding")}
+
+
+def _appearance(
+    run: ChainRun, footage: _LabelledFootage, captioner: Grounded, options: EmbeddingOptions, scratch: Path
+) -> Result:
+    assert run.reid is not None  # noqa: S101
+    net, cameras = starting_osnet(run.reid), list[CameraFiles]()
+    for name in dict.fromkeys(frame.camera for frame in footage.learn):
+        source = footage.sources[name]
+        cameras.append(CameraFiles(name, Path(source["footage"]), tuple(source["made_of"]["files"])))
+    names = learn_embedding(net, captioner, cameras, options, scratch / "stretches")
+    return {"weights": net.last.state_dict(), "cameras": names}
 
 
 def _classifier(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:
@@ -303,16 +331,4 @@ def _record(
             "observations classified right": classifier["right"],
         },
         "versions": versions(),
-    }
-
-
-def camera_record(source: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
-    """What a checkpoint says of a camera: its files with their hashes, its source and licence as stated."""
-    stated = source.get("stated") or {}
-    return {
-        "name": source["camera"],
-        "used": "to validate" if held else "to learn from",
-        "licence": stated.get("licence") or "not stated",
-        "source": {k: v for k, v in stated.items() if k != "licence"} or "not stated",
-        "files": source["made_of"]["files"],
     }

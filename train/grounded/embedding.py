@@ -29,10 +29,9 @@ from pipeline.disk import replacing
 from pipeline.narration.batch import detect
 from pipeline.pairs import small_image
 from pipeline.tracking import Tracker
-from train.checkpoints import TrainError, refuse_folder, write_checkpoint
+from train.checkpoints import TrainError, camera_record, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sampled, stated_sources
 from train.footage.recipe import TEST_FOOTAGE
-from train.grounded.chain import camera_record
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
 from train.grounded.start import plain_start
 
@@ -121,25 +120,15 @@ def add_embedding(
         CheckpointError, FootageError, StartError: see their modules.
     """
     refuse_folder(out)
-    captioner, net = load_captioner(start), starting_osnet(reid)
-    stated, folder, cameras = stated_sources(footage), out.with_suffix(".run"), list[CameraFiles]()
-    if options.steps:
-        cameras = [
-            each
-            for each in cameras_in(footage, TEST_FOOTAGE)
-            if each.name not in val_cameras and _clips(each)
-        ]
-        published = AppearanceEmbedding(graph_of(net))  # its last layer is the identity
-        cache = folder / f"stretches-{captioner.sha256[:12]}-{options.seed}"
-        stretches = collected_stretches(captioner, published, cameras, cache, options.seed)
-        if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
-            raise TrainError(f"people are followed in fewer than two clips of {footage}; give more footage")
-        note(f"{len(stretches)} objects are followed in {len(cameras)} cameras")
-        train_embedding(net, stretches, options)
+    captioner, net, stated = load_captioner(start), starting_osnet(reid), stated_sources(footage)
+    cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
+    cache = out.with_suffix(".run") / f"stretches-{captioner.sha256[:12]}-{options.seed}"
+    learnt = learn_embedding(net, captioner, cameras, options, cache, note=note)
     captioner.graphs["embedding"] = graph_of(net)
     sources = [
         {"camera": each.name, "stated": stated.get(each.name), "made_of": {"files": each.hashes()}}
         for each in cameras
+        if each.name in learnt
     ]
     captioner.record = {
         **captioner.record,
@@ -151,6 +140,36 @@ def add_embedding(
         },
     }
     note(f"{out.name}: {write_checkpoint(captioner, out)}")
+
+
+def learn_embedding(
+    net: OSNet,
+    captioner: Captioner,
+    cameras: Sequence[CameraFiles],
+    options: EmbeddingOptions,
+    cache: Path,
+    *,
+    note: Callable[[str], None] = lambda _line: None,
+) -> list[str]:
+    """Learn the last layer of a published network, which is the identity, from cameras' clips.
+
+    Returns:
+        The names of the cameras in which anything was followed.
+
+    Raises:
+        TrainError: people are followed in fewer than two clips.
+        FootageError: a clip cannot be read.
+    """
+    if not options.steps:
+        return []
+    published = AppearanceEmbedding(graph_of(net))
+    stretches = collected_stretches(captioner, published, cameras, cache, options.seed)
+    if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
+        raise TrainError("people are followed in fewer than two clips of the footage; give more of it")
+    learnt = sorted({each.clip.split("/")[0] for each in stretches})
+    note(f"{len(stretches)} objects are followed in {len(learnt)} cameras")
+    train_embedding(net, stretches, options)
+    return learnt
 
 
 def _clips(camera: CameraFiles) -> list[str]:

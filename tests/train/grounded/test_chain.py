@@ -9,6 +9,7 @@ from drawn_footage import Painted, clip
 
 import train.footage.labels
 import train.grounded.chain
+import train.grounded.embedding
 from models import load_captioner
 from models.grounded.grounded import Grounded
 from models.label import read_label
@@ -16,6 +17,8 @@ from train.checkpoints import TrainError
 from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
+from train.grounded.embedding import Stretch
+from train.grounded.osnet import OSNet
 from train.grounded.stages import Stages
 
 Run = Callable[..., tuple[int, str, str]]
@@ -27,9 +30,10 @@ TINY = {
     "feature_steps": 3,
     "classifier_pairs": 8,
     "classifier_steps": 5,
+    "embedding_steps": 2,
     "members": 2,
 }
-STAGES = ("detector", "embedding", "classifier")
+STAGES = ("detector", "embedding", "classifier", "appearance")
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +70,37 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A random network in place of the published one, and two people whom no untrained detector finds."""
+
+    def network(_path: Path) -> OSNet:
+        torch.manual_seed(1)
+        return OSNet().eval()
+
+    def stretches(*_: object) -> list[Stretch]:
+        chance = torch.Generator().manual_seed(2)
+        vectors = torch.nn.functional.normalize(torch.randn(2, 4, 256, generator=chance), dim=-1)
+        return [
+            Stretch(f"{camera}/a.mp4", "1", "person", 0.0, 3.0, own)
+            for camera, own in zip(("gate", "yard"), vectors, strict=True)
+        ]
+
+    monkeypatch.setattr(train.grounded.chain, "starting_osnet", network)
+    monkeypatch.setattr(train.grounded.embedding, "collected_stretches", stretches)
+    path = tmp_path / "reid.onnx"
+    path.write_bytes(b"published")
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("one_thread")
 def test_trains_a_captioner_that_says_what_it_learnt_from(
-    run: Run, frames: Path, config: Path, tmp_path: Path
+    run: Run, frames: Path, config: Path, reid: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine.safetensors"
-    words = ("train", "--data", frames, "--out", out, "--config", config, "--seed", 3)
+    words = ("train", "--data", frames, "--out", out, "--config", config, "--seed", 3, "--reid", reid)
     code, _, told = run(*words, "--val-camera", "lot")
     assert code == 0, told
     captioner = load_captioner(out)
@@ -90,14 +117,23 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
     assert [t["file"] for t in record["teachers"]] == ["net.onnx"]
     assert (record["seed"], record["start"]) == (3, None)
     assert record["steps"]["feature_steps"] == 3
-    assert record["command"].endswith("--seed 3 --val-camera lot")
+    assert record["command"].endswith("--seed 3 --reid reid.onnx --val-camera lot")
+    packaged = load_captioner()
+    assert [camera["name"] for camera in record["embedding"]["cameras"]] == ["gate", "yard"]
+    assert record["embedding"]["start"]["file"] == "reid.onnx"
+    assert captioner.graphs["embedding"] != packaged.graphs["embedding"]
+    assert record["decisions"] == packaged.record["decisions"]
     assert record["changes"]["delta"] == 38
     assert str(tmp_path.parent) not in json.dumps(dict(record)), "nobody's paths"
     log = (out.with_suffix(".run") / "log.txt").read_text()
     assert all(f"{stage}: done in" in log for stage in STAGES)
 
     first = out.read_bytes()
-    for name in ("embedding", "classifier"):  # as if the power had failed: one is missing, one is cut short
+    for name in (
+        "embedding",
+        "classifier",
+        "appearance",
+    ):  # as if the power had failed: one is missing, one is cut short
         path = out.with_suffix(".run") / f"{name}.pt"
         path.write_bytes(path.read_bytes()[:1000]) if name == "classifier" else path.unlink()
     out.unlink()
