@@ -214,7 +214,7 @@ def test_pictures_are_kept_within_a_bound_that_is_said(
     bounded = narrated(*arguments, tmp_path / "bounded")
     assert bounded.code == 0
     assert ["evidence" in json.loads(line) for line in bounded.out.splitlines()] == [True, False]
-    assert "1 narrations without pictures" in bounded.err
+    assert "1 narration without pictures" in bounded.err
 
 
 def test_damaged_input_is_told_and_the_rest_narrated(
