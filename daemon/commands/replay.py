@@ -17,6 +17,7 @@ from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
+from pipeline.report.words import many
 
 if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from daemon.replay.cluster import RayCluster
@@ -211,9 +212,9 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
     for problem in report.problems:
         typer.echo(f"narrated: {problem}", err=True)
     if out and report.narrations:
-        typer.echo(f"{report.narrations} narrations; open {out / 'report.html'}", err=True)
+        typer.echo(f"{many(report.narrations, 'narration')}; open {out / 'report.html'}", err=True)
     elif not report.problems:
-        typer.echo(f"{report.narrations or 'no'} narrations", err=True)
+        typer.echo(many(report.narrations, "narration") if report.narrations else "no narrations", err=True)
     for note in report.notes:
         typer.echo(note, err=True)
     if report.interrupted:

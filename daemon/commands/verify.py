@@ -19,6 +19,7 @@ from pipeline.journal import verify as verify_journals
 from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey, new_key
 from pipeline.journal.signatures import public_key as parse_key
+from pipeline.report.words import many
 
 _SHOWN = 20
 
@@ -166,13 +167,13 @@ def _print(found: Verification, *, known: bool) -> None:
     for problem in found.problems:
         typer.echo(f"narrated: {problem}", err=True)
     for (path, camera), end in found.ends.items():
-        line = f"{path}: {camera}: {end.seq} records, last hash {end.hash}"
+        line = f"{path}: {camera}: {many(end.seq, 'record')}, last hash {end.hash}"
         if signed := found.signed.get((path, camera)):
             whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
             line += f", signed up to {signed.seq} at {signed.time}{whose}"
         typer.echo(line)
     if found.pictures:
-        typer.echo(f"{found.pictures} pictures are as they were stored")
+        typer.echo(f"{many(found.pictures, 'picture')} unchanged")
     typer.echo(f"in total: {found.lines} lines hold, files read: {found.files}")
 
 

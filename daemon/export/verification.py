@@ -16,6 +16,7 @@ from daemon.export.export import runs_of, spell_runs
 from daemon.export.files import MANIFEST, SUMS, ExportError
 from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import find_fault, read_signatures
+from pipeline.report.words import many
 
 LARGEST = 64 * 2**30
 """Bytes that a zip may unpack to."""
@@ -140,8 +141,8 @@ def print_export(result: ExportVerification, say: Callable[[str], None], *, know
             say(f"  {number}: nothing shows what lies between, nor that nothing was left out")
         if chain.covered < chain.records:
             say(f"  {chain.records - chain.covered} could have been rewritten by the maker of the export")
-    recordings = f", {result.clips} recordings" if result.clips else ""
-    say(f"{result.records} records, {result.pictures} pictures{recordings}")
+    recordings = f", {many(result.clips, 'recording')}" if result.clips else ""
+    say(f"{many(result.records, 'record')}, {many(result.pictures, 'picture')}{recordings}")
     for problem in result.problems_then:
         say(f"when it was written this did not verify: {problem}")
     say(f"sum of all: {result.sum} (compare it with the one noted when it was handed over)")

@@ -28,6 +28,7 @@ from pipeline.journal import Journal
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
 from pipeline.report.summary import ReportFacts
+from pipeline.report.words import many
 from pipeline.sources import Source, open_source
 from pipeline.sources.url import open_files
 
@@ -206,7 +207,9 @@ class _Replay:
         outcomes = [*self._earlier.values(), *map(self._outcome, self._threads)]
         problems += [line for outcome in outcomes for line in outcome.problems]
         if failed := self._narrator.captioning.failed.total():
-            problems.append(f"{failed} narrations tell only where something changed: the captioner failed")
+            problems.append(
+                f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
+            )
         if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
@@ -224,7 +227,8 @@ class _Replay:
             megabytes = f"{size.bytes / 1e6:,.0f} MB"
             yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
-            yield f"{camera}: {count} narrations without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
+            words = many(count, "narration")
+            yield f"{camera}: {words} without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""

@@ -22,6 +22,7 @@ from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
+from pipeline.report.words import many
 from pipeline.sources import Clock
 
 SEGMENTS_PER_RUN = 8
@@ -307,7 +308,8 @@ def _journal_files(folders: set[Path]) -> set[Path]:
 def _deletion(first: Record, last: Record, reason: str) -> Narration:
     """The chain's record of a deletion, from the record `first` to the record `last`."""
     now, count = datetime.now(UTC), last.seq - first.seq + 1
-    text = f"{count} records from {first.after.time} to {last.after.time} were deleted (retention.{reason})."
+    times = f"from {first.after.time} to {last.after.time}"
+    text = f"{many(count, 'record')} {times} {'was' if count == 1 else 'were'} deleted (retention.{reason})."
     before, after = (FrameStamp(f.moment, f.pts, f.sha256) for f in (first.before, last.after))
     return Narration(
         id=f"{last.camera}-{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{last.hash[:12]}",

@@ -28,8 +28,8 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma, SourceReport
-from pipeline.sources.gate import moves
 from pipeline.sources.picture import View
+from pipeline.sources.screen import moves
 
 BEFORE_S, AFTER_S = 2.0, 6.0
 """So much footage around what happens is decoded: a pair waits 4.5 s at most until it is given out."""

@@ -6,15 +6,15 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.distance import l2_luma
 from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma
+from pipeline.sources.screen import Screen, moves
 
 STILL_S = 10.0
 """Motion this long ago lets the gate close: longer than any pair waits to settle."""
@@ -36,39 +36,12 @@ does not blind the camera."""
 HELD_BYTES = 32 << 20
 """Packets that are held at most; beyond, they are decoded."""
 
-WAKING_L2 = 12.0
-"""L2 distance of a block, in grey levels, that is motion: below the least lower threshold."""
-
-_BLOCK = 16
-
 
 class Arrived(NamedTuple):
     """A packet, and the aware UTC time at which it came."""
 
     packet: Packet[VideoStream]
     received: datetime
-
-
-class MotionScreen(Protocol):
-    """Knows when a sub-stream showed motion.
-
-    Attributes:
-        moved_s: monotonic time at which something moved last.
-    """
-
-    moved_s: float
-
-    @property
-    def sees(self) -> bool:
-        """True while it shows what happens."""
-        ...
-
-
-def moves(seen: Luma | None, plane: Luma) -> bool:
-    """True where anything moved between two luma planes, or there is nothing to compare."""
-    if seen is None or seen.shape != plane.shape:
-        return True
-    return bool(l2_luma(seen, plane, _BLOCK)[1].max() > WAKING_L2)
 
 
 class Gate:
@@ -90,7 +63,7 @@ class Gate:
 
     def __init__(
         self,
-        screen: MotionScreen | None = None,
+        screen: Screen | None = None,
         *,
         keyframes: bool = True,
         still_s: float = STILL_S,
@@ -134,7 +107,9 @@ class Gate:
             self._release(len(held))
             self._last = packet
             return held
-        if packet.is_keyframe and (now_s - self._fresh_s >= FRESH_S or not self._screened):
+        if packet.is_keyframe and (
+            now_s - self._fresh_s >= FRESH_S or not (self._screen and self._screen.sees)
+        ):
             self._release(len(self._held) - 1)  # nothing before it can be given out any more
             self._fresh_s = now_s
             return [arrived]
@@ -171,9 +146,11 @@ class Gate:
         elif not self.idle and now_s - self._moved_s >= self._still_s and self._may_rest(now_s):
             self.idle = True
 
-    @property
-    def _screened(self) -> bool:
-        return self._screen is not None and self._screen.sees
+    def _is_quiet(self, now_s: float) -> bool:
+        """True where the screen shows no motion, or sees nothing and keyframes are looked at instead."""
+        if self._screen is not None and self._screen.sees:
+            return now_s - self._screen.moved_s >= self._still_s
+        return self._keyframes
 
     def _hold(self, now_s: float, arrived: Arrived) -> None:
         """Keep a packet, and all before it from the last keyframe that came `LAG_S` ago or earlier."""
@@ -197,16 +174,10 @@ class Gate:
             return True
         if self._keyframe_s is None or now_s - self._keyframe_s > KEYFRAME_GAP_S:
             return True
-        if self._screen is None or not self._screen.sees:
-            return self._screen is not None and not self._keyframes
-        return now_s - self._screen.moved_s < self._still_s
+        return not self._is_quiet(now_s)
 
     def _may_rest(self, now_s: float) -> bool:
         """True where keyframes come close enough (streams with intra refresh have none) and nothing moves."""
         if self._last is not None or self._gap_s is None or self._keyframe_s is None:
             return False
-        if max(self._gap_s, now_s - self._keyframe_s) > KEYFRAME_GAP_S:
-            return False
-        if self._screen is not None and self._screen.sees:
-            return now_s - self._screen.moved_s >= self._still_s
-        return self._keyframes
+        return max(self._gap_s, now_s - self._keyframe_s) <= KEYFRAME_GAP_S and self._is_quiet(now_s)

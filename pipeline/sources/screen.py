@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from time import monotonic
 
+from pipeline.distance import l2_luma
 from pipeline.loop import Loop
 from pipeline.redaction import redacted
 from pipeline.sources.frame import Luma, Source, SourceError, SourceReport
-from pipeline.sources.gate import moves
 
 LATE_S = 3.0
 """A sub-stream without a picture for so long shows nothing: the main stream is decoded."""
+
+WAKING_L2 = 12.0
+"""L2 distance of a block, in grey levels, that is motion: below the least lower threshold."""
+
+_BLOCK = 16
+
+
+def moves(seen: Luma | None, plane: Luma) -> bool:
+    """True where anything moved between two luma planes, or there is nothing to compare."""
+    if seen is None or seen.shape != plane.shape:
+        return True
+    return bool(l2_luma(seen, plane, _BLOCK)[1].max() > WAKING_L2)
 
 
 class Screen:

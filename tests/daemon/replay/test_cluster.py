@@ -60,16 +60,6 @@ def machines() -> Iterator[Machines]:
 
 
 @pytest.fixture
-def footage(clip: Path, other_clip: Path, tmp_path: Path) -> Path:
-    """Three cameras."""
-    folder = tmp_path / "footage"
-    folder.mkdir()
-    for name, source in (("east", clip), ("north", other_clip), ("west", clip)):
-        (folder / f"{name}.mp4").symlink_to(source)
-    return folder
-
-
-@pytest.fixture
 def arguments(footage: Path, checkpoint: Path) -> list[Any]:
     return ["replay", footage, "--evidence", "--captioner-file", checkpoint]
 

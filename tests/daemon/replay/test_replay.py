@@ -103,20 +103,6 @@ def test_footage_of_a_configured_camera_has_its_settings(
     assert narrated(*arguments, "deaf").out == ""
 
 
-def test_damaged_input_is_told_and_the_rest_narrated(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    empty = tmp_path / "empty.mp4"
-    empty.touch()
-    missing = tmp_path / "missing.mp4"
-    done = narrated("replay", empty, missing, clip, "--captioner-file", checkpoint)
-    assert done.code == 3
-    assert len(done.out.splitlines()) == 2
-    assert sum("empty" in line for line in done.err.splitlines()) == 1
-    assert sum("missing.mp4" in line for line in done.err.splitlines()) == 1
-    assert "Traceback" not in done.err
-
-
 def test_published_narrations_equal_the_journal(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
 ) -> None:
@@ -172,20 +158,6 @@ def test_interruption_leaves_valid_files(
     assert "interrupted, so incomplete: yard after 00:" in (out / "report.html").read_text()
     assert verify([out / "narrations.jsonl", out / "journal"]).ok
     assert 1 <= len((out / "narrations.jsonl").read_bytes().splitlines()) < 600
-
-
-@pytest.mark.parametrize("place", ["nothing/*.mp4", "."])
-def test_no_footage(narrated: Run, checkpoint: Path, place: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = narrated("replay", place, "--captioner-file", checkpoint)
-    assert done.code == 1
-    assert len(done.err.splitlines()) == 1
-
-
-def test_json_lines_are_records(narrated: Run, clip: Path, checkpoint: Path) -> None:
-    done = narrated("replay", clip, "--json", "--captioner-file", checkpoint)
-    texts = [json.loads(line)["text"] for line in done.out.splitlines()]
-    assert texts == ["A box has appeared.", "The box is gone."]
 
 
 def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
@@ -245,11 +217,18 @@ def test_pictures_are_kept_within_a_bound_that_is_said(
     assert "1 narrations without pictures" in bounded.err
 
 
-def test_a_mistyped_path_leaves_no_folder(
+def test_damaged_input_is_told_and_the_rest_narrated(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    empty, missing, out = tmp_path / "empty.mp4", tmp_path / "missing.mp4", tmp_path / "out"
+    empty.touch()
     arguments = ["--captioner-file", checkpoint, "--out", out]
-    assert narrated("replay", tmp_path / "absent.mp4", *arguments).code == 3
-    assert not out.exists()
-    assert narrated("replay", clip, *arguments).code == 0
+    for files, code in (([tmp_path / "nothing" / "*.mp4"], 1), ([missing], 3)):
+        assert narrated("replay", *files, *arguments).code == code
+        assert not out.exists()
+    done = narrated("replay", empty, missing, clip, *arguments)
+    assert done.code == 3
+    assert len(done.out.splitlines()) == 2
+    assert sum("empty" in line for line in done.err.splitlines()) == 1
+    assert sum("missing.mp4" in line for line in done.err.splitlines()) == 1
+    assert "Traceback" not in done.err

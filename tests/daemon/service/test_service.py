@@ -28,7 +28,7 @@ def test_pages_metrics_and_reload(
     umask = os.umask(0o022)
     try:
         process = start(
-            f"  porch: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
+            f"  hall: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
             server.url,
             more=http,
         )
@@ -41,8 +41,8 @@ def test_pages_metrics_and_reload(
     until(process, lambda: metrics(port).get(("published_total",)) == 2)
     told = metrics(port)
     assert not any("screening" in key for key in told)
-    assert told["stage_seconds_total", "porch", "screen"] > 0
-    assert told["journal_bytes", "porch"] == (journals / "porch.jsonl").stat().st_size
+    assert told["stage_seconds_total", "hall", "screen"] > 0
+    assert told["journal_bytes", "hall"] == (journals / "hall.jsonl").stat().st_size
     assert page(port, "/")[0] == 404
 
     # A broken file changes nothing, and says where it is broken.
@@ -50,7 +50,7 @@ def test_pages_metrics_and_reload(
     config.write_text(whole.replace("url: 'rtsp", "urk: 'rtsp"))
     process.send_signal(signal.SIGHUP)
     until(process, lambda: metrics(port)["reloads_total", "refused"] == 1)
-    assert set(json.loads(page(port, "/readyz")[1])["cameras"]) == {"porch", "gate", "shed"}
+    assert set(json.loads(page(port, "/readyz")[1])["cameras"]) == {"hall", "gate", "shed"}
 
     # One comes, one goes, one changes; the untouched file is not read a second time.
     config.write_text(
@@ -68,12 +68,12 @@ def test_pages_metrics_and_reload(
     assert verify([journals]).ok
     told_by = {path.stem: list(read_journal(path)) for path in journals.glob("*.jsonl")}
     assert {name: len(records) for name, records in told_by.items()} == {
-        "porch": 2,
+        "hall": 2,
         "gate": 2,
         "yard": 2,
         "shed": 0,
     }
-    for camera in ("porch", "gate"):
+    for camera in ("hall", "gate"):
         published = subscribe(server.url, [camera], "0")
         assert [next(published), next(published)] == told_by[camera]
         published.close()

@@ -56,13 +56,6 @@ def test_what_is_no_key_is_refused_without_showing_it(text: str) -> None:
         public_key(text)
 
 
-def test_keys_differ_and_may_stand_on_a_line() -> None:
-    first, second = new_key(), new_key()
-    assert first != second
-    assert SigningKey(f"{first}\n").public == SigningKey(first).public
-    assert public_key(f" {SigningKey(first).public}\n") == SigningKey(first).public
-
-
 def test_only_what_is_new_is_signed_over_runs_too(tmp_path: Path) -> None:
     key = SigningKey(new_key())
     first = Signatures(tmp_path, "yard", key)
@@ -74,11 +67,6 @@ def test_only_what_is_new_is_signed_over_runs_too(tmp_path: Path) -> None:
     assert Signatures(tmp_path, "yard", SigningKey(new_key())).add(ChainEnd(8, "b" * 64))  # a new key
     read = list(read_signatures(again.path.read_bytes()))
     assert [(line, s.seq, s.fault("yard")) for line, s in read] == [(1, 7, ""), (2, 8, ""), (3, 8, "")]
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="absent"):
-        Signatures(tmp_path / "absent", "yard", SigningKey(new_key())).add(END)
 
 
 @given(st.binary(max_size=300))

@@ -11,36 +11,18 @@ import pytest
 import rfc8785
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from narrations import narration
 
 from models.captioner import Sentence
-from pipeline.changes import SceneEvent
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, VerifyOptions, compare, verify
 from pipeline.journal.comparison import WITHIN_S, match_times
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
-from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
+from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
-from pipeline.sources import Clock
 
 KEY = SigningKey("1" * 64)
 FRESH = ChainEnd()
-
-
-def narration(second: float = 0.0, camera: str = "yard", **changed: object) -> Narration:
-    after = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=second)
-    made = Narration(
-        id=f"{camera}-{second:g}",
-        camera=camera,
-        before=FrameStamp(after - timedelta(seconds=1), 0, f"{int(second):064x}"),
-        after=FrameStamp(after, 1, f"{int(second) + 1:064x}"),
-        clock=Clock.FILE,
-        event=SceneEvent.NONE,
-        sentences=(Sentence("A car has appeared.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8),),
-        l2=12.3,
-        model=ModelStamp("ddla", "c" * 64),
-        settings_sha256="d" * 64,
-    )
-    return replace(made, **changed)
 
 
 def chain(narrations: Iterable[Narration], end: ChainEnd = FRESH, **kept: Evidence | float) -> list[Record]:
@@ -72,119 +54,6 @@ def reasons(folder: Path, **options: object) -> list[str]:
     return [str(problem) for problem in verify([folder], VerifyOptions(**options)).problems]
 
 
-@pytest.mark.parametrize("time_s", [5, 4])
-def test_a_stream_id_that_does_not_rise_is_found(tmp_path: Path, time_s: int) -> None:
-    (first,) = chain([narration(5)])
-    path = write(tmp_path / "yard.jsonl", [first, *chain([narration(time_s)], ChainEnd(1, first.hash))])
-    assert reasons(tmp_path) == [f"{path}:2: seq 2 of yard: its stream id does not rise"]
-
-
-class TestSegments:
-    def test_are_followed_as_one_chain_whichever_is_named(self, tmp_path: Path) -> None:
-        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
-        for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
-            found = verify([named])
-            assert (found.ok, found.files, found.lines) == (True, 3, 9)
-            assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
-
-    def test_tell_how_many_bytes_are_checked(self, tmp_path: Path) -> None:
-        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
-        told: list[tuple[int, int]] = []
-        assert verify([tmp_path], VerifyOptions(progress=lambda *each: told.append(each))).ok
-        sizes = [path.stat().st_size for path in sorted(tmp_path.glob("*.jsonl"))]
-        assert told == [(sum(sizes[: n + 1]), sum(sizes)) for n in range(3)]
-
-    def test_a_new_empty_segment_and_one_that_is_not_begun(self, tmp_path: Path) -> None:
-        segmented(tmp_path, chain(map(narration, range(5))), 1, 4, 6)
-        assert verify([tmp_path]).lines == 5
-        (tmp_path / "yard.jsonl").unlink()
-        assert verify([tmp_path]).lines == 5
-
-    def test_a_missing_one_is_found(self, tmp_path: Path) -> None:
-        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
-        (tmp_path / "yard.000000000004.jsonl").unlink()
-        (reason,) = reasons(tmp_path)
-        assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reason
-
-    def test_the_bad_line_is_counted_within_its_file(self, tmp_path: Path) -> None:
-        segmented(tmp_path, chain(map(narration, range(9))), 1, 4, 6)
-        path = tmp_path / "yard.000000000004.jsonl"
-        lines = path.read_bytes().splitlines(keepends=True)
-        path.write_bytes(lines[0] + lines[1].replace(b"car", b"cat"))
-        found = verify([tmp_path])
-        assert (found.problems[0].path, found.problems[0].line, found.lines) == (path, 2, 4)
-
-    def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path) -> None:
-        records = chain(map(narration, range(9)))
-        segmented(tmp_path, records, 1, 4, 6)
-        (tmp_path / "yard.000000000001.jsonl").unlink()
-        assert "seq 4 of yard where 1 is due" in reasons(tmp_path)[0]
-        started(tmp_path, records[2])
-        assert verify([tmp_path]).lines == 6
-        started(tmp_path, replace_hash(records[2]))
-        assert "prev is not the hash" in reasons(tmp_path)[0]
-        started(tmp_path, records[1])
-        assert "seq 4 of yard where 3 is due" in reasons(tmp_path)[0]
-
-    def test_a_deletion_that_was_interrupted(self, tmp_path: Path) -> None:
-        records = chain(map(narration, range(9)))
-        segmented(tmp_path, records, 1, 4, 6)
-        started(tmp_path, records[4])
-        assert verify([tmp_path]).ok
-        (tmp_path / "yard.000000000001.jsonl").unlink()
-        assert verify([tmp_path]).ok
-        started(tmp_path, replace_hash(records[4]))
-        assert "record 5 has another hash" in reasons(tmp_path)[0]
-
-
-def replace_hash(record: Record) -> Record:
-    return record.model_copy(update={"hash": "0" * 64})
-
-
-class TestEvidence:
-    @pytest.fixture
-    def journal(self, tmp_path: Path) -> Path:
-        store = EvidenceStore(tmp_path / "evidence", fsync=False)
-        end, records = ChainEnd(), []
-        for second in range(3):
-            evidence = Evidence(
-                before=store.put(b"%d" % second, "jpg"),
-                after=store.put(b"%d" % (second + 1), "jpg"),
-                overlay=store.put(b"both %d" % second, "webp"),
-            )
-            records += chain([narration(second)], end, evidence=evidence)
-            end = ChainEnd.of(records[-1])
-        return write(tmp_path / "journal" / "yard.jsonl", records).parent
-
-    def picture(self, journal: Path, content: bytes) -> Path:
-        (path,) = [p for p in (journal.parent / "evidence").glob("*/*") if p.read_bytes() == content]
-        return path
-
-    def test_whole(self, journal: Path) -> None:
-        found = verify([journal])
-        assert (found.ok, found.pictures) == (True, 7)
-        assert verify([journal.parent]).pictures == 7
-
-    def test_a_changed_byte_names_the_line(self, journal: Path) -> None:
-        self.picture(journal, b"both 1").write_bytes(b"both 2")
-        (problem,) = verify([journal]).problems
-        assert problem.line == 2
-        assert "overlay" in problem.reason
-        assert "was changed" in problem.reason
-        assert reasons(journal, evidence=False) == []
-
-    def test_a_missing_picture_names_the_line(self, journal: Path) -> None:
-        self.picture(journal, b"3").unlink()
-        (problem,) = verify([journal]).problems
-        assert problem.line == 3
-        assert "is missing" in problem.reason
-
-    def test_the_folder_may_be_elsewhere(self, journal: Path, tmp_path: Path) -> None:
-        (tmp_path / "evidence").rename(tmp_path / "moved")
-        assert "beside the journal" in reasons(journal)[0]
-        assert verify([journal], VerifyOptions(evidence_folder=tmp_path / "moved")).ok
-
-
 class TestSignatures:
     @pytest.fixture
     def records(self, tmp_path: Path) -> list[Record]:
@@ -197,12 +66,6 @@ class TestSignatures:
             assert not signatures.add(ChainEnd.of(records[seq - 1]))
         return records
 
-    def test_hold(self, tmp_path: Path, records: list[Record]) -> None:
-        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
-        assert found.ok
-        (signed,) = found.signed.values()
-        assert (signed.seq, signed.keys) == (8, (KEY.public,))
-
     def test_show_what_the_chain_alone_cannot(self, tmp_path: Path, records: list[Record]) -> None:
         segmented(tmp_path, records[:7], 1, 4, 6)
         (reason,) = reasons(tmp_path)
@@ -213,14 +76,6 @@ class TestSignatures:
         segmented(tmp_path, forged, 1, 4, 6)
         (reason,) = reasons(tmp_path)
         assert "yard.signatures:2: record 5 is not the one that was signed" in reason
-
-    def test_of_a_stranger_do_not_count(self, tmp_path: Path, records: list[Record]) -> None:
-        stranger = SigningKey(new_key())
-        assert "not among the keys given" in reasons(tmp_path, keys=[stranger.public])[0]
-        assert reasons(tmp_path, keys=[stranger.public, KEY.public]) == []
-        (tmp_path / "yard.signatures").unlink()
-        assert reasons(tmp_path) == []
-        assert "no signature" in reasons(tmp_path, keys=[KEY.public])[0]
 
     def test_stay_when_retention_deletes(self, tmp_path: Path, records: list[Record]) -> None:
         (tmp_path / "yard.000000000001.jsonl").unlink()
@@ -237,6 +92,8 @@ class TestSignatures:
     def test_the_beginning_cannot_be_cut_off_without_the_key(
         self, tmp_path: Path, records: list[Record]
     ) -> None:
+        assert "not among the keys given" in reasons(tmp_path, keys=["2" * 64])[0]
+        assert reasons(tmp_path, keys=["2" * 64, KEY.public]) == []
         (tmp_path / "yard.000000000001.jsonl").unlink()
         started(tmp_path, records[2])  # by hand
         assert reasons(tmp_path) == []
@@ -287,22 +144,6 @@ class TestSignatures:
         assert "yard.signatures" in found[0]
 
 
-class TestManyFiles:
-    """Several processes give what one gives."""
-
-    def test_processes_share_the_work(self, tmp_path: Path) -> None:
-        for camera in ("lot", "yard"):
-            records = chain(narration(second, camera) for second in range(5))
-            write(tmp_path / f"{camera}.jsonl", records)
-        assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
-        path = tmp_path / "yard.jsonl"
-        path.write_bytes(path.read_bytes().replace(b"yard-3", b"yard-4"))
-        assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
-        assert reasons(tmp_path, processes=2) == [
-            f"{path}:4: the hash does not match: the line was changed, or is not a record"
-        ]
-
-
 class TestOutputFolders:
     @pytest.fixture
     def told(self, tmp_path: Path) -> Path:
@@ -311,31 +152,12 @@ class TestOutputFolders:
             write(tmp_path / "told" / name, records)
         return tmp_path / "told"
 
-    def test_both_files_are_checked(self, told: Path) -> None:
-        found = verify([told])
-        assert (found.ok, found.files, found.lines) == (True, 2, 6)
-        for name in ("narrations.jsonl", "journal/yard.jsonl"):
-            path = told / name
-            whole = path.read_bytes()
-            path.write_bytes(whole.replace(b"A car", b"A dog", 1))
-            assert reasons(told) == [
-                f"{path}:1: the hash does not match: the line was changed, or is not a record"
-            ]
-            path.write_bytes(whole)
-
     @pytest.mark.parametrize("name", ["narrations.jsonl", "journal/yard.jsonl"])
-    @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 9), ()])
+    @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 2, 3), (0, 1, 9), ()])
     def test_the_two_must_tell_the_same(self, told: Path, name: str, seconds: tuple[int, ...]) -> None:
         write(told / name, chain(map(narration, seconds)))
         (reason,) = reasons(told)
         assert "narrations.jsonl: its records of yard are not those of journal/yard.jsonl" in reason
-
-    def test_a_journal_that_is_gone_is_missed(self, told: Path) -> None:
-        write(told / "journal" / "lot.jsonl", chain([narration(camera="lot")]))
-        assert "its records of lot are not those of journal/lot.jsonl" in reasons(told)[0]
-        (told / "journal" / "lot.jsonl").write_bytes(b"")
-        (told / "journal" / "yard.jsonl").unlink()
-        assert "its records of yard are not those of" in reasons(told)[0]
 
 
 class TestComparing:
@@ -343,11 +165,6 @@ class TestComparing:
         write(tmp_path / "live" / "yard.jsonl", live)
         write(tmp_path / "told" / "journal" / "yard.jsonl", replayed)
         return tmp_path / "live", tmp_path / "told"
-
-    def test_how_long_it_took_does_not_count(self, tmp_path: Path) -> None:
-        live = chain(map(narration, range(5)), latency_ms={"batch": 12.3})
-        comparison = compare(*self.both(tmp_path, live, chain(map(narration, range(5)))))
-        assert (comparison.same["yard"].records, comparison.differences) == (5, ())
 
     def test_what_differs_is_named(self, tmp_path: Path) -> None:
         other = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
@@ -420,22 +237,6 @@ class TestComparing:
         assert all(abs(mine[one] - theirs[two]) <= WITHIN_S for one, two in pairs)
         assert all(len(set(side)) == len(pairs) for side in zip(*pairs, strict=True))
 
-    def test_other_limits_are_told_once(self, tmp_path: Path) -> None:
-        limited = [replace(narration(s), settings_sha256="e" * 64, held="hourly") for s in range(3)]
-        comparison = compare(*self.both(tmp_path, chain(map(narration, range(3))), chain(limited)))
-        assert comparison.same["yard"].records == 3
-        (difference,) = comparison.differences
-        assert "--limits" in difference.reason
-        assert "3 records" in difference.reason
-
-    def test_pictures_count_where_both_have_them(self, tmp_path: Path) -> None:
-        one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
-        plain = chain([narration()])
-        with_one, with_two = chain([narration()], evidence=one), chain([narration()], evidence=two)
-        assert not compare(*self.both(tmp_path, with_one, plain)).differences
-        (difference,) = compare(*self.both(tmp_path, with_one, with_two)).differences
-        assert "evidence" in difference.reason
-
     def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
@@ -447,3 +248,116 @@ class TestComparing:
         (told / "journal" / "yard.jsonl").write_bytes(b"{}\n")
         with pytest.raises(JournalError, match=r"yard\.jsonl:1"):
             compare(live, told)
+
+    def test_latency_limits_and_absent_pictures_do_not_count(self, tmp_path: Path) -> None:
+        one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
+        limited = [narration(s, settings_sha256="e" * 64, held="hourly") for s in range(3)]
+        live = chain(map(narration, range(3)), evidence=one, latency_ms={"batch": 12.3})
+        for replayed, differing in (
+            (chain(map(narration, range(3))), []),
+            (chain(map(narration, range(3)), evidence=one), []),
+            (chain(map(narration, range(3)), evidence=two), ["evidence"] * 3),
+            (chain(limited), ["--limits"]),
+        ):
+            comparison = compare(*self.both(tmp_path, live, replayed))
+            assert comparison.same["yard"].records == (0 if differing == ["evidence"] * 3 else 3)
+            found = comparison.differences
+            assert all(word in each.reason for word, each in zip(differing, found, strict=True))
+
+
+class TestSegments:
+    """Nine records in three files: 1 to 3, 4 and 5, 6 to 9."""
+
+    @pytest.fixture
+    def records(self, tmp_path: Path) -> list[Record]:
+        records = chain(map(narration, range(9)))
+        segmented(tmp_path, records, 1, 4, 6)
+        return records
+
+    def test_are_followed_as_one_chain_whichever_is_named(
+        self, tmp_path: Path, records: list[Record]
+    ) -> None:
+        told: list[tuple[int, int]] = []
+        for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
+            found = verify([named], VerifyOptions(progress=lambda *each: told.append(each)))
+            assert (found.ok, found.files, found.lines) == (True, 3, 9)
+            assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
+        sizes = [path.stat().st_size for path in sorted(tmp_path.glob("*.jsonl"))]
+        assert told[:3] == [(sum(sizes[: n + 1]), sum(sizes)) for n in range(3)]
+        (tmp_path / "yard.jsonl").write_bytes(b"")
+        assert verify([tmp_path]).lines == 5  # just begun
+        (tmp_path / "yard.jsonl").unlink()
+        assert verify([tmp_path]).lines == 5  # not begun yet
+
+    def test_the_bad_line_is_counted_within_its_file(self, tmp_path: Path, records: list[Record]) -> None:
+        path = tmp_path / "yard.000000000004.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(lines[0] + lines[1].replace(b"car", b"cat"))
+        found = verify([tmp_path])
+        assert (found.problems[0].path, found.problems[0].line, found.lines) == (path, 2, 4)
+        path.unlink()
+        assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reasons(tmp_path)[0]
+
+    def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path, records: list[Record]) -> None:
+        started(tmp_path, records[4])  # interrupted: the files are still there
+        assert verify([tmp_path]).ok
+        started(tmp_path, records[4].model_copy(update={"hash": "0" * 64}))
+        assert "record 5 has another hash" in reasons(tmp_path)[0]
+        (tmp_path / "yard.start").unlink()
+        (tmp_path / "yard.000000000001.jsonl").unlink()
+        assert "seq 4 of yard where 1 is due" in reasons(tmp_path)[0]
+        started(tmp_path, records[2])
+        assert verify([tmp_path]).lines == 6
+        started(tmp_path, records[2].model_copy(update={"hash": "0" * 64}))
+        assert "prev is not the hash" in reasons(tmp_path)[0]
+        started(tmp_path, records[1])
+        assert "seq 4 of yard where 3 is due" in reasons(tmp_path)[0]
+
+    @pytest.mark.parametrize("time_s", [8, 7])
+    def test_a_stream_id_that_does_not_rise_is_found(
+        self, tmp_path: Path, records: list[Record], time_s: int
+    ) -> None:
+        end = ChainEnd(9, records[8].hash)  # whose stream id is forgotten
+        path = write(tmp_path / "yard.jsonl", [*records[5:], *chain([narration(time_s)], end)])
+        assert reasons(tmp_path) == [f"{path}:5: seq 10 of yard: its stream id does not rise"]
+
+    def test_processes_share_the_work(self, tmp_path: Path, records: list[Record]) -> None:
+        path = write(tmp_path / "lot.jsonl", chain(narration(second, "lot") for second in range(5)))
+        for old, new in ((b"", b""), (b"lot-3", b"lot-4")):
+            path.write_bytes(path.read_bytes().replace(old, new))
+            assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
+        assert f"{path}:4: the hash does not match" in reasons(tmp_path, processes=2)[0]
+
+
+class TestEvidence:
+    @pytest.mark.parametrize(
+        ("content", "changed", "line", "word"),
+        [(b"both 1", b"both 2", 2, "was changed"), (b"3", None, 3, "is missing")],
+    )
+    def test_a_picture_that_is_not_what_it_was_names_the_line(
+        self, tmp_path: Path, content: bytes, changed: bytes | None, line: int, word: str
+    ) -> None:
+        store = EvidenceStore(tmp_path / "evidence", fsync=False)
+        end, records = ChainEnd(), []
+        for second in range(3):
+            evidence = Evidence(
+                before=store.put(b"%d" % second, "jpg"),
+                after=store.put(b"%d" % (second + 1), "jpg"),
+                overlay=store.put(b"both %d" % second, "webp"),
+            )
+            records += chain([narration(second)], end, evidence=evidence)
+            end = ChainEnd.of(records[-1])
+        journal = write(tmp_path / "journal" / "yard.jsonl", records).parent
+        for named in (journal, tmp_path):
+            found = verify([named])
+            assert (found.ok, found.pictures) == (True, 7)
+        moved = (tmp_path / "evidence").rename(tmp_path / "moved")
+        assert "beside the journal" in reasons(journal)[0]
+        assert verify([journal], VerifyOptions(evidence_folder=moved)).ok
+        (picture,) = [path for path in moved.glob("*/*") if path.read_bytes() == content]
+        picture.unlink()
+        if changed:
+            picture.write_bytes(changed)
+        (problem,) = verify([journal], VerifyOptions(evidence_folder=moved)).problems
+        assert (problem.line, word in problem.reason) == (line, True)
+        assert reasons(journal, evidence=False) == []

@@ -1,12 +1,9 @@
-import json
+"""What one journal holds, and what a crash or somebody else leaves in it."""
+
+import hashlib
 import os
-import random
-import resource
-import signal
-import subprocess
-import sys
 import tempfile
-import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,8 +12,8 @@ from hypothesis import strategies as st
 from narrations import narration
 from unpublished import unpublished
 
-from pipeline.journal import Journal, JournalError, read_journal, verify
-from pipeline.record import RecordError, format_stream_id, read_record
+from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first, read_journal, verify
+from pipeline.record import RecordError, format_stream_id, hash_holds, read_record
 
 
 def fill(folder, seconds=range(3), camera="yard"):
@@ -39,17 +36,6 @@ def test_a_journal_holds_what_was_appended(tmp_path):
     assert verification.ok
     assert (verification.files, verification.lines) == (1, 3)
     assert verification.ends[journal.path, "yard"].hash == records[2].hash
-
-
-def test_the_chain_goes_on_in_the_next_run(tmp_path):
-    fill(tmp_path, range(2))
-    fill(tmp_path, range(2, 5))
-    assert [r.seq for r in read_journal(tmp_path / "yard.jsonl")] == [1, 2, 3, 4, 5]
-    assert verify([tmp_path]).ok
-
-
-def test_the_same_narrations_give_the_same_bytes(tmp_path):
-    assert fill(tmp_path / "a").read_bytes() == fill(tmp_path / "b").read_bytes()
 
 
 def test_stream_ids_rise_though_the_clock_steps_back(tmp_path):
@@ -94,38 +80,9 @@ def test_a_journal_needs_a_folder_that_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalError, match="may write"):
         Journal(tmp_path / "file", "yard")
-    with pytest.raises(RecordError, match="camera name"):
-        Journal(tmp_path, "../yard")
-
-
-@pytest.mark.parametrize("cut", [0, 1, 2, 200, 700])
-def test_a_torn_last_line_is_cut_off_and_the_chain_goes_on(tmp_path, cut, caplog):
-    path = fill(tmp_path)
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:2]) + lines[2][:cut])
-    assert verify([path]).ok is (cut == 0)
-    with Journal(tmp_path, "yard") as journal:
-        assert journal.append(narration(9)).seq == 3
-    assert verify([path]).lines == 3
-    assert ("torn" in caplog.text) is (cut > 0)
-    if cut:
-        assert path.with_suffix(".torn").read_bytes() == lines[2][:cut] + b"\n"
-
-
-@pytest.mark.parametrize("garbage", [b"\0" * 100, b"\0" * 99 + b"\n", b'{"half', b'{"hash":1}\n'])
-def test_garbage_behind_the_last_line_is_cut_off(tmp_path, garbage):
-    path = fill(tmp_path)
-    path.write_bytes(path.read_bytes() + garbage)
-    with Journal(tmp_path, "yard") as journal:
-        assert journal.end.seq == 3
-    assert (tmp_path / "yard.torn").read_bytes() == garbage + b"\n"
-
-
-def test_a_file_that_holds_only_half_a_line_starts_anew(tmp_path):
-    path = fill(tmp_path, [0])
-    path.write_bytes(path.read_bytes()[:-1])
-    with Journal(tmp_path, "yard") as journal:
-        assert journal.append(narration()).seq == 1
+    for name in ("../yard", "yard.000000000001"):
+        with pytest.raises(RecordError):
+            Journal(tmp_path, name)
 
 
 def test_damage_before_the_last_line_is_never_cut_away(tmp_path):
@@ -136,25 +93,6 @@ def test_damage_before_the_last_line_is_never_cut_away(tmp_path):
     with pytest.raises(JournalError, match="narrated verify"):
         Journal(tmp_path, "yard")
     assert path.read_bytes() == b"".join(damaged)
-    other = path.rename(tmp_path / "lot.jsonl")
-    with pytest.raises(JournalError, match="damaged"):
-        Journal(tmp_path, "lot")
-    assert other.exists()
-
-
-def test_the_acknowledged_position_outlives_the_process(tmp_path):
-    with Journal(tmp_path, "yard") as journal:
-        for second in range(4):
-            journal.append(narration(second))
-        positions = [position for _, position in unpublished(journal)]
-        assert [p.seq for p in positions] == [1, 2, 3, 4]
-        journal.acknowledge(positions[1])
-        assert [r.seq for r, _ in unpublished(journal)] == [3, 4]
-    with Journal(tmp_path, "yard") as journal:
-        assert journal.published == positions[1]
-        assert [r.seq for r, _ in unpublished(journal)] == [3, 4]
-        journal.acknowledge(positions[3])
-        assert list(unpublished(journal)) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"offset": 5}', '{"offset": -3, "seq": 1}', "\0" * 40])
@@ -220,17 +158,6 @@ def test_verify_follows_each_camera_of_a_merged_file(tmp_path):
     assert "seq 3 of yard where 2 is due" in str(problem)
 
 
-def test_verify_names_the_first_bad_line_of_each_file(tmp_path):
-    for camera in ("a", "b", "c"):
-        path = fill(tmp_path, range(4), camera)
-        if camera != "b":
-            path.write_bytes(path.read_bytes().replace(b'"seq":3', b'"seq":9'))
-    verification = verify([tmp_path])
-    assert not verification.ok
-    assert verification.lines == 8
-    assert [(p.path.name, p.line) for p in verification.problems] == [("a.jsonl", 3), ("c.jsonl", 3)]
-
-
 def test_verify_knows_a_rehashed_line_by_its_successor(tmp_path):
     path = fill(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -279,61 +206,6 @@ def test_verify_finds_any_changed_inserted_or_deleted_byte(whole, data):
         assert verify([path]).ok is boundary
 
 
-def test_a_full_disk_leaves_the_journal_valid(tmp_path):
-    """The kernel's own limit on file sizes stops a write in the middle, as a full disk does."""
-    path = fill(tmp_path, range(2))
-    before = path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        with Journal(tmp_path, "yard") as journal:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 300, limits[1]))
-            for _ in range(2):
-                with pytest.raises(JournalError, match="free space"):
-                    journal.append(narration(2))
-                assert path.read_bytes() == before
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-            assert journal.append(narration(3)).seq == 3
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert verify([path]).lines == 3
-
-
-_WRITER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from plain_narration import narration  # the real class would load torch, which takes seconds
-from pipeline.journal import Journal
-
-with Journal(Path(sys.argv[1]), "yard", fsync=False) as journal:
-    print("writing", flush=True)
-    while True:
-        print(journal.append(narration(journal.end.seq)).seq, flush=True)
-"""
-
-
-def test_sigkill_in_mid_write_loses_nothing_that_was_appended(tmp_path):
-    for _ in range(3):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", _WRITER, tmp_path, Path(__file__).parents[1]],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert writer.stdout.readline() == "writing\n"
-        time.sleep(random.uniform(0.02, 0.1))
-        writer.kill()
-        told = [int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
-        writer.stdout.close()
-        writer.wait()
-        with Journal(tmp_path, "yard") as journal:
-            assert journal.end.seq >= told[-1]
-        verification = verify([tmp_path])
-        assert verification.ok, verification.problems
-        assert verification.lines >= told[-1]
-
-
 def test_a_journal_is_read_while_it_is_written(tmp_path):
     with Journal(tmp_path, "yard", fsync=False) as journal:
         journal.append(narration(0))
@@ -348,15 +220,47 @@ def test_a_journal_is_read_while_it_is_written(tmp_path):
     assert verify([tmp_path]).lines == 3
 
 
-def test_reading_a_damaged_journal_says_how_to_find_the_place(tmp_path):
+TORN = (b"", b"{", b"{\n", b'{"half', b"\0" * 100, b"\0" * 99 + b"\n", b'{"hash":1}\n', None)
+
+
+@pytest.mark.parametrize(("kept", "torn"), [*product((0, 2), TORN), (0, b"{\n{")])
+def test_what_a_crash_tore_is_moved_aside_and_the_chain_goes_on(tmp_path, kept, torn):
     path = fill(tmp_path)
-    path.write_bytes(b"garbage\n" + path.read_bytes())
-    with pytest.raises(JournalError, match="narrated verify"):
-        list(read_journal(path))
-    with pytest.raises(JournalError, match="cannot read"):
-        list(read_journal(tmp_path / "absent.jsonl"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    torn = lines[2][:-1] if torn is None else torn  # nothing but its end is missing
+    path.write_bytes(b"".join(lines[:kept]) + torn)
+    with Journal(tmp_path, "yard") as journal:
+        assert journal.append(narration(9)).seq == kept + 1
+    assert verify([path]).lines == kept + 1
+    if kept and torn:
+        assert path.with_suffix(".torn").read_bytes() == torn + b"\n"
 
 
-def test_a_journal_line_is_json_that_anybody_can_read(tmp_path):
-    members = [json.loads(line) for line in fill(tmp_path).read_text().splitlines()]
-    assert [m["seq"] for m in members] == [1, 2, 3]
+def test_what_has_a_hash_but_is_no_record_is_no_line_of_a_journal(tmp_path):
+    """Its hash is that of the line without it, as of every record."""
+    bare = b'{"kind":"something else"}'
+    line = b'{"hash":"%s",' % hashlib.sha256(bare).hexdigest().encode() + bare[1:] + b"\n"
+    assert hash_holds(line[:-1])
+    path = fill(tmp_path)
+    path.write_bytes(path.read_bytes() + line)
+    with Journal(tmp_path, "yard") as journal:
+        assert journal.append(narration(3)).seq == 4
+    assert path.with_suffix(".torn").read_bytes() == line + b"\n"
+
+
+def test_the_latest_records_come_first_and_no_file_stays_open(tmp_path):
+    limits = SegmentLimits(bytes=4000)
+    with Journal(tmp_path, "yard", fsync=False, limits=limits) as journal:
+        for second in range(17):
+            journal.append(narration(second))
+    with journal.path.open("ab") as file:
+        file.write(b'{"half a li')
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        assert [record.seq for record in latest_first(tmp_path, "yard")] == list(range(17, 0, -1))
+        with Journal(tmp_path, "yard", limits=limits) as journal:
+            assert len(journal.backlog(99).lines) == 17
+            assert [segment.last_record().seq for segment in journal.closed()] == [5, 10, 15]
+            assert [segment.first_record().seq for segment in journal.closed()] == [1, 6, 11]
+            assert next(latest_first(tmp_path, "yard")).seq == 17
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -2,8 +2,8 @@
 
 Arguments: folder of the journal, URL of the server, times to be killed, seed. Each life appends and publishes
 in two threads, in small segments, until SIGKILL comes: to half of them while they open the journal, when
-a torn line is cut off, to the others after as many records as chance has it. Prints how many lives there were
-and how many records the last one found.
+a torn line is cut off, to the others after as many records as chance has it. Prints how many lives,
+how many records they appended, and how many the last one found.
 """
 
 import os
@@ -51,6 +51,7 @@ def live(folder: Path, url: str, alive: int) -> None:
 def main() -> None:
     """Live and die."""
     folder, url, times, chance = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), random.Random(sys.argv[4])
+    told = 0
     for _ in range(times):
         reading, alive = os.pipe()
         child = os.fork()
@@ -62,17 +63,18 @@ def main() -> None:
                 os._exit(9)  # only where something went wrong; the trace stands above
         os.close(alive)
         for _ in range(chance.choice((0, chance.randrange(1, 24)))):
-            os.read(reading, 1)
+            told += len(os.read(reading, 1))
         time.sleep(chance.uniform(0, 0.004))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        os.close(reading)
+        with os.fdopen(reading, "rb") as rest:
+            told += len(rest.read())
         if not os.WIFSIGNALED(status):
             sys.exit("a life ended by itself")
     with Journal(folder, "yard", limits=LIMITS) as journal:
         delivery = Delivery(journal, open_publisher(url))
         delivery.drain(threading.Event())
-        sys.stdout.write(f"{times} {journal.end.seq}\n")
+        sys.stdout.write(f"{times} {told} {journal.end.seq}\n")
 
 
 if __name__ == "__main__":

@@ -29,14 +29,9 @@ def test_every_pixel_that_a_triangle_touches_is_covered(corners, height, width):
     weights = np.random.default_rng(0).dirichlet((0.5, 0.5, 0.5), 2000)
     x, y = (weights @ np.array(corners)).T.clip(0, 1 - 1e-9)
     assert mask[(y * height).astype(int), (x * width).astype(int)].all()
-
-
-def test_what_is_far_from_an_area_is_not_covered():
-    mask = covered((LEFT_HALF,), (100, 200))
-    assert mask[:, :100].all()
-    assert not mask[:, 104:].any()
-    assert covered((TRIANGLE, LEFT_HALF), (100, 200)).sum() >= mask.sum()
-    assert not covered((), (10, 10)).any()
+    left = covered((LEFT_HALF,), (100, 200))
+    assert left[:, :100].all()
+    assert not left[:, 104:].any()
 
 
 @pytest.mark.parametrize(
@@ -57,26 +52,6 @@ def black(frame, polygon):
         not plane[covered((polygon,), plane.shape)].any()
         and not image[covered((polygon,), image.shape[:2])].any()
     )
-
-
-@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv444p", "yuv420p10le"])
-def test_a_privacy_area_is_black_in_video(make_clip, pix_fmt):
-    path = make_clip(stamps=range(12), pix_fmt=pix_fmt)
-    with open_source(str(path), replace(EVERY, privacy=(TRIANGLE,))) as source:
-        frames = list(source)
-    assert all(black(frame, TRIANGLE) for frame in frames)
-    with open_source(str(path), EVERY) as source:
-        seen = list(source)
-    assert not any(black(frame, TRIANGLE) for frame in seen)
-    # Frames are predicted from one another: what is blackened is a copy, not the decoder's picture.
-    outside = ~covered((TRIANGLE,), frames[-1].image.shape[:2], 6)
-    assert np.array_equal(frames[-1].image[outside], seen[-1].image[outside])
-
-
-def test_a_privacy_area_is_black_in_pictures_that_are_rgb_already(make_clip):
-    path = make_clip("clip.mkv", stamps=range(4), codec="ffv1", pix_fmt="bgr0")
-    with open_source(str(path), replace(EVERY, privacy=(LEFT_HALF,))) as source:
-        assert all(black(frame, LEFT_HALF) for frame in source)
 
 
 def test_a_privacy_area_is_black_in_stills(tmp_path):
@@ -138,3 +113,20 @@ def test_no_pixel_of_a_mask_is_in_a_cluster_and_none_counts(shift):
     hidden[covered((mask,), options.size)] = 7
     pair = next(candidate_pairs(frames_of(hidden, after), PairThresholds(), PairOptions(masks=(mask,))))
     assert pair.l2 == l2
+
+
+@pytest.mark.parametrize(
+    ("codec", "pix_fmt"),
+    [("libx264", "yuv420p"), ("libx264", "yuv444p"), ("libx264", "yuv420p10le"), ("ffv1", "bgr0")],
+)
+def test_a_privacy_area_is_black_in_video(make_clip, codec, pix_fmt):
+    path = make_clip("clip.mkv", stamps=range(12), codec=codec, pix_fmt=pix_fmt)
+    with open_source(str(path), replace(EVERY, privacy=(TRIANGLE,))) as source:
+        frames = list(source)
+    with open_source(str(path), EVERY) as source:
+        seen = list(source)
+    assert all(black(frame, TRIANGLE) for frame in frames)
+    assert not any(black(frame, TRIANGLE) for frame in seen)
+    # Frames are predicted from one another: what is blackened is a copy, not the decoder's picture.
+    outside = ~covered((TRIANGLE,), frames[-1].image.shape[:2], 6)
+    assert np.array_equal(frames[-1].image[outside], seen[-1].image[outside])

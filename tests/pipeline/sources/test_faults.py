@@ -46,21 +46,6 @@ def test_states_from_connecting_over_stalled_and_backing_off_to_streaming(rtsp_s
     assert fresh(camera.more(3))
 
 
-def test_a_black_hole_is_given_up_after_the_time_out(watch):
-    with socket.socket() as hole, socket.socket() as filler:
-        hole.bind(("127.0.0.1", 0))
-        hole.listen(0)
-        filler.connect(
-            hole.getsockname()
-        )  # its queue is full: the kernel drops who knocks, without an answer
-        url = f"rtsp://127.0.0.1:{hole.getsockname()[1]}/a"
-        source = open_source(url, SourceOptions(open_timeout_s=1.0))
-        camera = watch(source)
-        camera.until(lambda: source.report.errors)
-        assert "no answer within 1 s" in source.report.errors[0]
-        camera.until(lambda: len(source.report.errors) > 1)
-
-
 def test_one_failing_camera_of_eight_delays_no_other(rtsp_server, watch):
     server = rtsp_server()
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -109,26 +94,19 @@ def test_another_codec_in_mid_stream(rtsp_server, watch):
     assert camera.frames[-1].image.shape == (240, 320, 3)
 
 
-def test_time_stamps_that_jump(rtsp_server, rtsp_relay, watch):
+@pytest.mark.parametrize("path", ["stream", "bframes", "h265"])
+def test_time_stamps_that_jump(rtsp_server, rtsp_relay, watch, path):
     relay = rtsp_relay(rtsp_server())
-    source = open_source(relay.url(), QUICK)
+    source = open_source(relay.url(path), QUICK)
     camera = watch(source)
-    camera.more(3)
+    stamps = [frame.pts for frame in camera.more(10)]
+    assert stamps == sorted(set(stamps))
     for seconds in (30, -30, -4000):
         relay.stamp_shift += seconds * 90_000
         camera.more(8)
     assert fresh(camera.frames)
     assert source.report.reconnections == 0
     assert source.report.errors == ()
-
-
-@pytest.mark.parametrize("path", ["bframes", "h265"])
-def test_frames_that_are_reordered_and_other_codecs(rtsp_server, watch, path):
-    camera = watch(open_source(rtsp_server().url(path), QUICK))
-    frames = camera.more(20)
-    assert fresh(frames)
-    stamps = [frame.pts for frame in frames]
-    assert stamps == sorted(set(stamps))
 
 
 @pytest.mark.parametrize(("loss", "lost"), [(0.01, 1), (0.1, 6)])

@@ -85,20 +85,6 @@ def test_idle_decodes_keyframes_alone_and_wakes_without_a_wrong_frame(tmp_path, 
     assert counts.corrupt == 0
 
 
-def test_a_stream_without_keyframes_is_never_idle(tmp_path):
-    path = encoded(tmp_path / "clip.mkv", "libx264", 0, [scene(0, moving=False)] * 60)
-    gate = Gate(still_s=0.0, first_s=0.0)
-    with closing(av.open(str(path))) as container:
-        intact = IntactFrames(SourceReport())
-        for packet in container.demux(video_stream(container, 1)):
-            if not packet.size or (packet.is_keyframe and packet.pts):
-                break  # the second group would show that keyframes come
-            for due, _ in gate.due(packet, NOW):
-                for frame in gate.decode(due, intact):
-                    gate.look(VIEW.of_frame(frame)[0])
-            assert not gate.idle
-
-
 def test_a_camera_is_idle_until_something_moves(rtsp_server, watch):
     server = rtsp_server()
     gate = Gate(still_s=0.5, first_s=0.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from contextlib import closing
 from datetime import UTC, datetime
@@ -13,13 +12,12 @@ import av
 import numpy as np
 import pytest
 
-from pipeline.sources import ConnectionState, SourceError, SourceOptions, SourceReport, open_source
+from pipeline.sources import ConnectionState, SourceOptions, SourceReport, open_source
 from pipeline.sources import gate as gate_module
 from pipeline.sources import screen as screen_module
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate
 from pipeline.sources.picture import View
-from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.rtsp import RtspSource
 from pipeline.sources.screen import Screen
 
@@ -218,26 +216,3 @@ def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(
     seconds = 103.1
     assert not screen.sees
     screen.close()
-
-
-def test_a_second_stream_is_a_cameras(make_clip):
-    with pytest.raises(SourceError, match="screening is for cameras"):
-        open_source(str(make_clip()), screening="rtsp://127.0.0.1/small")
-    with pytest.raises(SourceError, match=r"rtsp://\*\*\*@/small: names no host") as caught:
-        open_source("rtsp://127.0.0.1/a", screening="rtsp://me:s3cr3t@/small")
-    assert "s3cr3t" not in str(caught.value)
-
-
-def test_what_ends_the_screening_reaches_who_reads_the_camera(rtsp_server):
-    def broken(*_):
-        raise RuntimeError("rtsp://me:s3cr3t@127.0.0.1/small: a bug")
-
-    small = RecordedSource("yard: sub-stream", broken, None)
-    with RtspSource(rtsp_server().url("still"), QUICK, "yard", screen=Screen(small)) as source:
-        silent = threading.Timer(60, source.close)
-        silent.start()
-        with pytest.raises(SourceError, match=r"yard: sub-stream: RuntimeError: .*a bug") as caught:
-            for _ in source:
-                pass
-        silent.cancel()
-    assert "s3cr3t" not in str(caught.value)

@@ -1,0 +1,17 @@
+"""Footage of three cameras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def footage(clip: Path, other_clip: Path, tmp_path: Path) -> Path:
+    """A folder of videos, one a camera: east, north, west."""
+    folder = tmp_path / "footage"
+    folder.mkdir()
+    for name, source in (("east", clip), ("north", other_clip), ("west", clip)):
+        (folder / f"{name}.mp4").symlink_to(source)
+    return folder
