@@ -16,9 +16,13 @@ from unpublished import unpublished
 from pipeline.journal import Journal
 from pipeline.publisher import (
     CHANNEL,
+    NO_ENTRY,
     Backoff,
     Delivery,
     PublisherOptions,
+    ServerAwayError,
+    Writer,
+    drain,
     open_publisher,
     stream_key,
 )
@@ -121,6 +125,22 @@ def test_frozen(server, journal, narration, background, on_stream):
             time.sleep(0.2)
             server._process.send_signal(signal.SIGCONT)
             until(settled(journal))
+    assert on_stream(server) == list(journal)
+
+
+def test_out_of_memory(server, client, journal, narration, background, publish_to, on_stream):
+    for second in range(20):
+        journal.append(narration(second))
+    client.config_set("maxmemory", "1")
+    lines = [record.line() for record in journal]
+    with pytest.raises(ServerAwayError, match="takes no writes now"):
+        publish_to(server.url).publish(Writer("yard", journal.writer), lines, NO_ENTRY)
+    assert client.xlen(KEY) == 0
+    with background(journal, server.url):
+        until(lambda: client.info("stats")["total_error_replies"] > 3)
+        assert client.xlen(KEY) == 0
+        client.config_set("maxmemory", "0")
+        until(settled(journal))
     assert on_stream(server) == list(journal)
 
 
@@ -239,6 +259,40 @@ def test_password_changed(server, client, journal, narration, on_stream, tmp_pat
     client.config_set("requirepass", "")
     assert on_stream(server) == list(journal)
     assert not {"0ld", "n3w"} & set(caplog.text.replace("=", " ").split())
+
+
+def test_a_wrong_password_is_told_and_a_right_one_works(
+    any_server, client, journal, narration, publish_to, on_stream
+):
+    client.config_set("requirepass", "s3cr3t")
+    client.auth("s3cr3t")
+    record = journal.append(narration())
+    for password in ("", "?password=wr0ng"):
+        with pytest.raises(ServerAwayError, match=r"redis\.url") as caught:
+            publish_to(any_server.url + password).entry("yard", "1-1")
+        assert "wr0ng" not in str(caught.value)
+    drain(journal, publish_to(any_server.url + "?password=s3cr3t"), threading.Event())
+    client.config_set("requirepass", "")
+    assert on_stream(any_server) == [record]
+
+
+def test_away_for_long(any_server, journal, narration, background, on_stream, caplog):
+    """Ten minutes, two hundred times as fast: pauses of 25 ms for 5 s, and 3 s away for 600 s."""
+    with background(journal, any_server.url, timeout_s=1, longest_wait_s=0.025) as running:
+        journal.append(narration(0))
+        until(settled(journal))
+        any_server.stop(signal.SIGKILL)
+        end, second = time.monotonic() + 3, 0
+        while time.monotonic() < end:
+            second += 1
+            journal.append(narration(second))
+            time.sleep(0.005)
+        assert running.thread.is_alive()
+        any_server.start()
+        until(settled(journal))
+    assert on_stream(any_server) == list(journal)
+    assert caplog.text.count("trying again until it is back") <= 5
+    assert "the server answers again after" in caplog.text
 
 
 def test_stop_ends_the_waiting_for_a_server_that_is_away(tmp_path, journal, narration, deliver):

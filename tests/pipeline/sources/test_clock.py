@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.sources import Clock, SourceOptions, open_source
 from pipeline.sources.clock import SANE, TRUST_PACKETS, CaptureClock, ReceiveClock
+from pipeline.sources.rtsp import RtspSource
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 TICK = Fraction(1, 90_000)
@@ -120,3 +121,16 @@ def test_receive_time_until_the_camera_has_told_its_own_for_a_while(behind_s):
         camera.stamp = 0
         camera.send(1, told=False)
         assert camera.clock.clock is Clock.RECEIVE
+
+
+def test_this_machines_clock_is_set_by_an_hour(rtsp_server, watch):
+    set_by = timedelta(0)
+    clock = ReceiveClock(lambda: datetime.now(UTC) + set_by)
+    source = RtspSource(rtsp_server().url(), EVERY, "yard", clock=clock)
+    camera = watch(source)
+    camera.more(5)
+    for hours in (1, 0, -1):
+        set_by = timedelta(hours=hours)
+        camera.more(4)
+        assert abs(camera.more(1)[0].time - datetime.now(UTC) - set_by) < timedelta(seconds=30)
+    assert source.report.errors == ()
