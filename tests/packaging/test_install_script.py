@@ -25,7 +25,7 @@ def test_an_option_installs_nothing(tmp_path: Path, option: str, code: int) -> N
 
 def test_the_first_configuration_lacks_nothing_but_cameras() -> None:
     text = (PACKAGING / "narrated.yaml").read_text()
-    with pytest.raises(ConfigurationError, match="name at least one camera") as refused:
+    with pytest.raises(ConfigurationError, match="cameras: name at least one") as refused:
         parse_configuration(text)
     assert len(refused.value.problems) == 1
     example = text.replace("cameras: {}", "cameras:").replace("#  ", "  ")
