@@ -87,7 +87,7 @@ def test_it_is_whole_and_its_units_are_sound(machine: CleanRoot) -> None:
 def test_it_checks_its_configuration_under_the_units_restrictions(machine: CleanRoot) -> None:
     sample = confined(machine, "check-config", "-c", "/etc/narrated/narrated.yaml")
     printed, _ = sample.communicate(timeout=300)
-    assert (sample.returncode, "at least one camera" in printed) == (78, True), printed
+    assert (sample.returncode, "cameras: name at least one" in printed) == (78, True), printed
     clip(machine.folder / "var/lib/narrated/footage/yard.mp4", seconds=40)
     (machine.folder / "etc/narrated/narrated.yaml").write_text(CONFIGURED)
     ours = confined(machine, "check-config", "-c", "/etc/narrated/narrated.yaml")
