@@ -166,10 +166,7 @@ def unread(parameters: QueryParams) -> ReviewQuery:
 
 def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
     """A day's midnight and the next; 23 or 25 hours where clocks change."""
-    try:
-        return local.midnight(day), local.midnight(day + timedelta(days=1))
-    except (OverflowError, ValueError):
-        raise SearchError(f"{day} is beyond the calendar") from None
+    return local.midnight(day), local.midnight(day + timedelta(days=1))
 
 
 def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
