@@ -44,12 +44,16 @@ REMOVED = {
     "TARGET.longest_wait": f"{_FIXED} (60 s)",
     "TARGET.off_delay": f"{_FIXED} (60 s)",
     "TARGET.content_type": f"{_FIXED} (application/json)",
+    "TARGET.timeout": f"{_FIXED} (10 s)",
+    "TARGET.attempts": f"{_FIXED} (5)",
 }
 """Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 
 
 def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """Take removed keys out of a configuration's values; yields each with its advice."""
+    yield from _move_timezones(values)
+    yield from _move_webhooks(values)
     cameras = values.get("cameras")
     places: list[KeyPath] = [("defaults",)]
     places += [("cameras", name) for name in cameras] if isinstance(cameras, dict) else []
@@ -77,6 +81,31 @@ def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         if file is not None:
             captioner["model"] = file
         yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
+
+
+def _move_timezones(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    for name in ("serve", "forward"):
+        section = _section(values, (name,))
+        if section is not None and "timezone" in section:
+            zone = section.pop("timezone")
+            values["timezone"] = values.get("timezone") or zone
+            yield (name, "timezone"), "this key is gone: write `timezone` at the top of the file, for both"
+
+
+def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Web hooks go out through Apprise."""
+    forward = _section(values, ("forward",)) or {}
+    hooks = forward.pop("webhook", None)
+    for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
+        keys = ("url", "filter", "picture", "template")
+        target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
+        if forward.get("apprise") is None:
+            forward["apprise"] = {}
+        forward["apprise"][name] = target
+        yield (
+            ("forward", "webhook", name),
+            f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",
+        )
 
 
 def _section(values: Any, path: KeyPath) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from daemon.config.values import ListenAnywhere, Section, ZoneName, is_loopback
+from daemon.config.values import ListenAnywhere, Section, is_loopback
 
 
 def _host(name: str) -> str:
@@ -36,9 +36,6 @@ class ServeSettings(Section):
     proxy: bool = Field(
         False,
         description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts",
-    )
-    timezone: ZoneName | None = Field(
-        None, description="of days and hours, such as Europe/Berlin; null: the machine's"
     )
 
     @property

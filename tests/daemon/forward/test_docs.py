@@ -26,10 +26,10 @@ def test_the_example_of_the_page_can_be_used() -> None:
     assert {kind for kind in KINDS if getattr(settings, kind)} == set(KINDS)
     for _, target in settings.targets():
         Filter(target.filter)
-    assert {key for key, _ in secret_texts(settings)} >= {
+    assert {key for key, _ in secret_texts(settings)} == {
         "forward.mqtt.home.url",
-        "forward.webhook.office.secret",
         "forward.apprise.phone.url",
+        "forward.apprise.office.url",
     }
 
 
@@ -39,14 +39,13 @@ def test_what_is_shown_of_it_reads_back_and_hides_addresses() -> None:
     urls = {name: target["url"] for kind in KINDS for name, target in shown[kind].items() if "url" in target}
     assert urls == {
         "home": "mqtt://***",
-        "office": "${cred:hook}",
-        "chat": "https://***",
+        "office": "https://***",
         "phone": "${cred:phone}",
     }
     again = parse_configuration(
         "version: 1\ncameras: {a: {url: x}}\n" + yaml.safe_dump({"forward": shown})
     ).forward
-    assert again.apprise == settings.apprise
+    assert again.apprise["phone"] == settings.apprise["phone"]
 
 
 def test_the_page_names_what_there_is() -> None:
