@@ -58,7 +58,7 @@ def replay(
         str | None, typer.Option(help="Name of the camera; all files are then its recordings.")
     ] = None,
     redis: Annotated[
-        str | None, typer.Option(help="Publish to redis://, rediss://, unix:// or embedded.")
+        str | None, typer.Option(help="Publish to redis://, rediss:// or unix://.")
     ] = None,
     sample: Annotated[str | None, typer.Option(help="How often to look at a frame, such as 2/s.")] = None,
     config: Annotated[

@@ -25,7 +25,7 @@ from running_daemon import unused_port
 import models
 from daemon import cli
 from daemon.config import secrets
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from models.captioner import Captioner, PairBatch
 from models.checkpoint import save
 from models.encoders.encoder import ENCODERS

@@ -13,7 +13,7 @@ import redis
 from doc_pages import page
 from narrations import narration
 
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import Journal
 from pipeline.publisher import drain, open_publisher, subscribe
 

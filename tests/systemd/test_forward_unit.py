@@ -24,7 +24,7 @@ from confined_units import (
 )
 from forwarding_here import Camera, Receiver, until
 
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
+from embedded_redis import EmbeddedServer, find_servers
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 

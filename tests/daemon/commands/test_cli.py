@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from daemon.cli import ALIASES, VERBS
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 
 Run = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import pytest
 from forwarding_here import Broker, Camera, Listener, Receiver
 
 from daemon.forward import queue, sender
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
+from embedded_redis import EmbeddedServer, find_servers
 
 
 @pytest.fixture(autouse=True)

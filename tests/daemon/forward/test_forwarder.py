@@ -21,7 +21,7 @@ from waiting import until
 
 from daemon.forward.forwarder import Forwarding
 from daemon.forward.queue import dead_key
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
 

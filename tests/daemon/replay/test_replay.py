@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record

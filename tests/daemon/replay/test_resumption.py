@@ -11,7 +11,7 @@ import pytest
 from running_daemon import until
 
 from daemon.replay import output
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import verify
 from pipeline.publisher import stream_key
 

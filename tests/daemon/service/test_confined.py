@@ -14,7 +14,7 @@ import pytest
 from confined_units import NAMESPACES, no_namespaces
 from numba.core.caching import _CacheLocator
 
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal
 from pipeline.publisher import subscribe
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from running_daemon import until, unused_port
 
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from running_daemon import metrics, page, until, unused_port
 
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
 

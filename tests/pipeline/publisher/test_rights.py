@@ -11,7 +11,7 @@ from threading import Event, Timer
 import pytest
 import redis
 
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 from pipeline.journal import Journal
 from pipeline.publisher import PublisherError, drain, open_publisher, subscribe
 
