@@ -10,8 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "pipeline")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 
 import redis
 from embedded_redis import EmbeddedServer, find_servers

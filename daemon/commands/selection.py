@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
-from daemon.config.state import default_state
+from daemon.config.state import usual_state
 from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import (
     Filters,
@@ -123,7 +123,7 @@ class Selection:
 
     def _state(self) -> Path:
         if self.config is None:
-            return default_state(default_state())
+            return default_state(usual_state())
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
         return load_configuration(self.config).state

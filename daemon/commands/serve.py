@@ -13,7 +13,7 @@ from daemon.commands.selection import complaints
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder, default_state
+from daemon.config.state import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
 
@@ -60,7 +60,7 @@ def serve_page(
     from daemon.service.log import start_logging  # noqa: PLC0415
 
     start_logging(verbose=verbose)
-    state = configuration.state if configuration else default_state(default_state())
+    state = configuration.state if configuration else default_state(usual_state())
     with complaints():
         folder = journal_folder(journal or state)
         options = ServeOptions(

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from daemon.config.forward import ForwardSettings
 from daemon.config.serve import ServeSettings
-from daemon.config.state import default_state
+from daemon.config.state import usual_state
 from daemon.config.values import (
     AreaCorners,
     Hertz,
@@ -233,7 +233,7 @@ class Configuration(Section):
 
     version: Literal[1] = Field(description="of this format")
     state: Annotated[Path, Field(strict=False)] = Field(
-        default_factory=default_state,
+        default_factory=usual_state,
         description="folder of journals and pictures; absent: systemd's StateDirectory or the user's",
     )
     redis: RedisSettings = RedisSettings()

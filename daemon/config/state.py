@@ -14,6 +14,6 @@ def unit_folder(otherwise: Path) -> Path:
     return Path(folder.split(":")[0]) if folder else otherwise
 
 
-def default_state() -> Path:
+def usual_state() -> Path:
     """The folder that systemd made for the service, else the user's."""
     return unit_folder(user_state_path("narrated", appauthor=False))

@@ -109,7 +109,7 @@ def startup(
     label = read_label(configuration.captioner.checkpoint)
     plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
     journals = health.journals = _open_journals(configuration.state, [plan.name for plan in plans])
-    resources.callback(lambda: [journal.close() for journal in journals.values()])
+    resources.callback(_close_journals, journals)
     # The secret is read at every connection: a password may change while this runs.
     url = configuration.redis.url or NO_SERVER
     publisher = open_publisher(lambda: secrets.reveal(url))
@@ -300,6 +300,11 @@ def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
         }
         opened.pop_all()
     return journals
+
+
+def _close_journals(journals: Mapping[str, Journal]) -> None:
+    for journal in journals.values():
+        journal.close()
 
 
 def _release(daemon: Daemon) -> None:

@@ -12,7 +12,6 @@ import cv2
 import numpy as np
 import pytest
 from doc_pages import ROOT, code_blocks, page, sections, table
-
 from embedded_redis import EmbeddedServer
 
 WIDTH, HEIGHT = 640, 360

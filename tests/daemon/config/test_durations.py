@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from daemon.config.durations import format_offset, parse_duration, parse_moment, parse_rate
 
 

@@ -16,11 +16,11 @@ from urllib.parse import quote
 import psutil
 import pytest
 import redis
+from embedded_redis import EmbeddedServer
 from forked_commands import Forked
 from running_daemon import page, until
 
 from daemon.config import secrets
-from embedded_redis import EmbeddedServer
 
 IN_URL, IN_QUERY, OF_REDIS = "pl4nted-in-url", "pl4nted-token", "pl4nted@redis"
 IN_FILE, IN_CREDENTIAL, IN_SMALL = "pl4nted in/file#1", "pl4nted:cred%2", "pl4nted-in-screening"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import redis
 from daemon_here import operated, running, until
+from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
 
-from embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
 from daemon.threads import publication as module
 from pipeline.publisher import PublisherOptions, open_publisher

@@ -11,8 +11,8 @@ from pathlib import Path
 import narrations
 import pytest
 import redis
-
 from embedded_redis import EmbeddedServer, find_servers
+
 from models.captioner import Sentence
 from pipeline.journal import Journal
 from pipeline.publisher import Backoff, Delivery, PublisherOptions, open_publisher, stream_key
