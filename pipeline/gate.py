@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipeline.distance import l2_luma
-from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, PairOptions
-from pipeline.sources import Frame, Image, seconds_between
-from pipeline.thresholds import PairThresholds
+from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder
+from pipeline.sources import Frame, Image, Polygon, seconds_between
+from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 HOLD_S = 3.0
 """The gate stays open for so long after the last motion: departures are decided 1.5 s after the last
@@ -105,12 +105,11 @@ class Gate:
     Args:
         thresholds: the lower one is compared with the largest distance over blocks, the upper one with the
             distance of the whole frame.
-        block: side of a block in analysis pixels.
     """
 
-    def __init__(self, thresholds: PairThresholds, block: int) -> None:
+    def __init__(self, thresholds: PairThresholds) -> None:
         self._lower = min(thresholds.lower, MOTION_LIMIT)
-        self._upper, self._block = thresholds.upper, block
+        self._upper = thresholds.upper
         self._recent: deque[Frame] = deque()
         self._moved: datetime | None = None
         self.cut = False
@@ -125,7 +124,7 @@ class Gate:
             self._recent.clear()
             self._moved, self.cut = None, True
         for earlier in self._references(frame):
-            whole, blocks = l2_luma(earlier.luma, frame.luma, self._block)
+            whole, blocks = l2_luma(earlier.luma, frame.luma, SCREENING_BLOCK)
             self.cut = self.cut or (earlier is self._recent[-1] and whole > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time
@@ -166,7 +165,7 @@ class Slots:
 def watch(
     frames: Iterable[Frame],
     thresholds: PairThresholds,
-    options: PairOptions,
+    masks: tuple[Polygon, ...] = (),
     *,
     tracked: bool,
     live: bool = False,
@@ -176,15 +175,15 @@ def watch(
     Args:
         frames: sampled frames of one camera, in the order of time, at the detection rate.
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
-        options: how pairs are found.
+        masks: see `pipeline.pairs.candidate_pairs`.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
         live: tell of gaps, and every `SEEN_S` that the camera is seen: footage has only parts.
 
     Raises:
         ValueError: frames of two cameras are mixed.
     """
-    finder = PairFinder(thresholds, options, changes=not tracked)
-    gate = Gate(thresholds, options.block)
+    finder = PairFinder(thresholds, masks, changes=not tracked)
+    gate = Gate(thresholds)
     preroll: deque[Frame] = deque()
     is_open = has_gap = False
     last: Frame | None = None

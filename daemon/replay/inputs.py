@@ -11,7 +11,7 @@ from pathlib import Path
 from pipeline.record import check_camera
 from pipeline.sources import SourceError, redacted
 from pipeline.sources.stills import is_still
-from pipeline.sources.times import name_without_stamp, natural_key, virat_name
+from pipeline.sources.times import name_without_stamp, natural_key
 
 VIDEO_SUFFIXES = frozenset(
     [
@@ -63,8 +63,8 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
     Args:
         places: a folder stands for the videos in it, or for its stills if there are none.
         camera: name for all of it, which is then read as the segments of one camera. Without it every file is
-            a camera of its own, but for VIRAT names (by their scene), names with a time stamp (by the rest of
-            the name) and stills (by their folder).
+            a camera of its own, but for names with a time stamp (by the rest of the name) and stills
+            (by their folder).
 
     Returns:
         The footage in the order of `places` and names; a path that does not exist fails when it is opened.
@@ -117,8 +117,6 @@ def _place_in_folder(path: Path) -> tuple[Path, tuple[tuple[int, str, int], ...]
 
 def _group(path: Path) -> tuple[str, Path]:
     """Name of the file's camera, and a path that tells namesakes apart."""
-    if virat := virat_name(path):
-        return virat.scene, path.parent
     if is_still(path):
         return path.resolve().parent.name, path.parent
     if rest := name_without_stamp(path):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from daemon.config.plan import CameraPlan
@@ -14,7 +14,7 @@ from pipeline.disk import replace_file
 from pipeline.gate import PAIR_INTERVAL_S, Slots
 from pipeline.sources import Frame, Image
 from pipeline.sources.picture import LazyPicture
-from pipeline.thresholds import Calibration, PairThresholds
+from pipeline.thresholds import PairThresholds
 
 FILE_FOOTAGE_S = 120.0
 """Footage of a file that calibrates it: the same at every run, so that ids are."""
@@ -25,9 +25,9 @@ CALIBRATION_S = 60.0
 logger = logging.getLogger(__name__)
 
 
-def choose_thresholds(plan: CameraPlan, calibration: Calibration | None = None) -> PairThresholds:
+def choose_thresholds(plan: CameraPlan, calibrated: PairThresholds | None = None) -> PairThresholds:
     """Calibrated thresholds, or the defaults, but for those that are set by hand."""
-    found = calibration.thresholds if calibration else PairThresholds()
+    found = calibrated or PairThresholds()
     return PairThresholds(
         found.lower if plan.lower is None else plan.lower, found.upper if plan.upper is None else plan.upper
     )
@@ -62,27 +62,27 @@ class CalibrationStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, plan: CameraPlan) -> Calibration | None:
-        """The stored calibration if it was made of this source with this sampling, else None."""
+    def load(self, plan: CameraPlan) -> PairThresholds | None:
+        """The stored thresholds if it was made of this source with this sampling, else None."""
         try:
             stored = json.loads(self._path(plan).read_text(encoding="utf-8"))
             if {key: stored[key] for key in _stamp(plan)} != _stamp(plan):
                 return None
-            return Calibration.from_dict(stored["calibration"])
+            return PairThresholds(**stored["calibration"]["thresholds"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             logger.warning("%s: the stored calibration is not used (%s)", plan.name, error)
             return None
 
-    def save(self, plan: CameraPlan, calibration: Calibration) -> None:
-        """Store a calibration: the old one stays until the new one is whole.
+    def save(self, plan: CameraPlan, thresholds: PairThresholds) -> None:
+        """Store calibrated thresholds: the old file stays until the new one is complete.
 
         Raises:
             OSError: the folder cannot be written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        values = {**_stamp(plan), "camera": plan.name, "calibration": calibration.to_dict()}
+        values = {**_stamp(plan), "camera": plan.name, "calibration": {"thresholds": asdict(thresholds)}}
         replace_file(self._path(plan), json.dumps(values, indent=1).encode(), durable=True)
 
     def _path(self, plan: CameraPlan) -> Path:

@@ -201,9 +201,9 @@ class CameraThread:
         if thresholds is None:
             minute: list[Frame] = []
             first = remember_planes(opening(frames, CALIBRATION_S), minute)
-            yield from watch(first, choose_thresholds(plan), plan.pairs, **options)
+            yield from watch(first, choose_thresholds(plan), plan.source.masks, **options)
             thresholds = self._calibrate(minute, live=live)
-        yield from watch(frames, thresholds, plan.pairs, **options)
+        yield from watch(frames, thresholds, plan.source.masks, **options)
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
@@ -228,21 +228,21 @@ class CameraThread:
         with self._opener(whole) as source:
             self._source, main = source, self._source
             frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
-            calibration = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
+            calibrated = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
             self._source = main
-        return choose_thresholds(self.plan, calibration)
+        return choose_thresholds(self.plan, calibrated)
 
     def _calibrate(self, minute: list[Frame], *, live: bool) -> PairThresholds:
         """Thresholds of the first minute, which was watched with the defaults."""
-        plan, calibration = self.plan, calibrate(minute)
-        if live and self._store and calibration.measured:
+        plan, calibrated = self.plan, calibrate(minute)
+        if live and self._store and calibrated:
             try:
-                self._store.save(plan, calibration)
+                self._store.save(plan, calibrated)
             except OSError as error:
                 logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
-        found = calibration.thresholds
+        found = calibrated or PairThresholds()
         logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
-        return choose_thresholds(plan, calibration)
+        return choose_thresholds(plan, calibrated)
 
 
 def _frame_counts(report: SourceReport) -> dict[str, float]:

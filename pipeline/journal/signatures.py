@@ -201,7 +201,7 @@ def find_fault(
     Args:
         lines: of `read_signatures`.
         camera: whose chain.
-        hashes: of the records that were signed and are there, by number.
+        hashes: of the records that were signed, by number; empty where one is gone.
         end: of the chain; None where it does not hold to its end, which is then not compared.
         keys: public keys that may have signed; empty allows any.
     """
@@ -212,7 +212,7 @@ def find_fault(
         reason = signature.fault(camera, keys)
         if not reason and signature.seq < last:
             reason = f"it signs {signature.seq} after {last}"
-        if not reason and hashes.get(signature.seq, signature.hash) != signature.hash:
+        if not reason and (hashes.get(signature.seq) or signature.hash) != signature.hash:
             reason = f"record {signature.seq} is not the one that was signed at {signature.time}"
         if not reason and end and signature.seq > end.seq:
             reason = (

@@ -24,9 +24,8 @@ from pipeline.loop import Loop
 from pipeline.sources.clock import CaptureClock, ReceiveClock
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.gate import Gate
+from pipeline.sources.gate import Gate, Screen, raise_error
 from pipeline.sources.picture import View
-from pipeline.sources.screen import Screen, raise_error
 from pipeline.sources.state import Connection
 from pipeline.sources.times import Sampler
 

@@ -21,7 +21,6 @@ from models import SHIPPED
 from models.captioner import Captioner, DescribeOptions
 from models.language.places import Zone
 from pipeline.changes import ChangeOptions
-from pipeline.pairs import PairOptions
 from pipeline.sources import SourceOptions
 
 EXAMPLE = Path(__file__).parents[3] / "configs" / "narrated.yaml"
@@ -51,7 +50,6 @@ def test_defaults_are_those_of_the_pipeline() -> None:
     configuration = parse_configuration(SMALL)
     plan = camera_plan("door", "door.mp4", configuration.cameras["door"])
     assert plan.source == SourceOptions(sample_hz=5.0)
-    assert plan.pairs == PairOptions()
     assert plan.change_options(trained()) == ChangeOptions()
     assert plan.describe == DescribeOptions()
     assert (plan.lower, plan.upper) == (None, None)

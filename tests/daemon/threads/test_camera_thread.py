@@ -68,7 +68,7 @@ def run(thread: CameraThread, queue: WorkQueue) -> list[tuple[int, int]]:
 def expected(clip: Path) -> list[tuple[int, int]]:
     with open_source(str(clip), SourceOptions(), "room") as source:
         frames = list(source)
-    thresholds = calibrate(frames).thresholds
+    thresholds = calibrate(frames)
     return [(pair.before.pts, pair.after.pts) for pair in candidate_pairs(frames, thresholds)]
 
 
@@ -90,9 +90,7 @@ def test_a_live_camera_calibrates_itself_and_misses_nothing(clip: Path, tmp_path
     for _ in range(2):  # measured, and then read
         queue = WorkQueue(["room"], 8)
         assert run(CameraThread(plan, queue, AsIfLive, store), queue) == expected(clip)
-        calibration = store.load(plan)
-        assert calibration is not None
-        assert calibration.measured
+        assert store.load(plan) is not None
     assert [path.name for path in tmp_path.iterdir()] == ["room.json"]
     assert store.load(CameraPlan("room", "rtsp://elsewhere/s", tracked=False)) is None
     assert store.load(CameraPlan("room", str(clip), SourceOptions(sample_hz=5))) is None
