@@ -228,7 +228,7 @@ class RecordModel(_Part):
 
 
 class RecordCount(_Part):
-    """How many sentences of one kind were published, or held back."""
+    """Number of sentences of one kind that were published, or held back."""
 
     type: Words = means("as in a sentence")
     object: Words = means("as in a sentence")
@@ -377,7 +377,7 @@ def format_time(time: datetime) -> str:
 
 
 def format_stream_id(stream_id: tuple[int, int]) -> str:
-    """As Redis writes it, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
+    """The id in Redis' form, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
     return f"{stream_id[0]}-{stream_id[1]}"
 
 

@@ -10,12 +10,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from daemon.config.durations import format_offset, format_rate
+from daemon.config.durations import format_offset
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
@@ -38,7 +37,7 @@ BATCH = 8
 PICTURE_BYTES = 1_000_000_000
 """Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
 
-_PUBLISH_LIMIT_S = 60.0
+_PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
 
 Show = Callable[[Record, float], None]
@@ -53,7 +52,7 @@ class ReplayOptions:
         plan: settings of every camera; its name and URL are not used.
         span: the part of each camera's footage that is looked at.
         jobs: cameras that are read at the same time.
-        redis_url: where narrations are published: ``none:``, ``embedded`` or a server.
+        redis_url: where narrations are published: ``none:`` or a server.
         out: folder of the journal, subtitles and report; None writes none.
         resume: go on with an interrupted replay in `out`.
         report: write narrations.jsonl, subtitles and the page in the end; else a replay that is resumed does.
@@ -101,7 +100,7 @@ def replay(
         Counts and problems. Ctrl-C ends it early: what was narrated until then is written and published.
 
     Raises:
-        JournalError, PublisherError, EmbeddedServerError: the journal or the publisher cannot be opened.
+        JournalError, PublisherError: the journal or the publisher cannot be opened.
         ResumptionError: what is in `out` cannot go on.
     """
     with ExitStack() as resources:
@@ -160,10 +159,9 @@ class _Replay:
         self._narrator = Narrator(
             captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
         )
-        url = options.redis_url
-        if url == "embedded":
-            url = resources.enter_context(EmbeddedServer()).url
-        self._publishing = None if url == NO_SERVER else Publishing(self._journals, open_publisher(url))
+        self._publishing = None
+        if options.redis_url != NO_SERVER:
+            self._publishing = Publishing(self._journals, open_publisher(options.redis_url))
         self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in left]
         self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in left}
         self.finished = dict[str, Outcome]()
@@ -210,7 +208,8 @@ class _Replay:
             problems.append(
                 f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
             )
-        if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
+        limit_s = _INTERRUPTED_LIMIT_S if interrupted else _PUBLISH_LIMIT_S
+        if self._publishing and not self._publishing.finish(limit_s):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._output and self._options.report:
@@ -262,7 +261,7 @@ class _Replay:
             repeated=sum(sum(outcome.untold.values()) for outcome in outcomes.values()),
             gaps=tuple(problems),
             audit=(
-                ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
+                ("Sampled", f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
                 ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
             ),
         )

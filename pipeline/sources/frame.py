@@ -121,7 +121,7 @@ def seconds_between(before: Timed, after: Timed) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How a source is read.
+    """Options of reading a source.
 
     Attributes:
         sample_hz: frames a second that are handed out. Of a file the frames nearest to ``k / sample_hz``

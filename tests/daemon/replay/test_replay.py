@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from embedded_redis import EmbeddedServer
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
