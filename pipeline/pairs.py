@@ -2,7 +2,7 @@
 
 Spot-the-diff draws random frames of a video. A camera that is watched needs better: the reference, a frame
 of the quiet scene, is compared with each sampled frame, and a pair is proposed once what happened is over
-or has lasted long enough to be told. Live, replay and extraction all come through `candidate_pairs`.
+or has lasted long enough to be reported. Live, replay and extraction all come through `candidate_pairs`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 SMALL_WIDTH = 640
-"""Small pictures are at most this many pixels wide: as many as a detector looks at."""
+"""Small pictures are at most this many pixels wide: the width of the detector's input."""
 
 SETTLE_S = 0.75
 """The changed blocks must stay below the lower threshold from sample to sample for so long."""
@@ -54,12 +54,12 @@ class FramePair:
         l2: L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels.
         beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
             pair may be a scene event (light, view, obstructed) rather than a change of objects.
-        cause: CHANGE within watched footage; PAUSE: nothing was seen between the two frames (sparse stills,
+        cause: CHANGE within watched footage; PAUSE: there was no frame between the two (sparse stills,
             a camera that was away); BASELINE: slow change, against the quiet scene of some minutes ago.
         returned: True where the scene was as before again soon after `after` (somebody crossed): what came
             has gone, what went is back, and no pair will tell it.
         masks: areas that are not looked at, as polygons in shares of the frame.
-        gap_known: False for stills whose times are made up, because nobody knows how long lies between.
+        gap_known: False for stills whose times are made up: the gap between them is unknown.
     """
 
     before: Frame
@@ -107,11 +107,11 @@ def candidate_pairs(
     * The scene returns to the reference before that (somebody crossed): (reference, the frame that
       differed most, within the upper threshold), once. A flash, all of it beyond the upper threshold,
       is nothing.
-    * What was seen has left by then, but something else remains (the exposure followed a car, a bag was
+    * The object has left by then, but something else remains (the exposure followed a car, a bag was
       put down; the largest block distance is less than half of what it was): two pairs, (reference, the
       frame that differed most) and (that frame, current frame). Else the end frames would not show it.
     * The scene drifts too slowly for a reference that is renewed: (long baseline, current quiet frame).
-    * A pause of the stream of `MAX_WAIT_S` or longer (or sparse stills) cannot be seen settling:
+    * A pause of the stream of `MAX_WAIT_S` or longer (or sparse stills) has no frames in which it settles:
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
 
     Pairs come in the order of their later frame. Each begins at or after the end of the last one, except
@@ -185,7 +185,7 @@ def _seconds(earlier: Frame, later: Frame) -> float:
 
 
 class _CameraMemory:
-    """What is remembered of one camera between two frames."""
+    """The state of one camera between two frames."""
 
     def __init__(
         self, frame: Frame, thresholds: PairThresholds, masks: tuple[Polygon, ...], *, changes: bool
@@ -204,7 +204,7 @@ class _CameraMemory:
         self._changed: Frame | None = None  # the first frame that differs from the reference
         self._moved: Frame | None = None  # the last one in which what differs still moved
         self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
-        self._distance = self._peak = 0.0  # of the fullest, whole and in its largest block
+        self._distance = self._peak = 0.0  # of the fullest: of the frame and of its largest block
 
     def update(self, frame: Frame) -> list[FramePair]:
         """Pairs that end with the coming of `frame`."""

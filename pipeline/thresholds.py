@@ -30,7 +30,7 @@ UPPER_BOUNDS = (30.0, 75.0)
 MIN_FRAMES = 5
 """Fewer frames than this say nothing about a camera; the defaults are taken."""
 
-_SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, beside noise
+_SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, besides noise
 _NOISE_FACTOR = 1.5
 _ACTIVITY_FACTOR = 2.5
 _QUIET_RATIO = 2.0  # noise is steady: the median of a quiet block is no more than this times its quartile

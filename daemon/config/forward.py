@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.values import Seconds, Section, TimeZoneName
-from pipeline.record import Share
-from pipeline.record_members import Action
+from pipeline.record import Action, Share
 
 KINDS = ("mqtt", "webhook", "apprise")
 """Kinds of targets, which are keys of the section."""

@@ -24,7 +24,7 @@ _SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A difference of two journals; `id` is the record's, empty for the camera as a whole."""
+    """A difference of two journals; `id` is the record's, empty where it concerns the camera."""
 
     camera: str
     id: str
@@ -36,7 +36,7 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two journals of a camera agree.
+    """The agreement of two journals of a camera.
 
     Attributes:
         records: records that say the same.
@@ -76,8 +76,8 @@ def compare(journal: Path, other: Path) -> Comparison:
     same, differences = {}, list[Discrepancy]()
     for camera in sorted(mine.keys() | theirs.keys()):
         if camera in mine and camera in theirs:
-            same[camera], found = _compare_camera(mine[camera], theirs[camera], names)
-            differences += [Discrepancy(camera, record, reason) for record, reason in found]
+            same[camera], own = _compare_camera(mine[camera], theirs[camera], names)
+            differences += [Discrepancy(camera, record, reason) for record, reason in own]
         else:
             name, records = (journal, mine[camera]) if camera in mine else (other, theirs[camera])
             differences.append(Discrepancy(camera, "", f"only in {name}: {len(records)} records"))
@@ -85,7 +85,7 @@ def compare(journal: Path, other: Path) -> Comparison:
 
 
 def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float) -> list[tuple[int, int]]:
-    """As many pairs as there can be of times (seconds, rising) that are at most `within_s` apart.
+    """The largest matching of times (seconds, rising) that are at most `within_s` apart.
 
     Returns:
         Their indices, rising; each time is in one pair at most.
@@ -112,17 +112,17 @@ def _compare_camera(
     """Compare two journals of one camera; the reasons name their folders."""
     by_id = {record.id: record for record in theirs}
     twins = [(one, by_id.pop(one.id)) for one in mine if one.id in by_id]  # each at most once
-    found: _Differences = []
+    differences: _Differences = []
     if limits := [(one, two) for one, two in twins if one.config_sha256 != two.config_sha256]:
         one, two = limits[0]
         hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
         text = f"other limits (replay with --limits?): config_sha256 is {hashes}; {len(limits)} records"
-        found.append(("", text))
+        differences.append(("", text))
     differing = [(one.id, reason) for one, two in twins if (reason := _difference(one, two, names[1]))]
     paired = {id(each) for pair in twins for each in pair}
     left = [[record for record in side if id(record) not in paired] for side in (mine, theirs)]
     matched, most, unmatched = _match_events(_events(left[0]), _events(left[1]), names)
-    return Agreement(len(twins) - len(differing), matched, most), found + differing + unmatched
+    return Agreement(len(twins) - len(differing), matched, most), differences + differing + unmatched
 
 
 def _difference(one: Record, two: Record, other: Path) -> str:
@@ -145,17 +145,17 @@ _Events = dict[tuple[str, str], list[tuple[float, str, str]]]
 
 def _events(records: Iterable[Record]) -> _Events:
     """The events of records; one that only completes another record has none."""
-    found: _Events = {}
+    events: _Events = {}
     for record in records:
         for sentence in record.sentences if not record.continues else ():
             kind = sentence.action or sentence.type if record.event == "change" else record.event
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
-            found.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
-    return {kind: sorted(events) for kind, events in found.items()}
+            events.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
+    return {kind: sorted(each) for kind, each in events.items()}
 
 
 def _match_events(mine: _Events, theirs: _Events, names: tuple[Path, Path]) -> tuple[int, int, _Differences]:
-    """How many events match, of how many, and those that do not, in the order of time."""
+    """Count the events that match, and all; lists the others in the order of time."""
     matched, rest = 0, list[tuple[float, str, str]]()
     for kind in mine.keys() | theirs.keys():
         both = mine.get(kind, []), theirs.get(kind, [])

@@ -24,7 +24,7 @@ _WORTH_PROCESSES = 32_000_000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first bad line of a chain; `line` counts from 1, 0 stands for the file as a whole."""
+    """The first bad line of a chain; `line` counts from 1, 0 where it concerns the file."""
 
     path: Path
     line: int
@@ -37,7 +37,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """How far a chain is signed: number and time (ISO 8601, UTC) of the last signature, and its keys."""
+    """Number and time (ISO 8601, UTC) of the last signature of a chain, and the keys of all."""
 
     seq: int
     time: str
@@ -73,11 +73,11 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What is checked beside the chains themselves.
+    """Checks beyond the chains themselves.
 
     Attributes:
         evidence: look at the pictures that the records name.
-        evidence_folder: where they are; None is ``evidence`` in the journal's folder or beside it.
+        evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
         keys: public keys that may have signed; none takes those that the signatures name.
         processes: at most, each for one chain; None is one per processor that this process may use.
         progress: called after each chain with the bytes checked so far, and those of all chains.
@@ -94,14 +94,14 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
     Any changed, inserted or deleted byte is found, with one exception that no chain without an outside
-    witness can see: whole lines cut off one of its ends, or all of it written anew. Signatures show that from
-    the signed anchor to the last signature, where their key is known; that the signatures themselves were not
+    witness can see: lines cut off its beginning or end, or all of it rewritten. Signatures show that from the
+    signed anchor to the last signature, where their key is known; that the signatures themselves were not
     cut back shows who keeps the last one (or the last hash, see `ends`) elsewhere.
 
     Args:
         paths: journals of one camera (with all its segments, whichever is named), merged files of several
             cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
-            read, also in their ``journal``; a merged file must tell the same as the ``journal`` beside it.
+            read, also in their ``journal``; a merged file must equal the ``journal`` next to it.
             Chains are held from their start, or from where retention has left them.
         options: see there.
 
@@ -110,7 +110,7 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     """
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}
-    # A merged file names the pictures of the journals beside it, which are checked there.
+    # A merged file names the pictures of the journals next to it, which are checked there.
     jobs = [(chain, options.evidence and chain.folder / "journal" not in journals) for chain in chains]
     sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
     checked, done = list[_CheckedChain](), 0
@@ -252,12 +252,12 @@ def _check_pictures(record: Record, folder: Path | None, proven: set[str]) -> No
         proven.add(reference)
 
 
-def _check_start(chain: Chain, start: Start, found: str, keys: Collection[str]) -> Problem | None:
-    """Check the anchor, where the chain begins: its hash against the one `found`, and its signature."""
+def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
+    """Check the anchor, where the chain begins: its hash against the record's own, and its signature."""
     from pipeline.journal.signatures import START, read_signatures  # noqa: PLC0415 - see above
 
     fault = ""
-    if found not in {"", start.hash}:
+    if stated not in {"", start.hash}:
         fault = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
         ((_, signature),) = read_signatures(start.line + b"\n", START)

@@ -1,9 +1,9 @@
 """Reading a file fast: keyframes, and in full only the groups of pictures in which something happens.
 
 Motion between two keyframes shows in the second of them, or, where it is over by then, in the sizes of the
-packets between them: what moves must be coded. Groups in which either is seen are decoded, and so are those
+packets between them: what moves must be coded. Groups in which either shows are decoded, and so are those
 shortly before (where it comes from) and after (whether it stays). Of all others the keyframe alone is handed
-out, so that slow change is still seen.
+out, so that slow change still shows.
 
 Where a camera's noise fills its bit rate the sizes tell nothing. Then keyframes must come every `LONE_S`
 seconds, or all is decoded; and what comes and goes in between is missed.

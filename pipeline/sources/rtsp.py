@@ -104,9 +104,8 @@ class RtspSource:
     @property
     def report(self) -> SourceReport:
         """Counts so far, and the state; `errors` has each interruption."""
-        state, since = self._connection.now
         screening = self._screen.report if self._screen else None
-        return replace(self._report, state=state, since=since, screening=screening)
+        return replace(self._report, state=self._connection.state, screening=screening)
 
     @property
     def silent_s(self) -> float:

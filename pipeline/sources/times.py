@@ -93,7 +93,7 @@ class Sampler:
         self._taken_us: int | None = None
 
     def takes(self, pts: int, time_base: Fraction, received_us: int = 0) -> bool:
-        """True for the first frame seen of a slot.
+        """True for the first frame of a slot.
 
         Args:
             pts: counts `time_base` from the start.
