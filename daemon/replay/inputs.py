@@ -13,34 +13,9 @@ from pipeline.sources import SourceError, redacted
 from pipeline.sources.stills import is_still
 from pipeline.sources.times import name_without_stamp, natural_key
 
-VIDEO_SUFFIXES = frozenset(
-    [
-        ".avi",
-        ".mp4",
-        ".m4v",
-        ".mkv",
-        ".mov",
-        ".webm",
-        ".mpg",
-        ".mpeg",
-        ".ts",
-        ".m2ts",
-        ".mts",
-        ".flv",
-        ".wmv",
-        ".asf",
-        ".ogv",
-        ".3gp",
-        ".264",
-        ".h264",
-        ".265",
-        ".h265",
-        ".hevc",
-        ".dav",
-    ]
+_VIDEO = re.compile(
+    r"\.(avi|mp4|m4v|mkv|mov|webm|mpe?g|(m2?)?ts|flv|wmv|asf|ogv|3gp|h?26[45]|hevc|dav)", re.IGNORECASE
 )
-"""Videos in a folder; a file that is named itself may be called anything."""
-
 _LONGEST_NAME = 64
 
 
@@ -55,6 +30,11 @@ class ReplayInput:
 
     camera: str
     paths: tuple[Path, ...]
+
+
+def is_video(path: Path) -> bool:
+    """True for what is a video in a folder; a file that is named itself may be called anything."""
+    return _VIDEO.fullmatch(path.suffix) is not None
 
 
 def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
@@ -105,7 +85,7 @@ def _expand(place: str) -> list[Path]:
 
 def _footage_in(place: str, files: list[Path]) -> list[Path]:
     """The videos among files, or the stills if there are none, in their order."""
-    found = [p for p in files if p.suffix.lower() in VIDEO_SUFFIXES] or [p for p in files if is_still(p)]
+    found = [p for p in files if is_video(p)] or [p for p in files if is_still(p)]
     if not found:
         raise SourceError(f"{place}: the folder holds neither videos nor still images: check the path")
     return sorted(found, key=_place_in_folder)

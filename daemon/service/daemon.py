@@ -26,7 +26,6 @@ from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
@@ -128,7 +127,6 @@ def startup(
         cameras=Cameras(
             plans,
             queue,
-            CalibrationStore(configuration.state / "calibration"),
             lambda plan, go: _join(daemon, plan, go),
             lambda name: daemon.narrating.schedule(lambda narrator: narrator.remove(name)),
         ),

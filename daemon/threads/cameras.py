@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.calibration import CalibrationStore
 from daemon.threads.camera_thread import CameraThread
 from daemon.threads.work_queue import WorkQueue
 from pipeline.sources import Source, SourceError, open_source, redacted
@@ -62,12 +61,11 @@ class Cameras:
         self,
         plans: Iterable[CameraPlan],
         queue: WorkQueue,
-        store: CalibrationStore,
         on_start: Callable[[CameraPlan, Callable[[], None]], None],
         on_removed: Callable[[str], None],
     ) -> None:
         self.failed: set[str] = set()
-        self._queue, self._store, self._on_start, self._on_removed = queue, store, on_start, on_removed
+        self._queue, self._on_start, self._on_removed = queue, on_start, on_removed
         self.watched = {plan.name: CameraWatch(self._thread(plan), plan) for plan in plans}
 
     @property
@@ -154,7 +152,7 @@ class Cameras:
                 self._note_end(name, camera)
 
     def _thread(self, plan: CameraPlan) -> CameraThread:
-        return CameraThread(plan, self._queue, open_plan, self._store)
+        return CameraThread(plan, self._queue, open_plan)
 
     def _follow_up(self, name: str, camera: CameraWatch) -> None:
         """The thread of a camera that changes has ended."""
