@@ -125,7 +125,7 @@ class Narrator:
         context = EventContext(
             settings.changes,
             plan.describe,
-            plan.pairs.masks,
+            plan.source.masks,
             model,
             settings.settings_sha256,
             plan.source.sample_hz,
