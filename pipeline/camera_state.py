@@ -12,7 +12,7 @@ from models.families import family_of
 from models.language.places import place
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
-from pipeline.sources import Frame, Polygon, covered, seconds_between
+from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
 from pipeline.tracking.reidentification import Reidentification
@@ -98,7 +98,7 @@ class CameraState:
             return False
         height, width = self.frames[-1].luma.shape
         x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-        hidden = covered(masks, (height, width))
+        hidden = polygon_mask(masks, (height, width))
         return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
 
     def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:

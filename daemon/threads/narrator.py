@@ -36,7 +36,7 @@ from pipeline.narration.events import (
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame, covered, seconds_between
+from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
@@ -311,7 +311,7 @@ class Narrator:
         if now != memory.masks:
             is_new = not areas or not memory.masks.endswith(digest)
             memory.masks = now
-            hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
+            hidden = float(polygon_mask(areas, seen.luma.shape).mean()) if areas else 0.0
             narration = mask_narration(seen, hidden, camera.context)
             self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from daemon.config.checks import check_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 OWN_PACKAGES = ("daemon", "pipeline", "models", "train")
 _KERNELS = Path(__file__).resolve().parents[2] / "pipeline" / "__pycache__"
@@ -50,7 +50,7 @@ def _run(name: str, check: Callable[[], str | None]) -> Check:
     try:
         detail = check()
     except Exception as error:  # noqa: BLE001 - a check fails for any reason
-        return Check(name, ok=False, detail=redacted(error) or type(error).__name__)
+        return Check(name, ok=False, detail=redact(error) or type(error).__name__)
     return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
 
 
@@ -114,7 +114,7 @@ def _check_redis(configuration: Configuration | None) -> str | None:
         publisher.entry("doctor", "1-1")
     finally:
         publisher.close()
-    return f"{redacted(configuration.redis.url)} answers"
+    return f"{redact(configuration.redis.url)} answers"
 
 
 def _check_workers(configuration: Configuration | None) -> str | None:
