@@ -31,7 +31,6 @@ def probe(
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
     address, settings = address_and_settings(url, load_configuration(config) if config else None)
-
     secrets = Secrets()
     plan = camera_plan("probe", secrets.reveal(address), settings)
     if not plan.url.startswith(("rtsp://", "rtsps://")):

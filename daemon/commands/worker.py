@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 BATCH = {"cpu": 1, "cuda": 16}
 """Requests that are detected in together; a processor gains nothing from more than one."""
 
-WATCHDOG_S = 150
-"""WatchdogSec of the unit: longer than any batch may take."""
-
 logger = logging.getLogger(__name__)
 
 
