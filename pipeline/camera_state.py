@@ -15,7 +15,7 @@ from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.narration.narration import Narration
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
-from pipeline.sources import Frame, Polygon, covered
+from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
 from pipeline.tracking.reidentification import Reidentification
@@ -104,7 +104,7 @@ class CameraState:
             return False
         height, width = self.frames[-1].luma.shape
         x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-        hidden = covered(masks, (height, width))
+        hidden = polygon_mask(masks, (height, width))
         return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
 
     def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:
@@ -189,15 +189,11 @@ class CameraState:
 
     def _hold(self, frame: Frame) -> None:
         frames = self.frames
-        while frames and _age_s(frames[0], frame) > RING_S:
+        while frames and seconds_between(frames[0], frame) > RING_S:
             frames.popleft()
         # of three neighbours that are no longer recent the middle one goes where they are close
         for k in range(len(frames) - 2, 0, -1):
-            old = _age_s(frames[k], frame) > RECENT_S
-            if old and _age_s(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S:
+            old = seconds_between(frames[k], frame) > RECENT_S
+            if old and seconds_between(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S:
                 del frames[k]
         frames.append(frame)
-
-
-def _age_s(earlier: Frame, later: Frame) -> float:
-    return (later.time - earlier.time).total_seconds()

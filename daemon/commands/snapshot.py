@@ -13,7 +13,7 @@ from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
 from daemon.tools.snapshot import draw_areas, take_snapshot
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 
 def snapshot(
@@ -30,7 +30,7 @@ def snapshot(
     """Save one picture of a camera; privacy areas are black in it."""
     address, settings = address_and_settings(camera, load_configuration(config))
     if not isinstance(settings, Camera):
-        raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
+        raise typer.BadParameter(f"{config} has no camera {redact(camera)!r}")
     plan = camera_plan(camera, Secrets().reveal(address), settings)
     image = take_snapshot(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
     if overlay:

@@ -17,7 +17,7 @@ from daemon.forward.target import DeliveryError, RefusedError, Target, target_cl
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)
 
@@ -142,4 +142,4 @@ class Sender:
 
 
 def _reason(error: Exception) -> str:
-    return redacted(hide_secrets(str(error)))[:_LONGEST_REASON]
+    return redact(hide_secrets(str(error)))[:_LONGEST_REASON]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.boxes import Box, inside
+from models.boxes import Box, share_inside
 from models.families import THINGS
 from pipeline.tracking.evidence import End, end_of
 from pipeline.tracking.motion import sizes_apart
@@ -60,7 +60,7 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
         if other.family != "vehicle" or other.rests_since_s is None or box is None:
             continue
         feet = box[1] + 0.5 * box[3] <= y + h <= box[1] + 1.15 * box[3]
-        share = inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
+        share = share_inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
         if feet and 0.3 * box[3] < h < 1.8 * box[3] and share > least:
             best, least = other.id, share
     return best
@@ -76,7 +76,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     for other in tracks:
         if other is own or other.part:
             continue
-        if other.id != vehicle and any(inside(place, box) > _HIDDEN for box in _beyond(end, other)):
+        if other.id != vehicle and any(share_inside(place, box) > _HIDDEN for box in _beyond(end, other)):
             return True
         gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
         if not -_TOGETHER_S <= gap_s <= _LOST_S or not _akin(own, other):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, inside, iou
+from models.boxes import box_of, iou, share_inside
 from models.families import THINGS, family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
@@ -264,7 +264,7 @@ class Tracker:
         there = (track and track.at(then)) or other.box_after or other.box_before
         if not box or not there:
             return False
-        return iou(box, there) > _DOUBLE or max(inside(box, there), inside(there, box)) > _INSIDE
+        return iou(box, there) > _DOUBLE or max(share_inside(box, there), share_inside(there, box)) > _INSIDE
 
     def _confidence(self, end: End, pair: tuple[float, float]) -> float:
         others = [t for t in self.tracks if t is not end.track]
