@@ -51,7 +51,7 @@ def test_a_frame_says_for_how_long_nothing_moved_before_it() -> None:
     def scene(t: float) -> np.ndarray:
         return walk(t if t < 20 else t - 50)
 
-    motions, _ = split(film(scene, 80))
+    motions, _ = split(film(scene, 80, 5.0))
     first, *others = motions
     assert first.quiet_s == pytest.approx(seconds(motions)[0])
     (again,) = [each for each in others if each.quiet_s]
