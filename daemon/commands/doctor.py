@@ -16,7 +16,7 @@ from daemon.commands.options import CaptionerChoice, Json, OptionalFile, choose_
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 _SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
 
@@ -56,7 +56,7 @@ def _run(name: str, check: Callable[[], str | None]) -> Check:
     try:
         detail = check()
     except Exception as error:  # noqa: BLE001 - a check fails for any reason
-        return Check(name, ok=False, detail=redacted(error) or type(error).__name__)
+        return Check(name, ok=False, detail=redact(error) or type(error).__name__)
     return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
 
 
@@ -96,7 +96,7 @@ def _check_redis(configuration: Configuration | None) -> str | None:
         publisher.entry("doctor", "1-1")
     finally:
         publisher.close()
-    return f"{redacted(configuration.redis.url)} answers"
+    return f"{redact(configuration.redis.url)} answers"
 
 
 def _check_workers(configuration: Configuration | None) -> str | None:

@@ -19,7 +19,7 @@ from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
-from pipeline.sources import SourceError, SourceOptions, SourceReport, redacted
+from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
 from pipeline.sources.clock import CaptureClock
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.rtsp import open_camera, why_not_opened
@@ -125,7 +125,7 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> Probe:
         container = open_camera(url, options)
     except (FFmpegError, OSError, ValueError) as error:
         reason = why_not_opened(error, monotonic() - began, options)
-        raise SourceError(f"{redacted(url)}: {reason}") from None
+        raise SourceError(f"{redact(url)}: {reason}") from None
     with closing(container):
         opened_s = monotonic() - began
         stream = video_stream(container, options.threads)
@@ -134,13 +134,13 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> Probe:
             meter.read(container, stream, options.stall_timeout_s, seconds)
         if meter.first_at is None:
             raise SourceError(
-                f"{redacted(url)}: it opened, but no intact picture came: check the camera's stream"
+                f"{redact(url)}: it opened, but no intact picture came: check the camera's stream"
             )
         context, rate = stream.codec_context, stream.guessed_rate
         watched_s = max(meter.ended - meter.first_at, 1e-3)
         gaps = len(meter.keyframes) - 1
         return Probe(
-            address=redacted(url),
+            address=redact(url),
             opened_s=opened_s,
             first_frame_s=meter.first_at - began,
             codec=" ".join(filter(None, (context.name, context.profile))),

@@ -17,7 +17,7 @@ from daemon.config.plan import CameraPlan, camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
 from pipeline.loop import Loop
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources import Image, Polygon, Source, SourceError, open_source
 
 ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
@@ -44,7 +44,7 @@ def snapshot(
     """Save one picture of a camera; privacy areas are black in it."""
     address, settings = address_and_settings(camera, load_configuration(config))
     if not isinstance(settings, Camera):
-        raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
+        raise typer.BadParameter(f"{config} has no camera {redact(camera)!r}")
     plan = camera_plan(camera, Secrets().reveal(address), settings)
     image = _take(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
     if overlay:

@@ -109,7 +109,7 @@ class Question:
         return bounded or filters.open or measure.durations or measure.order == "longest"
 
 
-def merged(options: Question, asked: Question) -> Question:
+def merge_options(options: Question, asked: Question) -> Question:
     """A question in words, and options beside it that take precedence."""
     measure = _override(asked.measure, options.measure)
     timed = bool(options.filters.kinds) or options.measure.by_time

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Measure, Question, SearchError, Span, merged
+from daemon.questions.question import Measure, Question, SearchError, Span, merge_options
 from daemon.questions.restatement import restate
 from daemon.search.output import gap_sentences, local_words
 from daemon.search.results import SearchResult
@@ -62,7 +62,7 @@ class ReviewQuery:
         one, local, understood = dict(given), search.local, ""
         question = question_of(_options(given), local, now)
         if words := one.get("q"):
-            question = merged(question, search.asker().read(words, now))
+            question = merge_options(question, search.asker().read(words, now))
             understood = restate(question, local)
         held = bool(one.get("held")) or question.measure.count
         question = replace(question, filters=replace(question.filters, held=held))

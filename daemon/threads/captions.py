@@ -27,7 +27,7 @@ from pipeline.narration.batch import detect
 from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
-from pipeline.sources import Image, redacted
+from pipeline.sources import Image, redact
 from pipeline.tracking import Detections
 
 REST_S = 600.0
@@ -206,4 +206,4 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _worded(error: Exception) -> str:
     """An error in one line without secrets, and its kind."""
-    return f"{type(error).__name__}: {redacted(error)[:_LONGEST]}"
+    return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"

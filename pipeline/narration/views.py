@@ -16,7 +16,7 @@ from models.boxes import Box
 from models.grounded.inference import canvas
 from models.grounded.settings import SETTINGS
 from pipeline.alignment import Shift
-from pipeline.changes.difference import reduced
+from pipeline.changes.difference import reduce_image
 from pipeline.clusters import Cluster
 from pipeline.sources import Image
 
@@ -107,7 +107,7 @@ def _seen(image: Image, window: Box, size: tuple[int, int], moved: tuple[float, 
     whole = window == (0.0, 0.0, 1.0, 1.0) and moved == (0.0, 0.0)
     if whole:
         if height * width > size[0] * size[1]:
-            return reduced(image, size)
+            return reduce_image(image, size)
         return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
     left, top = (x - moved[0]) * width, (y - moved[1]) * height
     scale_x, scale_y = size[1] / (w * width), size[0] / (h * height)

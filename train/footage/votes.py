@@ -80,7 +80,7 @@ class Vote:
 _NO_KIND = {"vehicle", "bike"}
 
 
-def merged(found: Sequence[Raw]) -> list[Vote]:
+def merge_votes(found: Sequence[Raw]) -> list[Vote]:
     """The candidates of one frame, those below `UNLIKELY` left out."""
     votes: list[Vote] = []
     for family in sorted({FAMILY[raw.label] for raw in found if raw.label in FAMILY}):
@@ -118,7 +118,7 @@ def _one(family: str, group: list[Raw]) -> Vote:
     return Vote(family, box_of(box), p, shares, len(best))
 
 
-def cleaned(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:
+def clean_votes(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:
     """The votes of a clip's frames, cleaned by time.
 
     Args:
@@ -137,7 +137,7 @@ def cleaned(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint
                 result[t][k] = replace(vote, p=(LIKELY + UNLIKELY) / 2)
     for still, seen in _stills(clip):
         for t in range(len(clip)):
-            if t not in seen and _unchanged(still.box, thumbnails, t, seen):
+            if t not in seen and _is_unchanged(still.box, thumbnails, t, seen):
                 result[t] = _put(result[t], still)
     return result
 
@@ -169,7 +169,7 @@ def _stills(clip: Sequence[Sequence[Vote]]) -> list[tuple[Vote, set[int]]]:
     return [g for g in groups if len(g[1]) >= max(_OFTEN * len(clip), 4)]
 
 
-def _unchanged(box: Box, thumbnails: Sequence[NDArray[np.uint8]], t: int, seen: set[int]) -> bool:
+def _is_unchanged(box: Box, thumbnails: Sequence[NDArray[np.uint8]], t: int, seen: set[int]) -> bool:
     nearest = min(seen, key=lambda s: abs(s - t))
     height, width = thumbnails[t].shape
     x, y, w, h = box
