@@ -153,7 +153,7 @@ class Narrator:
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
         elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
-            camera.state.saved = camera.memory.tracks
+            camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
             camera.context = replace(context, state_sha256=camera.memory.sha256)
         self._cameras[plan.name] = camera
 
@@ -327,8 +327,7 @@ class Narrator:
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
             state.tracker = None
         elif not narration.fallback:
-            kept = tuple(s for s in narration.sentences if not (s.box and state.explains(s.box, s.object)))
-            found = replace(narration, sentences=kept)
+            found = state.without_known(narration, pair)
         found = state.stories.follow(found, returned=pair.returned)
         if not found.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED

@@ -17,6 +17,7 @@ DEPARTURE_BEFORE_S = 1.0
 """A departure's frame before is so much earlier than the last observation."""
 
 _HIDDEN = 0.4  # share of a box within another's from which it may stand behind it
+_COVERS_S = 1.5  # seconds from a track's end within which something may come to cover it
 _TOGETHER_S = 0.5  # a track is lost so long after the same object was found as another one
 _LOST_S = 8.0  # for so long an object may be lost and found as another track
 _REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
@@ -75,8 +76,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     for other in tracks:
         if other is own or other.part:
             continue
-        there = other.at(end.time_s)
-        if other.id != vehicle and there and share_inside(place, there) > _HIDDEN:
+        if other.id != vehicle and any(share_inside(place, box) > _HIDDEN for box in _beyond(end, other)):
             return True
         gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
         if not -_TOGETHER_S <= gap_s <= _LOST_S or not _akin(own, other):
@@ -86,6 +86,14 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
         if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
             return True
     return False
+
+
+def _beyond(end: End, other: Track) -> list[Box]:
+    """Where another one was at the end, and in the moments beyond it."""
+    first, last = sorted((end.time_s, end.time_s + (-_COVERS_S if end.coming else _COVERS_S)))
+    boxes = [o.box for o in other.observations if first < o.time_s < last]
+    there = other.at(end.time_s)
+    return [*boxes, there] if there else boxes
 
 
 def _akin(one: Track, two: Track) -> bool:
