@@ -32,13 +32,11 @@ VERBS = {
 }
 """Help of each verb; its function has the name of its file in `daemon.commands`."""
 
-ALIASES = {"search": "query"}
-
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
 
 class _NarratedCommands(LazyCommands):
-    package, verbs, aliases = "daemon.commands", VERBS, ALIASES
+    package, verbs = "daemon.commands", VERBS
 
 
 app = typer.Typer(
