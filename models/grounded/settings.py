@@ -26,7 +26,7 @@ class PerceptionSettings:
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
         least_match: matches below it are no move, however sure it is that both ends moved.
-        confidence_slope, alone_offset, moved_offset: from the log odds of a fact (an appearance or departure; a
+        confidence_slope, alone_offset, moved_offset: from the log odds of a fact (an arrival or departure; a
             move) to those that its sentence is right, fitted on cameras left out of the other fits.
         match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
         least: facts below this confidence are dropped, whatever threshold is asked for.
