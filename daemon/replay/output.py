@@ -93,7 +93,7 @@ class FinishedCamera:
 
     @property
     def narrations(self) -> int:
-        """How many: a line each."""
+        """Number of narrations, one a line."""
         return sum(content.count(b"\n") for content in self.journal.values())
 
     @classmethod

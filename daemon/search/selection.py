@@ -188,7 +188,7 @@ class Selection:
         return visits[-limit:] if order == "last" else visits
 
     def count(self, question: Question) -> list[Group]:
-        """How many visits there are; records without tracks count as what arrives in them.
+        """Number of visits; a record without tracks counts its arrivals.
 
         Returns:
             By the question's groupings, times in their order, others the most frequent first; never empty
