@@ -179,7 +179,11 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
 
 def _fold_batch_norms(block: nn.Module) -> nn.Module:
     """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
-    for convolution, norm in (("_expand_conv", "_bn0"), ("_depthwise_conv", "_bn1"), ("_project_conv", "_bn2")):
+    for convolution, norm in (
+        ("_expand_conv", "_bn0"),
+        ("_depthwise_conv", "_bn1"),
+        ("_project_conv", "_bn2"),
+    ):
         if hasattr(block, convolution):
             setattr(block, convolution, fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm)))
             setattr(block, norm, nn.Identity())

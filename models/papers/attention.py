@@ -73,17 +73,9 @@ class Attending(Recurrent):
         return hidden, cell
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """The hidden state and both contexts, ``(N, hidden + 2 * features)``.
-
-        Pictures may come in parts of so many rows each, one after the other, with different M.
-        """
+        """The hidden state and both contexts, ``(N, hidden + 2 * features)``."""
         hidden, cell = state.memory
-        queries, parts, first = self.query(hidden), [], 0
-        for part in range(0, len(state.pictures), 3):
-            keys, values, log_weights = state.pictures[part : part + 3]
-            parts.append(self._context(queries[first : first + len(keys)], keys, values, log_weights))
-            first += len(keys)
-        context = parts[0] if len(parts) == 1 else torch.cat(parts)
+        context = self._context(self.query(hidden), *state.pictures)
         words = self.dropout(self.embed_word(tokens))
         hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
         return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)

@@ -28,7 +28,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d
 
 from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
@@ -125,15 +124,9 @@ class SpatialAttention(nn.Module):
         return weights.flatten(1)
 
     def of_both(self, before: Tensor, after: Tensor) -> Tensor:
-        """Of [before; d] and [after; d], d = after - before: from two ``(B, C, 14, 14)`` to ``(B, 2, 196)``.
-
-        The first convolution is linear: each map goes through it once, and the larger ones are never made.
-        """
-        weight, bias = self.layers[0].parameters()
-        kernels = torch.cat(weight.chunk(2, dim=1))
-        (left, minus), (right, plus) = (conv2d(x, kernels).chunk(2, dim=1) for x in (before, after))
-        difference = plus - minus + bias.view(-1, 1, 1)
-        return torch.stack([self.layers[1:](own + difference).flatten(1) for own in (left, right)], dim=1)
+        """Of [before; d] and [after; d], d = after - before, of two ``(B, C, 14, 14)``: ``(B, 2, 196)``."""
+        each = (torch.cat([own, after - before], dim=1) for own in (before, after))
+        return torch.stack([self(seen) for seen in each], dim=1)
 
 
 def attended(cells: Tensor, attention: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import avg_pool2d, binary_cross_entropy_with_logits, cross_entropy
 
 from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
@@ -55,9 +55,6 @@ IMAGE = CELLS + 1
 _KIND, _SAME_CELL, _SUBTRACTED = 0.3, 7.0, 1.2
 """A pair layer that compares at first: standard deviation of the type embeddings (without them a cell where
 nothing changed becomes noise), the bias of the same cell (e^7 against 99 others), how much is subtracted."""
-
-_ROOM = 24
-"""Words that a state has room for, before it grows."""
 
 
 class IDCPCL(WordCaptioner):
@@ -155,35 +152,16 @@ class IDCPCL(WordCaptioner):
         return text, images_after
 
     def encode(self, pairs: PairBatch) -> State:
-        """Keeps the keys and values of images and [CLS] of every cross-modal layer."""
+        """Keys and values of the images in every cross-modal layer, and no words yet."""
         pairs = pairs.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        start = torch.full((len(pairs.valid), 1), self.cls, device=self.device)
-        x = self.words(start, torch.zeros(1, dtype=torch.int64, device=self.device))
-        room = x.new_zeros(len(x), len(self.cross), _ROOM, 2 * self.size)
-        slots = []
-        for k, layer in enumerate(self.cross):
-            own = layer.kept(x)
-            slots.append(own)
-            x = layer(x, torch.cat([kept[:, k], own], dim=1))
-        said = torch.cat([torch.stack(slots, dim=1), room], dim=2)
-        return State.of_pairs((kept,), (said, torch.ones_like(start[:, 0])))
+        return State.of_pairs((kept,), (pairs.valid.new_zeros(len(kept), 0, dtype=torch.int64),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """The last word and a [MASK] behind it."""
-        (kept,), (said, count) = state.pictures, state.memory
-        p = int(count[0]) if len(count) else 1
-        both = torch.stack([tokens, torch.full_like(tokens, self.mask)], dim=1)
-        x = self.words(both, torch.tensor([p, p + 1], device=tokens.device))
-        allowed = x.new_ones(1, 2, kept.shape[2] + p + 2, dtype=torch.bool)
-        allowed[0, 0, -1] = False  # a word never sees the [MASK]
-        slots = []
-        for k, layer in enumerate(self.cross):
-            own = layer.kept(x)
-            slots.append(own[:, :1])
-            x = layer(x, torch.cat([kept[:, k], said[:, k, :p], own], dim=1), allowed)
-        said = torch.cat([said[:, :, :p], torch.stack(slots, dim=1), said[:, :, p + 1 :]], dim=2)
-        return self.next_word(self.last_norm(x[:, 1])).log_softmax(dim=1), state.remember(said, count + 1)
+        """A [MASK] behind BOS and the words so far."""
+        said = torch.cat([state.memory[0], tokens.unsqueeze(1)], dim=1)
+        masks = self._masks(state.pictures[0], said.roll(-1, dims=1))  # BOS stands for the word to come
+        return self.next_word(masks[:, -1]).log_softmax(dim=1), state.remember(said)
 
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """-log P of the counted words, mean, and the judge's."""
@@ -293,10 +271,7 @@ class IDCPCL(WordCaptioner):
 
 def grid_features(maps: Tensor) -> Tensor:
     """From maps ``(..., channels, 14, 14)`` to cells, float32 ``(..., 49, channels)``."""
-    maps = maps.float()
-    # Sums of halves: on a CPU a quarter of the time of the library's pooling.
-    rows = maps[..., 0::2, :] + maps[..., 1::2, :]
-    pooled = ((rows[..., 0::2] + rows[..., 1::2]) / 4).flatten(0, -4)
+    pooled = avg_pool2d(maps.float().flatten(0, -4), 2)
     return pooled.flatten(2).transpose(1, 2).reshape(*maps.shape[:-3], CELLS, maps.shape[-3])
 
 

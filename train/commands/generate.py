@@ -74,11 +74,11 @@ def generate(
 
 def _bare_pairs(footage: list[Path], out: Path, pairs: int, seed: int) -> None:
     """Pairs without captions; exit code 3 where a video gives fewer or cannot be read."""
-    from train.footage.extraction import ExtractOptions, extract  # noqa: PLC0415
+    from train.footage.extraction import extract  # noqa: PLC0415
 
-    done = extract(footage, out, pairs, ExtractOptions(mode="random", seed=seed))
-    for problem in done.problems:
+    written, problems = extract(footage, out, pairs, seed)
+    for problem in problems:
         say(problem)
-    say(f"{done.pairs} pairs in {out}")
-    if done.problems:
+    say(f"{written} pairs in {out}")
+    if problems:
         raise typer.Exit(SOME_FAILED)
