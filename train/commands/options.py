@@ -33,7 +33,6 @@ def say(line: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """A result, for programs."""
     typer.echo(json.dumps(value, indent=1))
 
 

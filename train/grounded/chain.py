@@ -52,34 +52,19 @@ _GIVEN = ("labels", "sha256", "detectors")  # what the record says of label file
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What is trained from what.
-
-    Attributes:
-        data: folder of labelled frames, see `train.footage.labels`.
-        out: checkpoint to write; the stages are kept in ``<out without suffix>.run``.
-        options: how much each part learns.
-        seed: of everything that is drawn.
-        changes: the mask pipeline's options as plain values, for the record.
-        start: what the detector starts from, see `train.grounded.start`.
-        val_cameras: held out; empty holds out about every fifth, by a hash of its name.
-        leave_out: cameras that are used for nothing.
-        reid: the feature embedding's teacher, from which the appearance embedding starts, see
-            `train.grounded.osnet`; None does without and takes the packaged appearance embedding.
-        command: the command line, for the record.
-        device: where the detector is trained.
-    """
-
-    data: Path
-    out: Path
-    options: ChainOptions
-    seed: int
-    changes: Mapping[str, Any]
-    start: Path | None = None
-    val_cameras: tuple[str, ...] = ()
-    leave_out: frozenset[str] = frozenset()
+    data: Path  # folder of labelled frames, see `train.footage.labels`
+    out: Path  # checkpoint to write; the stages are kept in ``<out without suffix>.run``
+    options: ChainOptions  # how much each part learns
+    seed: int  # of everything that is drawn
+    changes: Mapping[str, Any]  # the mask pipeline's options as plain values, for the record
+    start: Path | None = None  # what the detector starts from, see `train.grounded.start`
+    val_cameras: tuple[str, ...] = ()  # held out; empty holds out about every fifth, by a hash of its name
+    leave_out: frozenset[str] = frozenset()  # cameras that are used for nothing
+    # the feature embedding's teacher, from which the appearance embedding starts, see `train.grounded.osnet`;
+    # None does without and takes the packaged appearance embedding
     reid: Path | None = None
-    command: str = ""
-    device: str = "cpu"
+    command: str = ""  # the command line, for the record
+    device: str = "cpu"  # where the detector is trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +78,6 @@ class _LabelledFootage:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """For the stages' keys."""
         return {"frames": self.sha256, "held": sorted({frame.camera for frame in self.held})}
 
 

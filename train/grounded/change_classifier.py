@@ -28,17 +28,9 @@ UNKNOWN_GAP = 0.3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeLabels:
-    """Observations with the teacher's word.
-
-    Attributes:
-        evidence: float32 ``(N, len(EVIDENCE))``.
-        change: bool ``(N,)``.
-        camera: str ``(N,)``.
-    """
-
-    evidence: Tensor
-    change: Tensor
-    camera: NDArray[np.str_]
+    evidence: Tensor  # float32 ``(N, len(EVIDENCE))``
+    change: Tensor  # bool ``(N,)``
+    camera: NDArray[np.str_]  # str ``(N,)``
 
 
 def observed_pairs(

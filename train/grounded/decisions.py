@@ -43,20 +43,13 @@ _REGULARISATION = 0.3  # scikit-learn's C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisionExample:
-    """A labelled pair, observed.
-
-    Attributes:
-        id, camera: the pair's, and its camera's name.
-        association: of its two sides.
-        labels: of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`.
-        moved: of each change True, False, or None where nobody can tell.
-    """
-
+    # id, camera: the pair's, and its camera's name
     id: str
     camera: str
-    association: Association
+    association: Association  # of its two sides
+    # of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`
     labels: tuple[NDArray[np.int64], NDArray[np.int64]]
-    moved: tuple[bool | None, ...]
+    moved: tuple[bool | None, ...]  # of each change True, False, or None where nobody can tell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +61,6 @@ class DecisionWeights:
     move: Floats
 
     def give(self, captioner: Grounded) -> None:
-        """Take them into a captioner."""
         for name in ("match", "change", "move"):
             getattr(captioner, f"{name}_weights").copy_(torch.from_numpy(getattr(self, name)))
 

@@ -43,7 +43,6 @@ def label_of(vote: Vote) -> Tensor:
 
 
 def objects_of(picture: LabelledPicture) -> Objects:
-    """What is in a picture, for the loss."""
     rows = np.flatnonzero(picture.sure)
     label = [label_of(picture.votes[i]) for i in rows]
     return Objects(

@@ -47,25 +47,13 @@ _PEOPLE = 0.75  # share of batches that show people; the others show vehicles
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How the embedding is adapted.
-
-    Attributes:
-        steps: batches.
-        tracks: stretches of a batch.
-        crops: of each.
-        rate: largest learning rate.
-        temperature: by which cosines are divided.
-        pull: of the layer towards the identity, times the square of what it differs by.
-        seed: of what is drawn.
-    """
-
-    steps: int = 400
-    tracks: int = 60
-    crops: int = 4
-    rate: float = 1e-3
-    temperature: float = 0.1
-    pull: float = 1e-2
-    seed: int = 1
+    steps: int = 400  # batches
+    tracks: int = 60  # stretches of a batch
+    crops: int = 4  # of each
+    rate: float = 1e-3  # largest learning rate
+    temperature: float = 0.1  # by which cosines are divided
+    pull: float = 1e-2  # of the layer towards the identity, times the square of what it differs by
+    seed: int = 1  # of what is drawn
 
 
 _Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
@@ -74,21 +62,15 @@ _Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """A part of a track that surely shows one object.
+    """A part of a track that surely shows one object."""
 
-    Attributes:
-        clip: where, by camera and file.
-        track: its number there.
-        family: person, vehicle or two-wheeler.
-        begin_s, end_s: when.
-        vectors: ``(K, 256)``, what the published network answers to its crops, drawn by `drawn_crop`.
-    """
-
-    clip: str
-    track: str
-    family: str
+    clip: str  # where, by camera and file
+    track: str  # its number there
+    family: str  # person, vehicle or two-wheeler
+    # begin_s, end_s: when
     begin_s: float
     end_s: float
+    # ``(K, 256)``, what the published network answers to its crops, drawn by `drawn_crop`
     vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 256))
 
 
@@ -204,7 +186,6 @@ def _followed(
     file: str,
     rng: np.random.Generator,
 ) -> Iterator[Stretch]:
-    """Stretches of a clip."""
     tracker: Tracker | None = None
     running: dict[str, tuple[Stretch, _Crops]] = {}
     done: list[tuple[Stretch, _Crops]] = []
@@ -312,7 +293,6 @@ def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, 
 
 
 def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions) -> None:
-    """Learn the last layer of a published network."""
     torch.manual_seed(options.seed)
     vectors = [each.vectors for each in stretches]
     weight, bias = net.last.weight, net.last.bias

@@ -90,7 +90,6 @@ class _ClipTrack:
     missed: int = 0
 
     def expected(self, seconds: float) -> list[float]:
-        """The box where it would be by now."""
         (t, box), (t0, box0) = self.hits[-1], self.hits[-2] if len(self.hits) > 1 else self.hits[-1]
         pace = (seconds - t) / (t - t0) if t > t0 else 0.0
         return [*(a + (a - b) * pace for a, b in zip(box[:2], box0[:2], strict=True)), *box[2:]]
@@ -148,15 +147,12 @@ def _clear(gain: Tensor, i: int, j: int) -> bool:
 
 
 class Collector:
-    """Makes snapshots of a camera's footage."""
-
     def __init__(self, detector: Detector, reid: AppearanceEmbedding | None, seed: int) -> None:
         """Keep the networks; `seed` chooses lights and false positives."""
         self._detector, self._reid, self._seed = detector, reid, seed
 
     @torch.inference_mode()
     def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
-        """The snapshots of one camera."""
         name = frames[0].camera
         chance = np.random.default_rng([self._seed, *name.encode()])
         pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
@@ -257,7 +253,6 @@ def _picture(image: Image) -> Tensor:
 
 
 def _relit(picture: Tensor, chance: np.random.Generator) -> Tensor:
-    """Another exposure, contrast and cast."""
     gain = torch.from_numpy(chance.uniform(0.55, 1.35) * chance.uniform(0.88, 1.12, (3, 1, 1))).float()
     curve = float(chance.uniform(0.7, 1.5))
     bright = (picture.float() / 255).pow(curve) * gain * 255 + float(chance.uniform(-15, 25))

@@ -131,7 +131,6 @@ class CameraSnapshots:
     """A camera's snapshots, and examples drawn from them."""
 
     def __init__(self, name: str, snapshots: Sequence[Snapshot], *, flowing: bool) -> None:
-        """Keep them by occasion."""
         self.name, self.flowing = name, flowing
         self.occasions: dict[str, list[Snapshot]] = {}
         for one in snapshots:

@@ -26,17 +26,9 @@ _DOUBT = 0.3  # a cell whose box shares so much with a doubtful object learns no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What is in one picture.
-
-    Attributes:
-        box: float32 ``(N, 4)``, left, top, right, bottom in pixels.
-        label: float32 ``(N, classes)``, 0..1, how much each class is right; the largest of a row is 1.
-        doubtful: float32 ``(D, 4)``, boxes of what may or may not be there.
-    """
-
-    box: Tensor
-    label: Tensor
-    doubtful: Tensor
+    box: Tensor  # float32 ``(N, 4)``, left, top, right, bottom in pixels
+    label: Tensor  # float32 ``(N, classes)``, 0..1, how much each class is right; the largest of a row is 1
+    doubtful: Tensor  # float32 ``(D, 4)``, boxes of what may or may not be there
 
 
 def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught: Tensor) -> Tensor:

@@ -24,15 +24,8 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageOutput:
-    """What a stage gave.
-
-    Attributes:
-        result: of the stage.
-        key: hash of what it was made from; later stages name it among their inputs.
-    """
-
-    result: Result
-    key: str
+    result: Result  # of the stage
+    key: str  # hash of what it was made from; later stages name it among their inputs
 
 
 class Stages:
@@ -44,7 +37,6 @@ class Stages:
         self.folder, self._note = folder, note
 
     def say(self, line: str) -> None:
-        """A line of the log, with the time."""
         with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
         self._note(line)
