@@ -82,7 +82,7 @@ def graph_of(net: OSNet) -> bytes:
     graph.node.extend(nodes)
     graph.input.append(helper.make_tensor_value_info("crops", TensorProto.UINT8, ["b", *SIZE, 3]))
     graph.output.append(helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["b", _VECTOR]))
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _take_batches(graph: onnx.GraphProto) -> None:
