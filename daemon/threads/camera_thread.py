@@ -167,7 +167,7 @@ class CameraThread:
             self.duration_s, self.live = source.duration_s, source.live
             if self._stopped.is_set():
                 return
-            for item in self._items(self._looked_at(source), live=source.live):
+            for item in self._items(self._frames_in_span(source), live=source.live):
                 self._turn_to("idle")  # waiting for the narrator
                 if not self._queue.put(plan.name, item, wait=not source.live):
                     break
@@ -189,12 +189,12 @@ class CameraThread:
             minute: list[Frame] = []
             first = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
             yield from watch(first, PairThresholds(lower, upper), plan.source.masks, **options)
-            found = calibrate(minute) or defaults
-            lower, upper = plan.lower or found.lower, plan.upper or found.upper
+            calibrated = calibrate(minute) or defaults
+            lower, upper = plan.lower or calibrated.lower, plan.upper or calibrated.upper
             logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, lower, upper)
         yield from watch(frames, PairThresholds(lower, upper), plan.source.masks, **options)
 
-    def _looked_at(self, source: Source) -> Iterator[Frame]:
+    def _frames_in_span(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
         begin = end = None
         self._turn_to("reads")
