@@ -34,7 +34,7 @@ _Kind = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
-    """How much is sent at most; None is no limit.
+    """Limits on messages; None is no limit.
 
     Attributes:
         cooldown_s: a kind of event is sent once within this.
@@ -52,7 +52,7 @@ NO_LIMITS = LimitOptions(None, None, None)
 
 
 class MessageLimits:
-    """The messages of one camera in the last hour; takes its narrations one by one, in order.
+    """Limits of one camera's messages; takes its narrations in order.
 
     Args:
         options: see there.
@@ -91,7 +91,7 @@ class MessageLimits:
 
     @property
     def at_hourly_limit(self) -> bool:
-        """True where the next narration would be held, by the time of the last one."""
+        """True where the camera's next narration would be held, by the time of its last one."""
         return self.options.max_per_hour is not None and len(self._sent) >= self.options.max_per_hour
 
     def _advance(self, now: datetime) -> None:

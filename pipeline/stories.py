@@ -155,7 +155,7 @@ class Stories:
                 thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
     def _partial(self, family: str, after: datetime, gone: Iterable[_KnownObject], *boxes: Box) -> bool:
-        """True where all boxes lie within one person who is remembered, or just left: that mentions him."""
+        """True where all boxes lie within one person who was reported before, or just left."""
         for thing in (*self._things, *gone):
             if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
                 thing.mentioned = after
@@ -195,7 +195,7 @@ def family_of(name: str) -> str:
 
 
 def _turn(sentence: Sentence) -> int:
-    """Order of sentences: departures make room first, arrivals are placed last."""
+    """Sort key: departures first, arrivals last."""
     return 0 if sentence.type in _GOES else 2 if sentence.type in _COMES else 1
 
 
@@ -207,7 +207,7 @@ def _sides(sentence: Sentence) -> tuple[Box | None, Box | None]:
 
 
 def _could_be_one(went: Sentence, came: Sentence) -> bool:
-    """Of one kind and number, and never seen at the same time, as far as that is known."""
+    """True where both are of one kind and number and were never present at the same time, as far as known."""
     kinds = {family_of(went.object), family_of(came.object)}
     if (len(kinds) > 1 and "any" not in kinds) or went.count != came.count:
         return False
@@ -229,7 +229,7 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
 
 
 def _part(box: Box, whole: Box) -> bool:
-    """True where a box shows so little of the other one's content that it is no second object of its kind."""
+    """True where a box is so small a part of the other that it is no second object of its kind."""
     own = area(box)
     return intersection(box, whole) >= _WITHIN * own and _ALIKE * own <= area(whole)
 

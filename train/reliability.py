@@ -1,4 +1,4 @@
-"""How far a confidence can be believed, and how it is made so."""
+"""Calibration of a confidence, and its measures."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def sample_entry(sample: Sample) -> dict[str, object]:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a word in it: a letter."""
+    """True where the text has a letter."""
     return re.search(r"[^\W\d_]", text) is not None
 
 

@@ -63,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is wanted of the narrations.
+    """The measure that a question asks for.
 
     Attributes:
         limit: None is one of the first, last or longest, else as many as the output shows.

@@ -24,7 +24,7 @@ _KINDS = {
 
 
 def restate(question: Question, local: LocalTime) -> str:
-    """As in "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
+    """The question in words: "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
     filters, measure = question.filters, question.measure
     by = ["change" if name == "kind" else name.replace("-", " ") for name in measure.by]
     parts: tuple[object, ...] = (
@@ -44,7 +44,7 @@ def restate(question: Question, local: LocalTime) -> str:
 
 
 def _subject(question: Question) -> str:
-    """Who or what did what, and which of them."""
+    """The subject in words: which objects, and their action."""
     filters, measure = question.filters, question.measure
     somebody = "people, cyclists and motorcyclists"
     names = _join([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
@@ -68,7 +68,7 @@ def _subject(question: Question) -> str:
 
 
 def span_words(span: Span, local: LocalTime) -> str:
-    """As in "Sun 22 Nov 2026 22:00 to 24:00"; empty where it is open."""
+    """The span in words: "Sun 22 Nov 2026 22:00 to 24:00"; empty where it is open."""
     since, until = (moment and local.of(moment) for moment in (span.since, span.until))
     words = ""
     if since and until and _is_midnight(since) and _is_midnight(until):

@@ -66,7 +66,7 @@ _COLOURED = re.compile(
 
 
 def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
-    """What a word for an object means, where the records name the `known` ones.
+    """The objects that a word stands for, among the `known` ones of the records.
 
     Returns:
         Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.

@@ -43,7 +43,7 @@ Show = Callable[[Record, float], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How footage is replayed.
+    """Options of a replay.
 
     Attributes:
         plan: settings of every camera; its name and URL are not used.

@@ -155,12 +155,6 @@ class Selection:
         )
         return [Location(*row) for row in self.connection.execute(sql, values | {"after": record})]
 
-    def spread(self, question: Question) -> list[tuple[int, str]]:
-        """Time (microseconds since 1970) and camera of each record that matches, by time."""
-        where, values = self._where(question)
-        sql = f"SELECT DISTINCT s.time, s.camera, s.record FROM sentences s WHERE {where} ORDER BY 1, 3"
-        return [(time, camera) for time, camera, _ in self.connection.execute(sql, values)]
-
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
         if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
@@ -194,7 +188,7 @@ class Selection:
         return visits[-limit:] if order == "last" else visits
 
     def count(self, question: Question) -> list[Group]:
-        """How many visits there are; records without tracks count as what arrives in them.
+        """Number of visits; a record without tracks counts its arrivals.
 
         Returns:
             By the question's groupings, times in their order, others the most frequent first; never empty

@@ -163,7 +163,7 @@ class Narrator:
         del self._cameras[camera]
 
     def knows(self, camera: str) -> bool:
-        """Whether anything may still be journalled of the camera; any thread may ask."""
+        """True where the camera may still journal something; for any thread."""
         return camera in self._cameras
 
     def _recall(self, plan: CameraPlan, limits: MessageLimits) -> None:
@@ -403,7 +403,7 @@ class Narrator:
 
 
 def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:
-    """How long it took, and how long after the capture of a live frame it was journalled."""
+    """Milliseconds of narrating, and from the capture of a live frame to its journal."""
     latency_ms = {"batch": took_ms}
     if narration.clock != "file":
         since = datetime.now(UTC) - narration.after.time

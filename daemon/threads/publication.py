@@ -62,7 +62,7 @@ class Publishing:
     def stopped(self) -> str:
         """Reason for which no pending record is published; empty while any is, or could be."""
         failing, journals = self.failing, dict(self._journals)
-        waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
+        waiting = {name for name, journal in journals.items() if _has_unpublished(journal)} or set(journals)
         if self.away or not failing or waiting - set(failing):
             return self.away
         return "; ".join(sorted(set(failing.values())))
@@ -97,7 +97,7 @@ class Publishing:
     def _unfinished(self, but: Collection[str]) -> bool:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
         journals = dict(self._journals).items()
-        return any(_unpublished(journal) for camera, journal in journals if camera not in but)
+        return any(_has_unpublished(journal) for camera, journal in journals if camera not in but)
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes
@@ -117,7 +117,9 @@ class Publishing:
             turn = self._deliveries[camera] = _CameraDelivery(journal, delivery)
         now = monotonic()
         due = now - turn.asked_at >= RENEW_S
-        if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
+        if self.loop.stopped.is_set() or not (
+            due or (_has_unpublished(journal) and camera not in self.errors)
+        ):
             return
         turn.asked_at = now
         try:
@@ -156,5 +158,5 @@ class _CameraDelivery:
     asked_at: float = float("-inf")
 
 
-def _unpublished(journal: Journal) -> bool:
+def _has_unpublished(journal: Journal) -> bool:
     return journal.end.seq > journal.published.seq

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from pipeline.tracking.appearance import histogram_similarity
-from pipeline.tracking.motion import AHEAD_S, distances, outside
+from pipeline.tracking.motion import AHEAD_S, distances, share_outside
 from pipeline.tracking.types import Detections, Floats
 
 _NAMES = sorted({family_of(name) for name in OBJECTS})
@@ -84,7 +84,7 @@ def family_shares(classes: Floats) -> Floats:
 
 
 def association_terms(targets: Targets, candidates: Candidates, aspect: float) -> Floats:
-    """What the log odds are made of, ``(M, N, len(TERMS))``."""
+    """Terms of the log odds, ``(M, N, len(TERMS))``."""
     found = candidates.detections
     count, many = len(targets.ages), len(found)
     ahead = targets.boxes.copy()
@@ -113,7 +113,7 @@ def association_terms(targets: Targets, candidates: Candidates, aspect: float) -
         10 * (histogram_similarity(targets.histograms, candidates.histograms) - 0.96),
         likeness,
         targets.families @ family_shares(found.classes).T,
-        np.broadcast_to(outside(ahead)[:, None], (count, many)),
+        np.broadcast_to(share_outside(ahead)[:, None], (count, many)),
     )
     return np.stack(each, axis=-1)
 

@@ -21,7 +21,7 @@ from pipeline.tracking.association import (
     association_terms,
     family_shares,
 )
-from pipeline.tracking.confidence import Confidence, shipped
+from pipeline.tracking.confidence import Confidence, load_confidence
 from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
@@ -33,7 +33,7 @@ from pipeline.tracking.types import Detections, Event, Floats, Observation, Trac
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
-    """How tracks begin, go on and end.
+    """Settings by which tracks begin, continue and end.
 
     Attributes:
         high: score from which a detection finds its track first and may begin one.
@@ -89,7 +89,7 @@ class Tracker:
         self, aspect: float, settings: TrackerSettings | None = None, confidence: Confidence | None = None
     ) -> None:
         self.aspect = aspect
-        self._weights = confidence or shipped()
+        self._weights = confidence or load_confidence()
         self.settings = settings or TrackerSettings()
         self.tracks: list[Track] = []
         self.time_s: float | None = None
@@ -103,10 +103,10 @@ class Tracker:
         self._turns = Turns()
 
     def state(self) -> dict[str, Any]:
-        """What another process needs to go on, as JSON has it: tracks, and what was learnt of the place."""
+        """The state from which another process continues, as JSON values: tracks and place statistics."""
         return {
             "version": 1, "aspect": self.aspect, "time_s": self.time_s, "turns": self._turns.state(),
-            "tracks": [_plain(t) for t in self.tracks if t.state != "ended"],
+            "tracks": [_to_plain(t) for t in self.tracks if t.state != "ended"],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -247,7 +247,7 @@ class Tracker:
             yield event
 
     def _is_double(self, event: Event) -> bool:
-        """Whether it is of a part of something that the same has just happened to."""
+        """True where it concerns a part of an object that has just had the same event."""
         self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
         if any(self._doubles(event, other) for other in self._recent):
             return True
@@ -371,7 +371,7 @@ class Tracker:
         self.tracks = kept
 
 
-def _plain(track: Track) -> dict[str, Any]:
+def _to_plain(track: Track) -> dict[str, Any]:
     held = {name: getattr(track, name) for name in Track.__slots__}
     held["observations"] = [(o.time_s, *np.round((*o.box, o.score, o.p), 5)) for o in track.observations]
     return {

@@ -29,7 +29,7 @@ _LABELS = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class LabelOptions:
-    """What is labelled, by whom.
+    """Options of labelling: which footage, by which detectors.
 
     Attributes:
         clips: folder of footage, see `train.footage.cameras.cameras_in`.
@@ -52,7 +52,7 @@ class LabelOptions:
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
-    """What was labelled.
+    """Counts of labelled frames.
 
     Attributes:
         frames: number of frames, by camera, those of earlier runs among them as 0.
@@ -86,7 +86,7 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
 
 
 class _Labelling:
-    """What is known while one camera after another is labelled."""
+    """State while one camera after another is labelled."""
 
     def __init__(self, options: LabelOptions) -> None:
         self._options = options
@@ -187,7 +187,7 @@ def _made_of(
     given: Path | None,
     by: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """What decides a camera's labelled frames."""
+    """The inputs that decide a camera's labelled frames."""
     avoided = {f: list(times[Path(f).name]) for f in camera.files if Path(f).name in times}
     labels: dict[str, Any] = {"teachers": list(by)}
     if given is not None:
@@ -227,7 +227,7 @@ def _write_source(
 
 
 def read_source(folder: Path, camera: str) -> dict[str, Any] | None:
-    """What a camera's labelled frames were made of; None where nobody wrote it down.
+    """The inputs that a camera's labelled frames were made of; None where no file states them.
 
     Returns:
         ``camera``, ``footage`` (its folder here), ``stated`` (source and licence, None where nothing is

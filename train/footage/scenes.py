@@ -38,7 +38,7 @@ def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
 
 
 def is_near(seconds: float, times: Sequence[float], within_s: float) -> bool:
-    """Whether a moment is so near to one of some times; those in files are rounded: the limit itself is."""
+    """True where a moment is within the limit of one of some times, the limit included: times are rounded."""
     return any(abs(seconds - time) <= within_s + _ROUNDED_S for time in times)
 
 

@@ -56,7 +56,7 @@ class TeacherError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spotted:
-    """What one teacher sees in one picture: class, score, and edges in 0..1 of the picture."""
+    """A detection of one detector in one picture: class, score, and edges in 0..1 of the picture."""
 
     label: str
     score: float
@@ -70,7 +70,7 @@ class Network(Protocol):
     """A detector in a file."""
 
     def __call__(self, image: Image) -> list[Spotted]:
-        """What is in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
+        """Detect objects in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class TeacherFile:
 
     @property
     def name(self) -> str:
-        """Of the file, without folder and suffix."""
+        """The file's name without folder and suffix."""
         return self.path.stem
 
     @property
@@ -224,7 +224,7 @@ def _cells(size: Sequence[int], strides: Sequence[int]) -> NDArray[np.float64]:
 
 
 def _best(scores: NDArray[np.float32], edges: NDArray[np.float64]) -> list[Spotted]:
-    """Of scores ``(N, 80)`` and edges ``(N, 4)`` in 0..1 what is sure enough, each object once."""
+    """Detections from scores ``(N, 80)`` and edges ``(N, 4)`` in 0..1, each object once."""
     found = []
     for i in np.flatnonzero(scores.max(1) >= LEAST):
         name = COCO[int(scores[i].argmax())]
@@ -346,7 +346,7 @@ class Teachers:
         self._networks = dict(networks)
 
     def __call__(self, image: Image, *, tiled: bool | None = None) -> list[tuple[str, Raw]]:
-        """What they see, each answer with its view, ``full`` or ``tile``.
+        """Detections of all detectors, each with its view, ``full`` or ``tile``.
 
         Args:
             image: RGB uint8 ``(height, width, 3)``.

@@ -44,7 +44,7 @@ _OFTEN = 0.35  # share of a clip's frames in which what stands still was seen
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """What one detector answers: its name, class, score and ``x, y, width, height`` in 0..1."""
+    """A detection of one detector: its name, class, score and ``x, y, width, height`` in 0..1."""
 
     detector: str
     label: str
@@ -72,7 +72,7 @@ class Vote:
 
     @property
     def sure(self) -> bool:
-        """Whether it is believed to be there."""
+        """True where the object is probably there."""
         large = area(self.box) > _LARGE and self.detectors < _AGREED
         return self.p >= LIKELY and not large
 
@@ -143,7 +143,7 @@ def clean_votes(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.
 
 
 def _seen_again(vote: Vote, near: Sequence[Vote]) -> bool:
-    """Whether one of its family and about its size is nearby, within three of its sizes."""
+    """True where another of its family and about its size is nearby, within three of its sizes."""
     x, y, w, h = vote.box
     for other in near:
         if other.family != vote.family:
@@ -156,7 +156,7 @@ def _seen_again(vote: Vote, near: Sequence[Vote]) -> bool:
 
 
 def _stills(clip: Sequence[Sequence[Vote]]) -> list[tuple[Vote, set[int]]]:
-    """What stands still, and the frames in which it was seen."""
+    """Votes that stand still, and the frames that have them."""
     groups: list[tuple[Vote, set[int]]] = []
     for t, votes in enumerate(clip):
         for vote in votes:

@@ -123,7 +123,7 @@ class Rewriter:
     def confuse(self, caption: str, rng: np.random.Generator) -> str | None:
         """With before and after, or the animals, swapped; None where nothing can be swapped."""
         for pair in _LEXICON["opposites"]:
-            swapped = _swapped(caption, *pair)
+            swapped = _swap(caption, *pair)
             if swapped != caption:
                 return swapped
         words = caption.split()
@@ -185,7 +185,7 @@ def _same_claim(caption: str, other: str) -> bool:
     return claim.type != "unknown" and claim == second
 
 
-def _swapped(text: str, left: str, right: str) -> str:
+def _swap(text: str, left: str, right: str) -> str:
     swap = {left: right, right: left}
     # The longer first, so that a phrase within the other does not hide it.
     either = "|".join(re.escape(p) for p in sorted(swap, key=len, reverse=True))
