@@ -164,7 +164,7 @@ class _Replay:
             self._publishing.start()
         while self._shown < len(self._threads):
             self._start_threads()
-            batch = self._queue.take_whole(BATCH)
+            batch = self._queue.take_camera(BATCH)
             self._note(self._narrator.process(batch))
             self._finish_cameras()
             self._show_next()
