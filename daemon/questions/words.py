@@ -84,8 +84,8 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
 
 def colour_in(text: str) -> str:
     """The colour of what a sentence is about, empty where none is said."""
-    found = _COLOURED.search(text.lower())
-    return COLOURS[found[1] or found[2]] if found else ""
+    match = _COLOURED.search(text.lower())
+    return COLOURS[match[1] or match[2]] if match else ""
 
 
 def colour_of(word: str) -> str:

@@ -50,15 +50,15 @@ class Result:
 
     def value(self, path: str) -> float | None:
         """A figure by its place in `evaluation`, like ``single.bleu.3`` or ``groups.changed.cider``."""
-        found: Any = self.evaluation
+        result: Any = self.evaluation
         for part in path.split("."):
-            if isinstance(found, Mapping):
-                found = found.get(part)
-            elif isinstance(found, Sequence) and part.isdigit() and int(part) < len(found):
-                found = found[int(part)]
+            if isinstance(result, Mapping):
+                result = result.get(part)
+            elif isinstance(result, Sequence) and part.isdigit() and int(part) < len(result):
+                result = result[int(part)]
             else:
                 return None
-        return float(found) if isinstance(found, int | float) else None
+        return float(result) if isinstance(result, int | float) else None
 
 
 _LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")

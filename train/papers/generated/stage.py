@@ -242,7 +242,7 @@ def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | Non
 def _distractors(
     scenery: Scenery, rng: np.random.Generator, changes: Sequence[StagedChange], still: Sequence[Prop]
 ) -> tuple[tuple[float, float, float], ...]:
-    found: list[tuple[float, float, float]] = []
+    results: list[tuple[float, float, float]] = []
     taken = [c.box for c in changes]
     for _ in range(int(rng.integers(1, 3))):
         for _ in range(_TRIES // 4):
@@ -250,10 +250,10 @@ def _distractors(
             x, y = rng.uniform(2 * scenery.margin + radius, scenery.side - radius, 2)
             box = (x - radius, y - radius, x + radius, y + radius)
             if free(box, taken, APART * scenery.side) and free(box, [t.box for t in still], 1.0):
-                found.append((float(x), float(y), float(radius)))
+                results.append((float(x), float(y), float(radius)))
                 taken.append(box)
                 break
-    return tuple(found)
+    return tuple(results)
 
 
 def surface_name(thing: Prop) -> str:

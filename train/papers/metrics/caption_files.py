@@ -72,10 +72,10 @@ def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
 
 def pair_id(name: str) -> str:
     """The id of a pair; CLEVR-Change's several names of one pair are one, see the head of this file."""
-    found = _CLEVR.fullmatch(name)
-    if found is None:
+    match = _CLEVR.fullmatch(name)
+    if match is None:
         return name
-    image, number, distractor = found.groups()
+    image, number, distractor = match.groups()
     return f"{number}_n" if distractor or image == "nonsemantic" else number
 
 

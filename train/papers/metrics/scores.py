@@ -91,8 +91,8 @@ def meteors(systems: Sequence[Texts], references: References) -> list[float] | N
 
 def spices(systems: Sequence[Texts], references: References) -> list[float] | None:
     """SPICE of several systems, 0..1; None without Java or the jars, see the head of this file."""
-    found = importlib.util.find_spec("pycocoevalcap.spice")
-    places = list(found.submodule_search_locations or ()) if found else []
+    result = importlib.util.find_spec("pycocoevalcap.spice")
+    places = list(result.submodule_search_locations or ()) if result else []
     if shutil.which("java") is None or not any((Path(place) / _SPICE_JAR).is_file() for place in places):
         return None
     from pycocoevalcap.spice.spice import Spice  # noqa: PLC0415 - downloads where the jars are missing
