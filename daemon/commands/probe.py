@@ -78,7 +78,7 @@ def probe(
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
         )
-    found, small, failure = _measure(plan.url, plan.source, seconds), None, None
+    result, small, failure = _measure(plan.url, plan.source, seconds), None, None
     if isinstance(settings, Camera) and settings.screening:
         try:
             small = _measure(secrets.reveal(settings.screening), plan.source, seconds)
@@ -86,9 +86,9 @@ def probe(
             failure = str(error)
     if json:
         screening = asdict(small) if small else {"error": failure} if failure else None
-        typer.echo(json_format.dumps({**asdict(found), "screening": screening}))
+        typer.echo(json_format.dumps({**asdict(result), "screening": screening}))
     else:
-        _print(found)
+        _print(result)
         if small:
             typer.echo("\nsub-stream, which is screened:")
             _print(small)

@@ -43,7 +43,7 @@ Show = Callable[[Record, float], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How footage is replayed.
+    """Options of a replay.
 
     Attributes:
         plan: settings of every camera; its name and URL are not used.
@@ -154,7 +154,7 @@ class _Replay:
         self._publishing = None
         if options.redis_url != NO_SERVER:
             self._publishing = Publishing(self._journals, open_publisher(options.redis_url))
-        self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in left]
+        self._threads = [CameraThread(plan, self._queue, self._open, span=options.span) for plan in left]
         self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in left}
         self.finished = dict[str, Outcome]()
         self._shown = 0  # cameras whose turn is over
@@ -303,7 +303,7 @@ class _Replay:
                 self._show(record, (record.after.moment - start).total_seconds())
         self._waiting[name].clear()
 
-    def _opened(self, plan: CameraPlan) -> Source:
+    def _open(self, plan: CameraPlan) -> Source:
         paths = self._footage[plan.name].paths
         if len(paths) == 1:
             return open_source(str(paths[0]), plan.source, plan.name)
