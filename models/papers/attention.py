@@ -57,7 +57,7 @@ class Attending(Recurrent):
         self.next_word = nn.Linear(options.hidden + 2 * options.features, len(vocabulary))
         self.dropout = nn.Dropout(options.dropout)
 
-    def embedded(self, pairs: PairBatch) -> Tensor:
+    def embed(self, pairs: PairBatch) -> Tensor:
         """Both images' cells, float32 ``(B, 196, 2, features)``."""
         maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
         cells = maps.flatten(3).permute(0, 3, 1, 2)

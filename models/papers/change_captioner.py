@@ -33,7 +33,7 @@ from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import cell_coordinates
-from models.papers.recurrent import WholePair, unpadded
+from models.papers.recurrent import WholePair, trim_padding
 from models.state import State
 
 
@@ -82,8 +82,8 @@ class ChangeCaptioner(WholePair):
         b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
         if not len(b):  # a zero that a gradient can go through
             return 0.0 * torch.stack([x.sum() for x in state.pictures]).sum()
-        tokens = unpadded(sentences[b, t])
-        unrolled = list(self.unrolled(state.select(b), tokens))
+        tokens = trim_padding(sentences[b, t])
+        unrolled = list(self.unroll(state.select(b), tokens))
         log_p = self.word_log_likelihood(torch.stack([seen for seen, _ in unrolled], dim=1), tokens)
         said = tokens != PAD
         changed = pairs.valid.new_ones(len(pairs.valid)) if pairs.changed is None else pairs.changed
@@ -129,7 +129,7 @@ class SpatialAttention(nn.Module):
         return torch.stack([self(seen) for seen in each], dim=1)
 
 
-def attended(cells: Tensor, attention: Tensor) -> Tensor:
+def attend(cells: Tensor, attention: Tensor) -> Tensor:
     """The attention-weighted sum of cells ``(B, C, 14, 14)`` under weights ``(B, 196)``, ``(B, C)``."""
     return (cells.flatten(2) @ attention.unsqueeze(2))[..., 0]
 

@@ -81,7 +81,7 @@ class DDLA(Attending):
         return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
 
     def encode(self, pairs: PairBatch) -> State:
-        embedded = self.embedded(pairs)
+        embedded = self.embed(pairs)
         hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
@@ -123,12 +123,12 @@ class DDLA(Attending):
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
-        log_prior, likelihood = self.aligned(pairs, sentences)
+        log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
         b, t = worded.nonzero(as_tuple=True)
         log_p = marginal_log_likelihood(log_prior[b], likelihood[b, t].unsqueeze(1))[:, 0]
         return log_p.new_zeros(worded.shape).index_put((b, t), log_p)
 
-    def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    def alignment_likelihoods(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """Log P(z = k | X) ``(B, K)``, -inf for padding, and log P(S_i | z = k, X) ``(B, T, K)``.
 
         The latter is 0 where there is no sentence or no cluster.
@@ -138,14 +138,18 @@ class DDLA(Attending):
         worded = sentences[:, :, 0] != PAD
         row, t = worded[state.pair].nonzero(as_tuple=True)
         b, k = state.pair[row], state.cluster[row]
-        log_p = self.forced(state.select(row), sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
+        log_p = (
+            self.sentence_log_likelihood(state.select(row), sentences[b, t])
+            if len(row)
+            else state.log_prior.new_zeros(0)
+        )
         likelihood = log_p.new_zeros(*worded.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
         return state.log_prior, likelihood
 
     @torch.no_grad()
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """Which cluster a sentence tells, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
-        log_prior, likelihood = self.aligned(pairs, sentences)
+        log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
         worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device
         )

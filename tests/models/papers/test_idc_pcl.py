@@ -40,7 +40,7 @@ def test_a_layer_equals_the_published_one() -> None:
     theirs.norm2.load_state_dict(ours.inner_norm.state_dict())
     x, seen = torch.randn(3, 7, 16), torch.ones(1, 7, 7, dtype=torch.bool).tril()
     torch.testing.assert_close(
-        ours(x, ours.kept(x), seen), theirs(x, src_mask=~seen[0]), rtol=1e-4, atol=1e-5
+        ours(x, ours.keys_values(x), seen), theirs(x, src_mask=~seen[0]), rtol=1e-4, atol=1e-5
     )
 
 

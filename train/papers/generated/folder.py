@@ -21,7 +21,7 @@ import numpy as np
 from models.boxes import hull
 from train.papers.generated.captions import PairCaption, annotate
 from train.papers.generated.crowd import SIBLINGS, crowd
-from train.papers.generated.rendering import CameraKind, Rendered, drawn_camera, render
+from train.papers.generated.rendering import CameraKind, Rendered, draw_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
 from train.progress import Progress
@@ -134,7 +134,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
         camera_kind: CameraKind = kinds[int(drawing.choice(len(kinds), p=shares))]
     else:
         camera_kind = cast("CameraKind", kind)
-    camera = drawn_camera(camera_kind, options.side, drawing, hard=not changed)
+    camera = draw_camera(camera_kind, options.side, drawing, hard=not changed)
     drawn = render(staged, camera, drawing)
     name = f"{split}{number:06d}"
     for suffix, image in (("", drawn.before), ("_2", drawn.after)):

@@ -114,9 +114,9 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
         if not changes:
             raise NoRoomError(f"no change finds room in {scenery.name} at {scenery.side} pixels")
     for _ in range(int(rng.integers(1, options.still_things + 1))):
-        thing = place(scenery, rng, drawn_label(rng))
+        thing = place(scenery, rng, draw_label(rng))
         taken = [*(c.box for c in changes), *(t.box for t in still)]
-        if thing is not None and free(thing.box, taken, BESIDE * scenery.side):
+        if thing is not None and is_free(thing.box, taken, BESIDE * scenery.side):
             still.append(thing)
     changes.sort(key=lambda c: -_area(c))
     ignored = _distractors(scenery, rng, changes, still) if changed and rng.random() < options.ignored else ()
@@ -127,7 +127,7 @@ def _change(
     kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Edges], still: Sequence[Edges]
 ) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
-    label = str(rng.choice(_GROUPED)) if kind == "number" else drawn_label(rng)
+    label = str(rng.choice(_GROUPED)) if kind == "number" else draw_label(rng)
     first = place(scenery, rng, label)
     if first is None:
         return None
@@ -152,14 +152,16 @@ def _change(
         return None
     if made.type in ("disappeared", "fewer"):
         made = replace(made, before=made.after, after=())
-    if not (free(made.box, others, APART * scenery.side) and free(made.box, still, BESIDE * scenery.side)):
+    if not (
+        is_free(made.box, others, APART * scenery.side) and is_free(made.box, still, BESIDE * scenery.side)
+    ):
         return None
-    if any(not free(t.box, [*others, *still], BESIDE * scenery.side) for t in stays):
+    if any(not is_free(t.box, [*others, *still], BESIDE * scenery.side) for t in stays):
         return None
     return made, stays
 
 
-def drawn_label(rng: np.random.Generator) -> str:
+def draw_label(rng: np.random.Generator) -> str:
     """A class, by its share."""
     return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
@@ -251,7 +253,7 @@ def _distractors(
             radius = rng.uniform(0.012, 0.028) * scenery.side
             x, y = rng.uniform(2 * scenery.margin + radius, scenery.side - radius, 2)
             box = (x - radius, y - radius, x + radius, y + radius)
-            if free(box, taken, APART * scenery.side) and free(box, [t.box for t in still], 1.0):
+            if is_free(box, taken, APART * scenery.side) and is_free(box, [t.box for t in still], 1.0):
                 results.append((float(x), float(y), float(radius)))
                 taken.append(box)
                 break
@@ -272,7 +274,7 @@ def _area(change: StagedChange) -> float:
     return (right - left) * (bottom - top)
 
 
-def free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
+def is_free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap
         for t in taken

@@ -124,7 +124,7 @@ class JointTraining(Objective):
             others = caption_sets(tokens, pairs.changed, options.candidates)
             auxiliary = auxiliary + self._among_captions(seen, row, lengths, others)
         if options.coupled and not first:
-            pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
+            pairs = replace(pairs, maps=(seen.before, seen.mix_candidates(queries)))
         primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
         return (1 - options.gamma) * primary + options.gamma * auxiliary
 
@@ -174,7 +174,7 @@ class PicturedBatch:
         each = cross_entropy(self.logits(queries), right, reduction="none")
         return (each * worded).sum() / worded.sum().clamp(min=1)
 
-    def chosen(self, queries: Tensor) -> Tensor:
+    def mix_candidates(self, queries: Tensor) -> Tensor:
         """B^, equations 9 and 10, as maps ``(B, C, 14, 14)``."""
         omega = self.logits(queries).softmax(dim=1)
         return (omega @ self.maps.flatten(1)).view(-1, *self.maps.shape[1:])
