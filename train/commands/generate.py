@@ -20,10 +20,6 @@ def generate(
         float,
         typer.Option(min=0, max=1, help="Share of pairs in which only light, view or position changes."),
     ] = 0.3,
-    balanced: Annotated[
-        bool,
-        typer.Option("--balanced", help="One change a pair and all types equally often, as in CLEVR-Change."),
-    ] = False,
     crowded: Annotated[
         bool,
         typer.Option(
@@ -56,12 +52,11 @@ def generate(
             written = write_footage_pairs(frames, out, pairs, seed, tell)
         say(f"{out}: {', '.join(f'{split} {n}' for split, n in written.items())}")
         return
-    from train.papers.generated import GenerateOptions, StageOptions  # noqa: PLC0415
+    from train.papers.generated import GenerateOptions  # noqa: PLC0415
     from train.papers.generated import generate as generate_pairs  # noqa: PLC0415
 
-    staged = StageOptions(balanced=balanced, crowded=crowded)
     try:
-        options = GenerateOptions(pairs, seed, distractors=distractors, stage=staged)
+        options = GenerateOptions(pairs, seed, distractors=distractors, crowded=crowded)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pairs") from None
     with progress_counts() as tell:
