@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from models.families import family_of
 from pipeline.journal.chain import JournalError
 from pipeline.journal.segments import find_chains, read_journal
 from pipeline.record import CUT_WHERE_HELD, Record
@@ -62,7 +63,8 @@ def compare(journal: Path, other: Path) -> Comparison:
 
     Records belong together where their ids are equal: the same footage, settings and captioner. The events of
     all others, such as those of a recording whose frames were sampled at other moments, are matched one by
-    one: the same action or type of change, by the same kind of object, within `WITHIN_S`.
+    one: the same action or type of change, by the same family of object, within `WITHIN_S`. Where one names a
+    car and the other a vehicle, the event agrees, and the difference is listed.
 
     Args:
         journal: a folder of journals, the output folder of a replay, or one camera's journal.
@@ -80,7 +82,7 @@ def compare(journal: Path, other: Path) -> Comparison:
             differences += pair.differences
         else:
             name, files = (journal, mine[camera]) if camera in mine else (other, theirs[camera])
-            differences.append(Discrepancy(camera, "", f"only in {name}: {len(_records(files))} records"))
+            differences.append(Discrepancy(camera, "", f"only in {name}, records: {len(_records(files))}"))
     return Comparison(same, tuple(differences))
 
 
@@ -152,23 +154,36 @@ class _PairOfJournals:
 
     def _compare_events(self, mine: _Events, theirs: _Events) -> tuple[int, int]:
         """Match events and note the rest; how many match, of how many."""
-        matched, rest = 0, list[tuple[float, str, str]]()
+        matched, rest = 0, list[tuple[float, str, str]]()  # seconds since 1970, id, reason
         for what in sorted(mine.keys() | theirs.keys()):
             sides = mine.get(what, []), theirs.get(what, [])
-            ours, others = ([time for time, *_ in side] for side in sides)
+            ours, others = ([event.time_s for event in side] for side in sides)
             pairs = match_times(ours, others, WITHIN_S)
             matched += len(pairs)
+            for one, two in ((sides[0][one], sides[1][two]) for one, two in pairs):
+                if one.object != two.object:
+                    reason = f"object is {one.object!r}, in {self._names[1]} {two.object!r}"
+                    rest.append((one.time_s, one.record, reason))
             for number, (side, name) in enumerate(zip(sides, self._names, strict=True)):
                 met = {pair[number] for pair in pairs}
                 alone = (event for place, event in enumerate(side) if place not in met)
-                rest += [(time, record, f"only in {name}: {_short(text)}") for time, record, text in alone]
+                rest += [(e.time_s, e.record, f"only in {name}: {_short(e.text)}") for e in alone]
         for _, record, reason in sorted(rest):
             self._note(record, reason)
         return matched, max(sum(map(len, side.values())) for side in (mine, theirs))
 
 
-_Events = dict[tuple[str, str], list[tuple[float, str, str]]]
-"""By action (or type) and object: seconds since 1970, id of the record and text, in the order of time."""
+class _Event(NamedTuple):
+    """A sentence: seconds since 1970, id of its record, text and object."""
+
+    time_s: float
+    record: str
+    text: str
+    object: str
+
+
+_Events = dict[tuple[str, str], list[_Event]]
+"""By action (or type) and family, in the order of time."""
 
 
 def _events(records: Iterable[Record]) -> _Events:
@@ -178,7 +193,8 @@ def _events(records: Iterable[Record]) -> _Events:
         for sentence in record.sentences if not record.continues else ():
             kind = sentence.action or sentence.type if record.event == "change" else record.event
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
-            found.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
+            event = _Event(time, record.id, sentence.text, sentence.object)
+            found.setdefault((kind, family_of(sentence.object)), []).append(event)
     return {what: sorted(events) for what, events in found.items()}
 
 

@@ -199,7 +199,8 @@ class TestComparing:
         assert comparison.same["yard"].records == 5
 
     def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path: Path) -> None:
-        """Other ids, other frames, other sentences in a record; one event of ten is another."""
+        """Other ids, other frames, other sentences in a record; one event is another, one names a van."""
+        van = Sentence("A van has appeared.", "appeared", "van", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         dog = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         live = [narration(60.0 * s) for s in range(10)]
         recorded = [
@@ -207,7 +208,7 @@ class TestComparing:
                 narration(60.0 * s + 1.3),
                 id=f"recorded-{s}",
                 before=FrameStamp(live[s].before.time, 7, f"{s + 1000:064x}"),
-                sentences=(dog,) if s == 4 else live[s].sentences,
+                sentences={4: (dog,), 6: (van,)}.get(s, live[s].sentences),
             )
             for s in range(10)
         ]
@@ -217,6 +218,7 @@ class TestComparing:
         assert [(each.id, each.reason) for each in comparison.differences] == [
             ("yard-240", f"only in {tmp_path}/live: 'A car has appeared.'"),
             ("recorded-4", f"only in {tmp_path}/told: 'A dog has appeared.'"),
+            ("yard-360", f"object is 'car', in {tmp_path}/told 'van'"),
         ]
 
     @given(
@@ -241,7 +243,7 @@ class TestComparing:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
         (difference,) = compare(live, told).differences
-        assert (difference.camera, difference.reason) == ("lot", f"only in {live}: 1 records")
+        assert (difference.camera, difference.reason) == ("lot", f"only in {live}, records: 1")
         assert compare(live / "yard.jsonl", told).differences == ()
         with pytest.raises(JournalError, match="cannot read"):
             compare(tmp_path / "absent.jsonl", told)
