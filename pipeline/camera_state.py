@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.boxes import Box, iou
-from models.families import family_of
+from models.families import THINGS, family_of
 from models.language.places import place
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
-from pipeline.sources import Frame, Polygon, covered, seconds_between
+from pipeline.narration.narration import Narration
+from pipeline.pairs import Cause, FramePair
+from pipeline.scenery import Scenery
+from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
 from pipeline.tracking.reidentification import Reidentification
@@ -31,7 +34,7 @@ _SAME_PLACE = 0.3  # intersection over union
 
 @dataclass(slots=True, eq=False)
 class CameraState:
-    """What one camera remembers.
+    """The state of one camera from frame to frame.
 
     Attributes:
         limits: what was sent lately, by which messages are held.
@@ -45,6 +48,7 @@ class CameraState:
         suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
         people: what those look like who are there or have left; None without an embedding.
+        scenery: places where nothing is reported again.
     """
 
     limits: MessageLimits
@@ -58,6 +62,7 @@ class CameraState:
     suppressed: int = 0
     saved: dict[str, Any] | None = None
     people: Reidentification | None = None
+    scenery: Scenery = field(default_factory=Scenery)
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
@@ -76,7 +81,8 @@ class CameraState:
             self.tracker.interrupt()
         self._hold(frame)
         self._forget_ended(self.tracker)
-        events = self.tracker.update(time_s, detections, small)
+        events = self.tracker.update(time_s, detections, small, motion.quiet_s)
+        events = self.scenery.filter(events, self.tracker.tracks, aspect)
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
         for event in events:
@@ -87,18 +93,18 @@ class CameraState:
     def continue_from(self, earlier: CameraState) -> None:
         """Take over the tracks of the same camera under another plan."""
         self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
-        self.people = earlier.people
+        self.people, self.scenery = earlier.people, earlier.scenery
         self.colours, self.entered_from = earlier.colours, earlier.entered_from
         self.reported = earlier.reported
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
-        """Whether the middle of an event's box lies in an area that is not looked at."""
+        """True where the middle of an event's box lies in a mask."""
         box = event.box_after or event.box_before
         if not masks or box is None or not self.frames:
             return False
         height, width = self.frames[-1].luma.shape
         x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-        hidden = covered(masks, (height, width))
+        hidden = polygon_mask(masks, (height, width))
         return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
 
     def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:
@@ -124,7 +130,7 @@ class CameraState:
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
 
     def is_among(self, event: Event) -> bool:
-        """Whether others of its kind are at the same place: "the car on the left" names none of them."""
+        """True where others of its kind are at the same place: "the car on the left" would be ambiguous."""
         box = event.box_before or event.box_after
         if self.tracker is None or box is None:
             return False
@@ -137,13 +143,29 @@ class CameraState:
         )
 
     def explains(self, box: Box, name: str) -> bool:
-        """Whether an object at a place is an open track, whose events were or will be reported."""
+        """True where an object at a place is an open track, whose events were or will be reported."""
         if self.tracker is None:
             return False
         return any(
             family_of(track.object) == family_of(name) and iou(track.last.box, box) > _SAME_PLACE
             for track in self.tracker.tracks
         )
+
+    def without_known(self, narration: Narration, pair: FramePair) -> Narration:
+        """The narration of a pair without what tracks explain, and without scenery.
+
+        Only of a scene that was watched all the time it is known that nothing came to a place: what changes
+        there in silence, once reported, is scenery. Things may come and go once.
+        """
+        kept = [s for s in narration.sentences if not (s.box and self.explains(s.box, s.object))]
+        for sentence in list(kept) if pair.cause is Cause.BASELINE else ():
+            if sentence.box and sentence.type in ("appeared", "disappeared"):
+                is_thing = sentence.object in THINGS
+                name = f"{sentence.type} {sentence.object}" if is_thing else sentence.object
+                if self.scenery.knows(name, sentence.box):
+                    kept.remove(sentence)
+                self.scenery.learn(name, sentence.box)
+        return replace(narration, sentences=tuple(kept))
 
     def _forget_ended(self, tracker: Tracker) -> None:
         """Let go of what is known of tracks that the tracker no longer has."""

@@ -21,7 +21,7 @@ _MAX_BLOCK = 8192  # a row of a block holds at most 3 * 8192 * 255^2 < 2^31
 def l2_rgb(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two RGB images, whole and block by block.
+    """L2 distance of two RGB images, and of each block.
 
     Args:
         a: RGB uint8 ``(h, w, 3)``.
@@ -40,13 +40,13 @@ def l2_rgb(
     _check_block(block)
     height, width = a.shape[:2]
     planes = [np.ascontiguousarray(each.reshape(height, -1)) for each in (a, b)]
-    return _rooted(squared_blocks(planes[0], planes[1], block, 3 * block), height, width, 3, block)
+    return _root_means(squared_blocks(planes[0], planes[1], block, 3 * block), height, width, 3, block)
 
 
 def l2_luma(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two luma planes uint8 ``(h, w)``, whole and block by block; see `l2_rgb`.
+    """L2 distance of two luma planes uint8 ``(h, w)``, and of each block; see `l2_rgb`.
 
     Returns:
         The root mean square difference over pixels, 0..255, and the same per block, float32
@@ -62,7 +62,7 @@ def l2_luma(
     squares = np.multiply(apart, apart, dtype=np.uint16).astype(np.int64)
     rows, columns = (np.arange(0, side, block) for side in a.shape)
     sums = np.add.reduceat(np.add.reduceat(squares, rows, axis=0), columns, axis=1)
-    return _rooted(sums, a.shape[0], a.shape[1], 1, block)
+    return _root_means(sums, a.shape[0], a.shape[1], 1, block)
 
 
 def _check(a: NDArray[np.uint8], b: NDArray[np.uint8], channels: int) -> None:
@@ -83,15 +83,15 @@ def _check_block(block: int) -> None:
         raise ValueError(f"a block of {block} pixels is not within 1..{_MAX_BLOCK}")
 
 
-def _rooted(
+def _root_means(
     sums: NDArray[np.int64], height: int, width: int, channels: int, block: int
 ) -> tuple[float, NDArray[np.float32]]:
-    """Distances of the whole frame and of its blocks, from their sums of squares."""
+    """Distances of the frame and of its blocks, from their sums of squares."""
     rows = np.minimum(block, height - block * np.arange(sums.shape[0]))
     columns = np.minimum(block, width - block * np.arange(sums.shape[1]))
     counts = channels * rows[:, None] * columns[None, :]
-    whole = float(np.sqrt(sums.sum() / (height * width * channels)))
-    return whole, np.sqrt(sums / counts).astype(np.float32)
+    distance = float(np.sqrt(sums.sum() / (height * width * channels)))
+    return distance, np.sqrt(sums / counts).astype(np.float32)
 
 
 @Kernel

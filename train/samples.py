@@ -140,22 +140,22 @@ def load_samples(folder: Path, split: str, *, require_images: bool = True) -> li
         SampleError: the file or an image is missing, the file is broken, or there are no words in it.
     """
     path = folder / f"{split}.json"
-    found: dict[str, Sample] = {}
+    results: dict[str, Sample] = {}
     for position, entry in enumerate(read_entries(path)):
         sample = _sample(folder, path, position, entry)
         if not sample.sentences:
             continue
-        first = found.setdefault(sample.id, sample)
+        first = results.setdefault(sample.id, sample)
         if first is not sample:
-            found[sample.id] = replace(first, further=(*first.further, sample.sentences))
-    if not found:
+            results[sample.id] = replace(first, further=(*first.further, sample.sentences))
+    if not results:
         raise SampleError(f"{path}: no sentence with a word in it; the split needs at least one caption")
     if require_images:
-        for sample in found.values():
+        for sample in results.values():
             for image in (sample.before, sample.after):
                 if not image.is_file():
                     raise SampleError(f"{path}: sample {sample.id} needs {image}, which does not exist")
-    return list(found.values())
+    return list(results.values())
 
 
 def read_entries(path: Path) -> list[object]:
@@ -196,7 +196,7 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         id=name,
         before=folder / str(entry.get("before", f"{name}.png")),
         after=folder / str(entry.get("after", f"{name}_2.png")),
-        sentences=tuple(filter(worded, sentences)),
+        sentences=tuple(filter(has_words, sentences)),
         changes=changes,
         camera=str(entry.get("camera", "")),
         kind=str(entry.get("kind", "")),
@@ -218,8 +218,8 @@ def sample_entry(sample: Sample) -> dict[str, object]:
     }
 
 
-def worded(text: str) -> bool:
-    """Whether there is a word in it: a letter."""
+def has_words(text: str) -> bool:
+    """True where the text has a letter."""
     return re.search(r"[^\W\d_]", text) is not None
 
 

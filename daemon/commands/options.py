@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json as json_format
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -47,6 +44,21 @@ CaptionerChoice = Annotated[
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
 
 
+_Value = TypeVar("_Value")
+
+
+def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+    """The value of an option; None where it was not given.
+
+    Raises:
+        typer.BadParameter: `parse` refuses it.
+    """
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
     """An option that prints a JSON Schema and exits."""
 
@@ -57,19 +69,6 @@ def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
 
     text = f"Print the JSON Schema of {of} and exit."
     return typer.Option("--schema", help=text, callback=print_schema, is_eager=True)
-
-
-@contextmanager
-def stop_at_signal() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set while the context lasts."""
-    stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def choose_captioner(

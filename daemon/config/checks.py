@@ -66,8 +66,8 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
-    named = [*_addresses(configuration), ("signing.key", configuration.signing.key or "")]
-    for key, text in [*named, *secret_texts(configuration.forward)]:
+    texts = [*_addresses(configuration), ("signing.key", configuration.signing.key or "")]
+    for key, text in [*texts, *secret_texts(configuration.forward)]:
         try:
             secrets.reveal(text)
         except SecretError as error:

@@ -7,8 +7,10 @@ import logging
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -24,22 +26,22 @@ from daemon.service.health import Health, Phase
 from daemon.service.metrics import Metrics
 from daemon.service.pages import Pages
 from daemon.service.signals import Signals
-from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.calibration import CalibrationStore
-from daemon.threads.cameras import Cameras, Reload
+from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
-from models import load_captioner, read_label
+from models import CheckpointLabel, load_captioner, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
-from pipeline.journal.signatures import SigningError, SigningKey
+from pipeline.journal.signatures import SigningKey
+from pipeline.loop import Loop
 from pipeline.publisher import NO_SERVER, open_publisher
-from pipeline.record import RecordError
+from pipeline.record import Record, RecordError
 
 if TYPE_CHECKING:  # it loads torch
     from daemon.threads.narrator import JournalledPair, Narrator
@@ -56,7 +58,7 @@ SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
 
-FINISH_S = 60.0
+FINISH_S = 30.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
 RELOADED = frozenset({"cameras", "defaults", "forward", "serve"})
@@ -65,6 +67,66 @@ RELOADED = frozenset({"cameras", "defaults", "forward", "serve"})
 _TURN_S = 0.25
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Daemon:
+    """Everything that runs; made by `startup`, ended by `shutdown`.
+
+    Attributes:
+        path: of the configuration file.
+        configuration: in force.
+        journals: by camera; also of removed cameras, until everything is journalled and published.
+        narrations: journalled, by camera.
+        observed: called with every record that is journalled.
+        overload: whether this machine keeps up.
+        reloads: times the configuration was read again, by what came of it.
+    """
+
+    path: Path
+    configuration: Configuration
+    secrets: Secrets
+    captioner: CheckpointLabel
+    journals: dict[str, Journal]
+    queue: WorkQueue
+    cameras: Cameras
+    narrating: NarratorThread
+    publishing: Publishing
+    evidence: EvidenceKeeper
+    retention: Retention
+    signing: JournalSigning
+    signals: Signals
+    watch: ServiceWatch
+    health: Health
+    observed: Callable[[Record], None]
+    pages: Pages | None
+    overload: Overload = field(default_factory=Overload)
+    narrations: Counter[str] = field(default_factory=Counter)
+    reloads: Counter[str] = field(default_factory=lambda: Counter(taken=0, refused=0))
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Loops whose errors end the daemon; a camera's thread is restarted instead."""
+        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        return [*loops, self.pages.loop] if self.pages else loops
+
+    @property
+    def status(self) -> str:
+        """One line for `systemctl status`."""
+        threads = self.cameras.threads.values()
+        running = sum(thread.loop.alive for thread in threads)
+        parts = [f"cameras running: {running} of {len(threads)}", f"narrations: {self.narrations.total()}"]
+        if dropped := self.queue.dropped.total():
+            parts.append(f"pairs dropped: {dropped}")
+        if self.overload.now:
+            parts.append(f"too slow for these cameras: a pair waits {self.queue.waited_s:.0f} s")
+        if failing := self.publishing.failing:
+            parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
+        if unwritten := self.health.unwritten():
+            parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
+        if stuck := self.health.stuck():
+            parts.append("hanging: " + ", ".join(sorted(stuck)))
+        return ", ".join(parts)
 
 
 def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
@@ -115,7 +177,8 @@ def startup(
     publisher = open_publisher(lambda: secrets.reveal(url))
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-    beats, key = health.heartbeats, _signing_key(configuration, secrets)
+    beats, placeholder = health.heartbeats, configuration.signing.key
+    key = SigningKey(secrets.reveal(placeholder)) if placeholder else None
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -127,7 +190,6 @@ def startup(
         cameras=Cameras(
             plans,
             queue,
-            CalibrationStore(configuration.state / "calibration"),
             lambda plan, go: _join(daemon, plan, go),
             lambda name: daemon.narrating.schedule(lambda narrator: narrator.remove(name)),
         ),
@@ -183,19 +245,19 @@ def reload(daemon: Daemon) -> None:
     """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
     daemon.watch.reloading()
     try:
-        change = _read_again(daemon)
+        changes = _apply_file(daemon)
     except (ConfigurationError, SecretError, JournalError, RecordError) as error:
         for line in str(error).splitlines():
             logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
         daemon.reloads["refused"] += 1
     else:
-        logger.info("the configuration was read again: %s", change)
+        logger.info("the configuration was read again: %s", changes)
         daemon.reloads["taken"] += 1
     daemon.watch.ready(daemon.status)
 
 
-def _read_again(daemon: Daemon) -> Reload:
-    """Check all of the file and its secrets, before anything is touched."""
+def _apply_file(daemon: Daemon) -> str:
+    """Put the file in force once all of it and its secrets are checked; says in words what changed."""
     old, new = daemon.configuration, load_configuration(daemon.path)
     plans = [plan.for_captioner(daemon.captioner) for plan in camera_plans(new, daemon.secrets)]
     for warning in check_configuration(new, daemon.secrets, daemon.path):
@@ -203,12 +265,10 @@ def _read_again(daemon: Daemon) -> Reload:
     fixed = [name for name in Configuration.model_fields if name not in RELOADED]
     if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
         logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))
-    change = daemon.cameras.difference(plans)
-    names = [plan.name for plan in change.added if plan.name not in daemon.journals]
+    names = [plan.name for plan in plans if plan.name not in daemon.journals]
     daemon.journals |= _open_journals(old.state, names)
-    daemon.cameras.apply(change)
     daemon.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
-    return change
+    return daemon.cameras.apply(plans)
 
 
 def shutdown(daemon: Daemon) -> bool:
@@ -232,8 +292,7 @@ def shutdown(daemon: Daemon) -> bool:
             "the record says from when to when" if daemon.narrating.loaded else "narrated was still starting",
         )
         daemon.narrating.give_up(unfinished)
-    left_s = max(0.5, until - monotonic() - 0.5)
-    if not daemon.publishing.finish(left_s, daemon.signals.stop, min(left_s, GRACE_S - 0.5)):
+    if not daemon.publishing.finish(max(0.5, until - monotonic() - 0.5)):
         logger.warning("not everything is published; the journal keeps it for the next start")
     daemon.signing.finish()
     joined = daemon.cameras.join(until)
@@ -263,7 +322,11 @@ def _narrator(
     settings = configuration.captioner
     captioner = load_captioner(settings.checkpoint, choose_device(settings.device))
     warm_up(captioner)
-    _leave_loaded_objects_alone()
+    # Keep the million objects that torch and numba bring out of all later collections: a full one waits until
+    # a quarter of all objects is new, and rings would pile up for hours.
+    gc.collect()
+    gc.freeze()
+    gc.collect()  # from this the collector takes how many objects there are
     if any(plan.workers for plan in plans):
         from daemon.workers.remote import use_workers  # noqa: PLC0415
 
@@ -289,14 +352,6 @@ def _join(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
     daemon.narrating.schedule(learn)
 
 
-def _signing_key(configuration: Configuration, secrets: Secrets) -> SigningKey | None:
-    placeholder = configuration.signing.key
-    try:
-        return SigningKey(secrets.reveal(placeholder)) if placeholder else None
-    except SigningError as error:
-        raise ConfigurationError([f"signing.key: {error}"]) from None
-
-
 def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
     """One for each camera; all of them, or none stays open."""
     with ExitStack() as opened:
@@ -311,16 +366,6 @@ def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
 def _close_journals(journals: Mapping[str, Journal]) -> None:
     for journal in journals.values():
         journal.close()
-
-
-def _leave_loaded_objects_alone() -> None:
-    """Keep the million objects that torch and numba bring out of all later collections.
-
-    A full collection waits until a quarter of all objects is new: rings would pile up for hours.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.collect()  # from this the collector takes how many objects there are
 
 
 def _release(daemon: Daemon) -> None:

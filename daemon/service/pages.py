@@ -7,8 +7,8 @@ import logging
 import socket
 import sys
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any, Self
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -20,6 +20,7 @@ from pipeline.loop import Loop
 
 _POLL_S = 0.5
 _CLIENT_LIMIT_S = 10.0
+_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Pages:
         except OSError as error:
             reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
             raise ConfigurationError([f"http.listen: {reason}"]) from None
-        self.address = format_listen((host, self._server.server_port))
+        self.address = format_listen((host, self._server.server_address[1]))
         # This thread is watched: those that answer must not hide that no more are accepted.
         self.loop = Loop("http", self._server.handle_request, heartbeats=health.heartbeats)
 
@@ -55,7 +56,10 @@ class Pages:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ThreadingTCPServer):
+    """Not `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds."""
+
+    allow_reuse_address = True
     daemon_threads = True
     timeout = _POLL_S
 
@@ -64,11 +68,6 @@ class _Server(ThreadingHTTPServer):
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Request)
-
-    def server_bind(self) -> None:
-        # The standard library's asks the resolver for our full name, which may take seconds.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "localhost", self.server_address[1]
 
     def handle_error(self, *_: Any) -> None:
         """A client that goes away during its answer is no error."""
@@ -82,22 +81,23 @@ class _Request(BaseHTTPRequestHandler):
     timeout = _CLIENT_LIMIT_S
 
     def do_GET(self) -> None:
+        health = self.server.health
         match self.path.partition("?")[0]:
             case "/metrics":
                 self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
             case "/healthz":
-                values = self.server.health.liveness()
-                self._send_json(HTTPStatus.OK if values["ok"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
+                self._send_json(values := health.liveness(), HTTPStatus.OK if values["ok"] else _UNAVAILABLE)
             case "/readyz":
-                values = self.server.health.readiness()
-                self._send_json(HTTPStatus.OK if values["ready"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
+                self._send_json(
+                    values := health.readiness(), HTTPStatus.OK if values["ready"] else _UNAVAILABLE
+                )
             case _:
-                self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
+                self._send_json({"pages": ["/metrics", "/healthz", "/readyz"]}, HTTPStatus.NOT_FOUND)
 
     def log_message(self, *_: Any) -> None:
         """Every scrape in the log would be noise."""
 
-    def _send_json(self, status: HTTPStatus, values: dict[str, Any]) -> None:
+    def _send_json(self, values: dict[str, Any], status: HTTPStatus) -> None:
         self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:

@@ -1,9 +1,9 @@
-"""The captioner, and what is told where it fails or would come too late: never nothing.
+"""The captioner, and what is reported where it fails or would come too late: never nothing.
 
 A batch that does not fit the GPU's memory is halved, and so are those of the next ten minutes. One pair that
 the GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after
 some errors nothing can be fetched from it any more), and so are those of the next ten minutes. A pair that
-gives an error even there is told by its cluster facts, and is the only one of its batch that is.
+gives an error even there is reported by its cluster facts, and is the only one of its batch that is.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from pipeline.narration.batch import detect
 from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
-from pipeline.sources import Image, redacted
+from pipeline.sources import Image, redact
 from pipeline.tracking import Detections
 
 REST_S = 600.0
-"""After so long the GPU, and whole batches, are tried again; and an error that goes on is told again."""
+"""After so long the GPU, and whole batches, are tried again; and an error that goes on is logged again."""
 
 _LONGEST = 300  # of an error's text; those of CUDA go on and on
 
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class PairSettings:
-    """How pairs are narrated; cameras of one settings share batches.
+    """Settings of narrating pairs; cameras with equal ones share batches.
 
     Attributes:
         changes, describe: options of the stages.
@@ -68,8 +68,8 @@ class Captioning:
     """Narrates batches, whatever happens to the captioner; for one thread.
 
     Attributes:
-        late: pairs that were told by their facts because they had waited too long, by camera.
-        failed: pairs that were told by their facts because the captioner failed, by camera.
+        late: pairs that were reported by their facts because they had waited too long, by camera.
+        failed: pairs that were reported by their facts because the captioner failed, by camera.
         error: the captioner's last error, without secrets; empty where the last batch went well.
     """
 
@@ -138,8 +138,8 @@ class Captioning:
             return [result for part in parts for result in self._in_parts(part, process, failed)]
         try:
             return [*process(items)]
-        except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be told
-            self.error, memory = _worded(error), _out_of_memory(error)
+        except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be reported
+            self.error, memory = _describe_error(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
         if memory and self._captioner.device.type != "cpu":
             torch.cuda.empty_cache()
@@ -156,7 +156,7 @@ class Captioning:
             try:
                 results = [*process(items)]
             except Exception as error:  # noqa: BLE001 - as above
-                self.error = _worded(error)
+                self.error = _describe_error(error)
                 self._captioner = self._main  # it is the item's fault
             else:
                 self._rested_at = monotonic() + REST_S
@@ -183,19 +183,19 @@ class Captioning:
         return self._facts(pair, settings, LATE)
 
     def _facts(self, pair: FramePair, settings: PairSettings, reason: str) -> Narration | None:
-        """What is told without a captioner, clusters ranked by their area."""
+        """A narration without the captioner, clusters ranked by their area."""
         placed = True
         try:
             (change,) = find_changes([pair], settings.changes)
         except Exception as error:  # noqa: BLE001 - see `_in_parts`
-            self.error, placed = _worded(error), False
+            self.error, placed = _describe_error(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:
             return narrate_facts(
                 change, self._main, reason, settings.describe, settings.settings_sha256, placed=placed
             )
         except Exception as error:  # noqa: BLE001 - a picture that cannot be decoded has no hash and no id
-            self.error = _worded(error)
+            self.error = _describe_error(error)
             logger.error("%s: a pair cannot be reported at all: %s", pair.after.camera, self.error)  # noqa: TRY400 - no tracebacks with URLs
             return None
 
@@ -204,6 +204,6 @@ def _out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in str(error)
 
 
-def _worded(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """An error in one line without secrets, and its kind."""
-    return f"{type(error).__name__}: {redacted(error)[:_LONGEST]}"
+    return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"

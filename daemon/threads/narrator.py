@@ -36,7 +36,7 @@ from pipeline.narration.events import (
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame, covered, seconds_between
+from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
@@ -125,7 +125,7 @@ class Narrator:
         context = EventContext(
             settings.changes,
             plan.describe,
-            plan.pairs.masks,
+            plan.source.masks,
             model,
             settings.settings_sha256,
             plan.source.sample_hz,
@@ -153,7 +153,7 @@ class Narrator:
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
         elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
-            camera.state.saved = camera.memory.tracks
+            camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
             camera.context = replace(context, state_sha256=camera.memory.sha256)
         self._cameras[plan.name] = camera
 
@@ -163,7 +163,7 @@ class Narrator:
         del self._cameras[camera]
 
     def knows(self, camera: str) -> bool:
-        """Whether anything may still be journalled of the camera; any thread may ask."""
+        """True where the camera may still journal something; for any thread."""
         return camera in self._cameras
 
     def _recall(self, plan: CameraPlan, limits: MessageLimits) -> None:
@@ -211,8 +211,8 @@ class Narrator:
                 self._report_gap(camera, stamp(work.item.before), work.item.after, work.item.reason)
             elif isinstance(work.item, Seen):
                 self._note_seen(camera, work.item)
-            elif (found := next(detections)) is not None:
-                self._track(camera, work.item, found)
+            elif (result := next(detections)) is not None:
+                self._track(camera, work.item, result)
         return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[JournalledPair]:
@@ -253,9 +253,11 @@ class Narrator:
         narrations: dict[int, tuple[Narration | None, float]] = {}
         for settings, group in alike.items():
             began = monotonic()
-            found = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
+            result = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
             took_ms = 1000 * (monotonic() - began)
-            narrations |= {k: (narration, took_ms) for (k, _, _), narration in zip(group, found, strict=True)}
+            narrations |= {
+                k: (narration, took_ms) for (k, _, _), narration in zip(group, result, strict=True)
+            }
         return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
@@ -311,7 +313,7 @@ class Narrator:
         if now != memory.masks:
             is_new = not areas or not memory.masks.endswith(digest)
             memory.masks = now
-            hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
+            hidden = float(polygon_mask(areas, seen.luma.shape).mean()) if areas else 0.0
             narration = mask_narration(seen, hidden, camera.context)
             self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
 
@@ -323,18 +325,17 @@ class Narrator:
         if narration is None:
             self.counters.drop(name, FAILED)
             return
-        found = narration
+        result = narration
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
             state.tracker = None
         elif not narration.fallback:
-            kept = tuple(s for s in narration.sentences if not (s.box and state.explains(s.box, s.object)))
-            found = replace(narration, sentences=kept)
-        found = state.stories.follow(found, returned=pair.returned)
-        if not found.sentences:
+            result = state.without_known(narration, pair)
+        result = state.stories.follow(result, returned=pair.returned)
+        if not result.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
             self.counters.suppress(name, reason)
             return
-        if self._report(camera, found, pair, took_ms, None):
+        if self._report(camera, result, pair, took_ms, None):
             self.counters.publish(name)
         else:
             self.counters.drop(name, FAILED)
@@ -404,7 +405,7 @@ class Narrator:
 
 
 def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:
-    """How long it took, and how long after the capture of a live frame it was journalled."""
+    """Milliseconds of narrating, and from the capture of a live frame to its journal."""
     latency_ms = {"batch": took_ms}
     if narration.clock != "file":
         since = datetime.now(UTC) - narration.after.time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -35,7 +34,6 @@ class Publishing:
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
-        published: records, over all cameras.
     """
 
     def __init__(
@@ -45,7 +43,6 @@ class Publishing:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
-        self.published = 0
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _CameraDelivery] = {}
         self._backoff = Backoff()
@@ -65,7 +62,7 @@ class Publishing:
     def stopped(self) -> str:
         """Reason for which no pending record is published; empty while any is, or could be."""
         failing, journals = self.failing, dict(self._journals)
-        waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
+        waiting = {name for name, journal in journals.items() if _has_unpublished(journal)} or set(journals)
         if self.away or not failing or waiting - set(failing):
             return self.away
         return "; ".join(sorted(set(failing.values())))
@@ -82,13 +79,8 @@ class Publishing:
         """The journals hold more."""
         self.loop.wake()
 
-    def finish(self, limit_s: float, hurry: threading.Event | None = None, hurried_s: float = 0.0) -> bool:
+    def finish(self, limit_s: float) -> bool:
         """Publish the rest, wait for it at most so long, and end the thread.
-
-        Args:
-            limit_s: longest wait in seconds.
-            hurry: once it is set, the wait lasts no longer than another `hurried_s`.
-            hurried_s: see `hurry`.
 
         Returns:
             True where everything that the journals hold is published.
@@ -97,8 +89,6 @@ class Publishing:
         self.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
-            if hurry is not None and hurry.is_set():
-                until, hurry = min(until, monotonic() + hurried_s), None
         self.loop.stop()
         if self.loop.join(max(_POLL_S, until - monotonic())):
             self._publisher.close()
@@ -107,7 +97,7 @@ class Publishing:
     def _unfinished(self, but: Collection[str]) -> bool:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
         journals = dict(self._journals).items()
-        return any(_unpublished(journal) for camera, journal in journals if camera not in but)
+        return any(_has_unpublished(journal) for camera, journal in journals if camera not in but)
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes
@@ -127,7 +117,9 @@ class Publishing:
             turn = self._deliveries[camera] = _CameraDelivery(journal, delivery)
         now = monotonic()
         due = now - turn.asked_at >= RENEW_S
-        if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
+        if self.loop.stopped.is_set() or not (
+            due or (_has_unpublished(journal) and camera not in self.errors)
+        ):
             return
         turn.asked_at = now
         try:
@@ -137,7 +129,6 @@ class Publishing:
                 logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
             self.errors[camera] = str(error)
             return
-        self.published += count
         if self.errors.pop(camera, None):
             logger.warning("camera %s is published again", camera)
         if count >= _TURN:
@@ -167,5 +158,5 @@ class _CameraDelivery:
     asked_at: float = float("-inf")
 
 
-def _unpublished(journal: Journal) -> bool:
+def _has_unpublished(journal: Journal) -> bool:
     return journal.end.seq > journal.published.seq

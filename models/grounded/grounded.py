@@ -113,7 +113,7 @@ class Grounded(Captioner):
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
         hidden, members = self.options.hidden, range(self.options.members)
-        self.register_buffer("threshold", torch.tensor(0.38))
+        self.register_buffer("threshold", torch.tensor(0.5))
         for name, count in (("match", len(PAIR_SIGNS)), ("change", len(CHANGE_SIGNS)), ("move", len(SIGNS))):
             self.register_buffer(f"{name}_weights", torch.zeros(count + 1))
         # In this order of memory convolutions on a CPU take two thirds of the time.
@@ -246,7 +246,6 @@ class Grounded(Captioner):
         association = self.associate(pair)
         match = association.match(_array(self.match_weights))
         change, move = _array(self.change_weights), _array(self.move_weights)
-        move[-1] += SETTINGS.move_prior
         before, after = (
             Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
             for each in association.signs(match)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -29,7 +28,6 @@ class Head:
     Attributes:
         facts: ``(name, value)``.
         notices: gaps and faults, one sentence each.
-        happenings: counts, such as "2 cars came".
         missing: one sentence for each thing that was not reported; None leaves the section out.
         held: number of records that a limit held back, hidden at first.
         search: show a field that searches the cards.
@@ -41,7 +39,6 @@ class Head:
     title: str
     facts: Sequence[tuple[str, str]] = ()
     notices: Sequence[str] = ()
-    happenings: Sequence[str] = ()
     missing: Sequence[str] | None = None
     held: int = 0
     search: bool = False
@@ -83,11 +80,3 @@ def environment() -> Environment:
 def data_url(content: bytes, suffix: str = ".webp") -> str:
     """The address of a picture that is in the page itself."""
     return f"data:{MEDIA_TYPES[suffix]};base64,{base64.b64encode(content).decode()}"
-
-
-def file_data_url(path: Path) -> str:
-    """Likewise, of a file; empty where retention has deleted it meanwhile."""
-    try:
-        return data_url(path.read_bytes(), path.suffix)
-    except OSError:
-        return ""

@@ -16,7 +16,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
@@ -25,12 +25,10 @@ from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
-    ViratName,
-    elapsed,
     natural_key,
     parse_creation_time,
     stamp_in_name,
-    virat_name,
+    to_timedelta,
 )
 
 SHORT_BY_S = 1.0
@@ -127,7 +125,7 @@ class _SegmentReader:
     @property
     def end(self) -> datetime:
         """Time at which the last frame ended, sound or not."""
-        return self._start + elapsed(self._reached, self._time_base)
+        return self._start + to_timedelta(self._reached, self._time_base)
 
     def frames(self) -> Iterator[Frame]:
         try:
@@ -166,7 +164,7 @@ class _SegmentReader:
                 continue
             self._report.sampled += 1
             self._report.clock = Clock.FILE
-            time = self._start + elapsed(position, self._time_base)
+            time = self._start + to_timedelta(position, self._time_base)
             pts = position if stamp is None else stamp
             yield Frame(self._camera, time, Clock.FILE, pts, *view.of_frame(frame))
             if self._closed.is_set():
@@ -201,7 +199,7 @@ class _SegmentReader:
         if self._last is None and self._by_dts and 0 < position <= REORDER_FRAMES * self._frame_length:
             self._shift, position = -position, 0
         if self._last is not None and position <= self._last:
-            back = elapsed(self._last - position, self._time_base)
+            back = to_timedelta(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
                 return None  # a twin of the frame before, or one out of order by damage
             self._report.add_error(
@@ -247,7 +245,7 @@ def open_container(path: Path) -> InputContainer:
     except PermissionError:
         raise SourceError("may not be read: give this user permission to read it") from None
     except (av.FFmpegError, OSError) as error:
-        reason = redacted(getattr(error, "strerror", None) or type(error).__name__)
+        reason = redact(getattr(error, "strerror", None) or type(error).__name__)
         raise SourceError(
             f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"
         ) from None
@@ -268,29 +266,12 @@ def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
 def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
     """Segments in the order of their time, each with its start where something tells it.
 
-    VIRAT names give sequence and offset: a sequence follows on the one before it by name. Otherwise times of
-    recording order them and keep the gaps between them; without these, their names do, and one starts where
-    the one before ended. `start` is the time of the first segment (VIRAT: of offset 0 of the first sequence).
+    Times of recording order them and keep the gaps between them; without these, their names do, and one
+    starts where the one before ended. `start` is the time of the first segment.
     """
     by_name = sorted(segments, key=lambda segment: natural_key(segment.path))
-    virat = [(name, segment) for segment in by_name if (name := virat_name(segment.path))]
-    if len(virat) == len(by_name):
-        return _virat_order(virat, start)
     if not all(segment.recorded for segment in by_name):
         return [replace(by_name[0], start=start or by_name[0].recorded or EPOCH), *by_name[1:]]
     by_time = sorted(by_name, key=lambda segment: segment.recorded or EPOCH)
     first = by_time[0].recorded or EPOCH
     return [replace(s, start=(start or first) + ((s.recorded or EPOCH) - first)) for s in by_time]
-
-
-def _virat_order(named: list[tuple[ViratName, VideoFile]], start: datetime | None) -> list[VideoFile]:
-    named = sorted(named, key=lambda pair: (pair[0].sequence, pair[0].start_s, pair[0].segment))
-    origin = start or named[0][1].recorded or EPOCH
-    ordered: list[VideoFile] = []
-    sequence, sequence_end_s, base_s = named[0][0].sequence, 0, 0
-    for virat, segment in named:
-        if virat.sequence != sequence:
-            sequence, base_s = virat.sequence, sequence_end_s
-        ordered.append(replace(segment, start=origin + timedelta(seconds=base_s + virat.start_s)))
-        sequence_end_s = max(sequence_end_s, base_s + virat.end_s)
-    return ordered

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import hypot, sqrt
+from dataclasses import dataclass, replace
+from math import hypot, inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, inside, iou
+from models.boxes import box_of, iou, share_inside
 from models.families import THINGS, family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
@@ -21,11 +21,11 @@ from pipeline.tracking.association import (
     association_terms,
     family_shares,
 )
-from pipeline.tracking.confidence import Confidence, shipped
+from pipeline.tracking.confidence import Confidence, load_confidence
 from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import velocity
+from pipeline.tracking.motion import sizes_apart, velocity
 from pipeline.tracking.suppression import suppress
 from pipeline.tracking.turns import Turns
 from pipeline.tracking.types import Detections, Event, Floats, Observation, Track
@@ -33,7 +33,7 @@ from pipeline.tracking.types import Detections, Event, Floats, Observation, Trac
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
-    """How tracks begin, go on and end.
+    """Settings by which tracks begin, continue and end.
 
     Attributes:
         high: score from which a detection finds its track first and may begin one.
@@ -45,7 +45,8 @@ class TrackerSettings:
         entrance_wait_s: an entrance is decided so long after the first observation.
         departure_wait_s: a departure so long after the last one.
         hits: observations that make a track confirmed.
-        least_confidence: with less confidence an event is not given.
+        least_confidence: with less confidence an entrance or a departure is not given; by validation cameras.
+        least_turn_confidence: ... and a turn, whose confidence is not fitted.
     """
 
     high: float = 0.3
@@ -57,14 +58,15 @@ class TrackerSettings:
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
     hits: int = 4
-    least_confidence: float = 0.8
+    least_confidence: float = 0.7
+    least_turn_confidence: float = 0.8
 
 
 _DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
 _THING_WAIT_S = 3.0  # what was put down rests by then
 _RESHAPED = 0.01  # share by which another aspect is another camera
-_AGAIN_S = 3.5  # what rested and may be hidden is looked for once more; its frame before is still held
+_AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
 _STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
 _BLEND = 0.3  # share of a new detection in a track's appearance
@@ -87,23 +89,24 @@ class Tracker:
         self, aspect: float, settings: TrackerSettings | None = None, confidence: Confidence | None = None
     ) -> None:
         self.aspect = aspect
-        self._weights = confidence or shipped()
+        self._weights = confidence or load_confidence()
         self.settings = settings or TrackerSettings()
         self.tracks: list[Track] = []
         self.time_s: float | None = None
         self._name = ""
         self._count = 0
         self._watching_since = 0.0
+        self._quiet = -inf, -inf
         self._interrupted = False
         self._memory = Memory()
         self._recent: list[Event] = []
         self._turns = Turns()
 
     def state(self) -> dict[str, Any]:
-        """What another process needs to go on, as JSON has it: tracks, and what was learnt of the place."""
+        """The state from which another process continues, as JSON values: tracks and place statistics."""
         return {
             "version": 1, "aspect": self.aspect, "time_s": self.time_s, "turns": self._turns.state(),
-            "tracks": [_plain(t) for t in self.tracks if t.state != "ended"],
+            "tracks": [_to_plain(t) for t in self.tracks if t.state != "ended"],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -136,13 +139,16 @@ class Tracker:
             if track.rests_since_s is None or track.state == "tentative":
                 track.state = "ended"
 
-    def update(self, time_s: float, detections: Detections, image: NDArray[np.uint8]) -> list[Event]:
+    def update(
+        self, time_s: float, detections: Detections, image: NDArray[np.uint8], quiet_s: float = 0.0
+    ) -> list[Event]:
         """Take the next frame.
 
         Args:
             time_s: when; later than all before.
             detections: with scores from `suppression.LOW` on.
             image: the frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide.
+            quiet_s: for so long before it nothing moved, and no frame was given.
 
         Returns:
             Events that are decided now, in order of their time.
@@ -154,18 +160,20 @@ class Tracker:
             raise ValueError(f"frames must come in order: {time_s} s after {self.time_s} s")
         if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
-            self._watching_since = time_s
+            self._watching_since = time_s - quiet_s
             self._memory, self._interrupted = Memory(), False
+        if quiet_s:
+            self._quiet = time_s - quiet_s, time_s
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
-        found, riding = suppress(detections)
-        candidates = Candidates(found, riding, histograms(image, found.boxes))
+        result, riding = suppress(detections)
+        candidates = Candidates(result, riding, histograms(image, result.boxes))
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
         turns = self._turns.update(self.tracks, time_s, self.aspect)
-        sure = (turn for turn in turns if turn.confidence >= self.settings.least_confidence)
+        sure = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
         events = [*self._decide(time_s), *sure]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
@@ -179,6 +187,7 @@ class Tracker:
             if len(track.observations) < self._hits(track):
                 continue
             track.entrance_decided = True
+            self._date_back(track)
             if track.since_s is not None:
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departed]:
@@ -186,6 +195,17 @@ class Tracker:
             if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - _EPSILON_S:
                 track.looks += 1
                 yield from self._departure(track, time_s)
+
+    def _date_back(self, track: Track) -> None:
+        """What stands where it was when a quiet scene came to life has stood there since before."""
+        start, end = self._quiet
+        first, *later = track.observations
+        reach = self.settings.rest_sizes
+        if not 0 <= first.time_s - end <= self.settings.entrance_wait_s:
+            return
+        if all(sizes_apart(first.box, each.box, self.aspect) <= reach for each in later):
+            track.observations.insert(0, replace(first, time_s=start))
+            track.since_s, track.rests_since_s = None, self._rests_since(track)
 
     def _hits(self, track: Track) -> int:
         """Observations that make a track confirmed: fewer where there were fewer frames."""
@@ -220,14 +240,14 @@ class Tracker:
         if name in THINGS and (end.through_edge or end.track.rests_since_s is None):
             return  # somebody carries it
         vehicle = vehicle_at(end, self.tracks)
-        if not end.through_edge and may_go_on(end, self.tracks, vehicle):
-            return
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
+        if not end.way and may_go_on(end, self.tracks, vehicle):
+            return
         if event.confidence >= self.settings.least_confidence and not self._is_double(event):
             yield event
 
     def _is_double(self, event: Event) -> bool:
-        """Whether it is of a part of something that the same has just happened to."""
+        """True where it concerns a part of an object that has just had the same event."""
         self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
         if any(self._doubles(event, other) for other in self._recent):
             return True
@@ -244,7 +264,7 @@ class Tracker:
         there = (track and track.at(then)) or other.box_after or other.box_before
         if not box or not there:
             return False
-        return iou(box, there) > _DOUBLE or max(inside(box, there), inside(there, box)) > _INSIDE
+        return iou(box, there) > _DOUBLE or max(share_inside(box, there), share_inside(there, box)) > _INSIDE
 
     def _confidence(self, end: End, pair: tuple[float, float]) -> float:
         others = [t for t in self.tracks if t is not end.track]
@@ -271,8 +291,8 @@ class Tracker:
                 k = int(columns[column])
                 used[k] = True
                 self._extend(left[row], time_s, candidates, k, p=1 / (1 + np.exp(-odds[row, column])))
-            found = {row for row, _ in pairs}
-            left = [track for row, track in enumerate(left) if row not in found]
+            results = {row for row, _ in pairs}
+            left = [track for row, track in enumerate(left) if row not in results]
         for k in np.flatnonzero(high & ~used).tolist():
             self._begin(time_s, candidates, k)
 
@@ -298,26 +318,26 @@ class Tracker:
         )
 
     def _begin(self, time_s: float, candidates: Candidates, k: int) -> None:
-        found = candidates.detections
+        result = candidates.detections
         self._count += 1
         track = Track(
             f"{self._name}-{self._count}",
-            [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
-            found.classes[k].copy(),
+            [Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]))],
+            result.classes[k].copy(),
             candidates.histograms[k],
-            found.embeddings[k],
+            result.embeddings[k],
             since_s=time_s if time_s - self._watching_since >= self.settings.entrance_wait_s else None,
             ridden=float(candidates.riding[k]),
         )
         self.tracks.append(track)
 
     def _extend(self, track: Track, time_s: float, candidates: Candidates, k: int, p: float) -> None:
-        found = candidates.detections
-        observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
+        result = candidates.detections
+        observation = Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]), float(p))
         track.observations.append(observation)
-        track.classes += found.classes[k]
+        track.classes += result.classes[k]
         track.histogram = (1 - _BLEND) * track.histogram + _BLEND * candidates.histograms[k]
-        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
+        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * result.embeddings[k])
         track.ridden += (float(candidates.riding[k]) - track.ridden) / min(len(track.observations), 20)
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):
@@ -351,7 +371,7 @@ class Tracker:
         self.tracks = kept
 
 
-def _plain(track: Track) -> dict[str, Any]:
+def _to_plain(track: Track) -> dict[str, Any]:
     held = {name: getattr(track, name) for name in Track.__slots__}
     held["observations"] = [(o.time_s, *np.round((*o.box, o.score, o.p), 5)) for o in track.observations]
     return {

@@ -19,13 +19,13 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from embedded_redis import EmbeddedServer
 from forked_commands import Forked, forker
 from running_daemon import unused_port
 
 import models
 from daemon import cli
 from daemon.config import secrets
-from daemon.service.embedded_redis import EmbeddedServer
 from models.captioner import Captioner, PairBatch
 from models.checkpoint import save
 from models.encoders.encoder import ENCODERS
@@ -165,9 +165,9 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(autouse=True)
 def forgotten_secrets() -> Iterator[None]:
     """A word that was one test's secret is hidden from no other's messages."""
-    known = secrets._seen.copy()
+    known = secrets._revealed.copy()
     yield
-    secrets._seen.intersection_update(known)
+    secrets._revealed.intersection_update(known)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.distance import l2_rgb
-from pipeline.pairs import FramePair, PairOptions, candidate_pairs
+from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, SourceError, SourceOptions, open_source
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds, calibrate
 from train.samples import new_folder, write_image
@@ -36,7 +36,7 @@ TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class ExtractOptions:
-    """How pairs are chosen.
+    """Options of choosing pairs.
 
     Attributes:
         mode: random (as the paper) or candidate (as live and replay).
@@ -51,7 +51,7 @@ class ExtractOptions:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was written.
+    """Counts of what was written.
 
     Attributes:
         pairs: number of pairs.
@@ -98,20 +98,20 @@ def random_pairs(
     drawn = _reservoir(frames, pool, draw)
     every = [(i, j) for j in range(len(drawn)) for i in range(j) if drawn[i].time < drawn[j].time]
     tried = draw.sample(every, min(len(every), TRIES * count))
-    found = 0
+    result = 0
     for i, j in tried:
-        if found == count:
+        if result == count:
             return
         pair = _in_band(drawn[i], drawn[j], thresholds)
         if pair is not None:
-            found += 1
+            result += 1
             yield pair
-    if found < count:
+    if result < count:
         camera = drawn[0].camera if drawn else "the footage"
         _log.warning(
             "%s: %d of %d random pairs lie between the thresholds (lower %.1f, upper %.1f) after %d draws "
             "from %d frames; take longer footage, a larger pool or other thresholds",
-            *(camera, found, count, thresholds.lower, thresholds.upper, len(tried), len(drawn)),
+            *(camera, result, count, thresholds.lower, thresholds.upper, len(tried), len(drawn)),
         )
 
 
@@ -189,10 +189,10 @@ def footage_pairs(path: Path, count: int, place: int, options: ExtractOptions) -
     thresholds = options.thresholds
     if thresholds is None:
         with open_source(str(path), SourceOptions()) as source:
-            thresholds = calibrate(source, SCREENING_BLOCK).thresholds
+            thresholds = calibrate(source) or PairThresholds()
     with open_source(str(path), SourceOptions()) as source:
         if options.mode == "candidate":
-            yield from candidate_pairs(source, thresholds, PairOptions())
+            yield from candidate_pairs(source, thresholds)
         else:
             seed = 1_000_003 * options.seed + place
             yield from random_pairs(source, count, thresholds, seed)

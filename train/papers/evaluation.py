@@ -1,4 +1,4 @@
-"""How good a captioner is on a split: text scores beside the trivial rows, and whether it is right."""
+"""Evaluation of a captioner on a split: text scores with the trivial rows, and correctness."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ class Evaluation:
     whole: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """As plain values for JSON and training records."""
+        """Plain values for JSON and training records."""
         rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
         return {
             "single": self.single.plain(),
             "multi": self.multi.plain(),
-            "length_ratio": _rounded(self.length_ratio),
-            "perplexity": _rounded(self.perplexity),
+            "length_ratio": _round(self.length_ratio),
+            "perplexity": _round(self.perplexity),
             "truth": self.truth.plain(),
-            "alignment": self.alignment and {k: _rounded(v) for k, v in self.alignment.items()},
+            "alignment": self.alignment and {k: _round(v) for k, v in self.alignment.items()},
             "trivial": rows,
             "human": self.human.plain() if self.human else None,
             "without_clusters": self.without_clusters,
@@ -103,7 +103,7 @@ def evaluate(
     """Measure a captioner on a split; `silence` is what saying nothing is scored as, see `silence_of`."""
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options, silence)
-    described_pairs = described(captioner, split, lambda _: options)
+    described_pairs = describe_pairs(captioner, split, lambda _: options)
     multi = multi_texts(captioner, split, options, silence)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     found = likelihood(captioner, split)
@@ -138,7 +138,7 @@ def evaluate(
 
 
 def silence_of(training: Sequence[Sequence[str]]) -> str:
-    """How the training captions most often say that nothing changed; `SILENCE` where none does.
+    """The training captions' most frequent sentence for no change; `SILENCE` where there is none.
 
     A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
     annotator uses, while others have learnt theirs.
@@ -151,8 +151,8 @@ def single_sentences(
     captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
-    one = _given(options or DescribeOptions(), 1)
-    sentences_of = described(captioner, split, lambda _: one)
+    one = _with_number(options or DescribeOptions(), 1)
+    sentences_of = describe_pairs(captioner, split, lambda _: one)
     return [sentences[0].text if sentences else silence for sentences in sentences_of]
 
 
@@ -161,7 +161,7 @@ def multi_texts(
 ) -> list[str]:
     """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
     chosen = options or DescribeOptions()
-    given = described(captioner, split, lambda sample: _given(chosen, len(sample.sentences)))
+    given = describe_pairs(captioner, split, lambda sample: _with_number(chosen, len(sample.sentences)))
     return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
@@ -190,11 +190,11 @@ def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     return Likelihood(nats, tokens)
 
 
-def _given(options: DescribeOptions, number: int) -> DescribeOptions:
+def _with_number(options: DescribeOptions, number: int) -> DescribeOptions:
     return replace(options, sentences=number, max_sentences=number, no_change=True)
 
 
-def described(
+def describe_pairs(
     captioner: WordCaptioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
     """Sentences about every pair with its own options; none without clusters but of whole pairs."""
@@ -254,5 +254,5 @@ def _human(samples: Sequence[Sample]) -> TextScores | None:
     return text_scores([annotations[0][0] for annotations in several], others)
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else round(value, 4)

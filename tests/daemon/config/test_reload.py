@@ -8,12 +8,12 @@ from threading import Timer
 
 import pytest
 from daemon_here import operated, running, until
+from embedded_redis import EmbeddedServer
 
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
-from daemon.service.embedded_redis import EmbeddedServer
-from daemon.service.state import Daemon
+from daemon.service.daemon import Daemon
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify

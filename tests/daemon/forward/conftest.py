@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from embedded_redis import EmbeddedServer, find_servers
 from forwarding_here import Broker, Camera, Listener, Receiver
 
 from daemon.forward import queue, sender
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def configure(tmp_path: Path, redis_server: EmbeddedServer) -> Callable[[str], P
         path = tmp_path / "narrated.yaml"
         path.write_text(
             f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{redis_server.url}'}}\n"
-            f"cameras:\n  yard: {{url: 'rtsp://10.0.0.5/s'}}\n{more}forward:\n  timezone: UTC\n{targets}"
+            f"cameras:\n  yard: {{url: 'rtsp://10.0.0.5/s'}}\ntimezone: UTC\n{more}forward:\n{targets}"
         )
         return path
 

@@ -3,15 +3,14 @@
 import errno
 import os
 import signal
-import threading
 from pathlib import Path
 
 import pytest
 import redis
+from embedded_redis import EmbeddedServer, find_servers
 from narrations import narration
 from waiting import until
 
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal, verify
@@ -108,7 +107,7 @@ def test_a_conflict_heals_when_the_stream_is_deleted(publish, journals, client):
 def test_a_stream_that_is_flushed_while_nothing_happens_comes_back(publish, journals, client):
     publishing = publish()
     tell(journals, publishing, "yard", range(8))
-    until(lambda: publishing.published == 8)
+    until(lambda: journals["yard"].published.seq == 8)
     client.flushall()
     until(lambda: len(ids(client, "yard")) == 8)
 
@@ -116,7 +115,7 @@ def test_a_stream_that_is_flushed_while_nothing_happens_comes_back(publish, jour
 def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish, journals, client, tmp_path):
     publishing = publish()
     tell(journals, publishing, "yard", range(2))
-    until(lambda: publishing.published == 2)
+    until(lambda: journals["yard"].published.seq == 2)
     journals.pop("yard").close()
     publishing.wake()
     until(lambda: not client.exists(lease_key("yard")))
@@ -130,9 +129,7 @@ def test_finish_says_whether_all_is_published_and_does_not_wait_for_ever(publish
     os.kill(server._process.pid, signal.SIGSTOP)
     try:
         tell(journals, publishing, "yard", range(3))
-        hurry = threading.Event()
-        hurry.set()
-        assert publishing.finish(60, hurry, 0.2) is False
+        assert publishing.finish(0.2) is False
     finally:
         os.kill(server._process.pid, signal.SIGCONT)
     again = publish()

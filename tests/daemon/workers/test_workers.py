@@ -16,11 +16,11 @@ import pytest
 import redis
 import torch
 from doc_pages import page
+from embedded_redis import EmbeddedServer
 from forked_commands import Forked
 from mean_detector import DEADLY, FAULTY, Mean
 from waiting import LIMIT_S, until
 
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.workers import remote
 from daemon.workers.messages import (
     LONGEST_SIDE,

@@ -179,6 +179,11 @@ class TestComparing:
         assert "live" in named["yard-2"]
         assert "told" in named["yard-70"]
 
+    def test_another_order_is_a_difference(self, tmp_path: Path) -> None:
+        swapped = chain([narration(0), narration(2), narration(1)])
+        (difference,) = compare(*self.both(tmp_path, swapped, chain(map(narration, range(3))))).differences
+        assert (difference.id, "stands elsewhere" in difference.reason) == ("yard-1", True)
+
     @pytest.mark.parametrize("days", [1, 365])
     def test_another_id_and_another_date_are_a_difference(self, tmp_path: Path, days: int) -> None:
         live = [narration(100 * s) for s in range(6)]
@@ -239,6 +244,12 @@ class TestComparing:
         assert all(abs(mine[one] - theirs[two]) <= WITHIN_S for one, two in pairs)
         assert all(len(set(side)) == len(pairs) for side in zip(*pairs, strict=True))
 
+    def test_a_record_that_is_there_twice_agrees_once(self, tmp_path: Path) -> None:
+        comparison = compare(*self.both(tmp_path, chain([narration(), narration()]), chain([narration()])))
+        same = comparison.same["yard"]
+        assert (same.records, same.events, same.of_events) == (1, 0, 1)
+        assert [each.id for each in comparison.differences] == ["yard-0"]
+
     def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
@@ -279,13 +290,13 @@ class TestSegments:
     def test_are_followed_as_one_chain_whichever_is_named(
         self, tmp_path: Path, records: list[Record]
     ) -> None:
-        told: list[tuple[int, int]] = []
+        checked: list[tuple[int, int]] = []
         for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
-            found = verify([named], VerifyOptions(progress=lambda *each: told.append(each)))
+            found = verify([named], VerifyOptions(progress=lambda *each: checked.append(each)))
             assert (found.ok, found.files, found.lines) == (True, 3, 9)
             assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
-        sizes = [path.stat().st_size for path in sorted(tmp_path.glob("*.jsonl"))]
-        assert told[:3] == [(sum(sizes[: n + 1]), sum(sizes)) for n in range(3)]
+        size = sum(path.stat().st_size for path in tmp_path.glob("*.jsonl"))
+        assert checked == [(size, size)] * 3
         (tmp_path / "yard.jsonl").write_bytes(b"")
         assert verify([tmp_path]).lines == 5  # just begun
         (tmp_path / "yard.jsonl").unlink()
@@ -301,8 +312,16 @@ class TestSegments:
         assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reasons(tmp_path)[0]
 
     def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path, records: list[Record]) -> None:
-        started(tmp_path, records[4])  # interrupted: the files are still there
+        for last in (4, 8):  # interrupted: the files are still there, the last deleted record or all of them
+            started(tmp_path, records[last])
+            assert verify([tmp_path]).ok
+        (tmp_path / "yard.000000000001.jsonl").rename(tmp_path / "away")
+        segmented(tmp_path, records[4:], 5, 6)
+        (tmp_path / "yard.000000000004.jsonl").unlink()
+        started(tmp_path, records[4])
         assert verify([tmp_path]).ok
+        segmented(tmp_path, records, 1, 4, 6)
+        (tmp_path / "yard.000000000005.jsonl").unlink()
         started(tmp_path, records[4].model_copy(update={"hash": "0" * 64}))
         assert "record 5 has another hash" in reasons(tmp_path)[0]
         (tmp_path / "yard.start").unlink()

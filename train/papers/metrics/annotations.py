@@ -33,12 +33,12 @@ def annotation_statistics(folder: Path) -> pd.DataFrame:
 
     Sentences without a word and those that are only a number are counted in lines of their own only.
     """
-    splits = {split: found for split in SPLITS if (found := _annotations(folder, split))}
+    splits = {split: result for split in SPLITS if (result := _annotations(folder, split))}
     if not splits:
         load_pairs(folder, "train", require_images=False)  # says what is wrong, if anything is
         raise SampleError(f"{folder} holds no annotations: none of {', '.join(SPLITS)} has an entry")
-    columns = {name: statistics(found) for name, found in splits.items()}
-    columns["all"] = statistics([each for found in splits.values() for each in found])
+    columns = {name: statistics(result) for name, result in splits.items()}
+    columns["all"] = statistics([each for result in splits.values() for each in result])
     return pd.DataFrame({**columns, "paper": TABLE_1}, index=pd.Index(columns["all"]))
 
 
@@ -76,10 +76,10 @@ def _annotations(folder: Path, split: str) -> list[Annotation]:
     if not path.is_file():
         samples = load_pairs(folder, split, require_images=False) if has_split(folder, split) else []
         return [(sample.id, said) for sample in samples for said in sample.annotations]
-    found: list[Annotation] = []
+    results: list[Annotation] = []
     for number, entry in enumerate(read_entries(path)):
         said = entry.get("sentences") if isinstance(entry, dict) else None
         if not isinstance(said, list) or "img_id" not in entry:  # type: ignore[operator]
             raise SampleError(f'{path}: entry {number} needs "img_id" and a list of strings "sentences"')
-        found.append((str(entry["img_id"]), [str(s) for s in said]))  # type: ignore[index]
-    return found
+        results.append((str(entry["img_id"]), [str(s) for s in said]))  # type: ignore[index]
+    return results

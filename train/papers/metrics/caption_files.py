@@ -72,14 +72,14 @@ def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
 
 def pair_id(name: str) -> str:
     """The id of a pair; CLEVR-Change's several names of one pair are one, see the head of this file."""
-    found = _CLEVR.fullmatch(name)
-    if found is None:
+    match = _CLEVR.fullmatch(name)
+    if match is None:
         return name
-    image, number, distractor = found.groups()
+    image, number, distractor = match.groups()
     return f"{number}_n" if distractor or image == "nonsemantic" else number
 
 
-def matched(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
+def match_captions(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
     unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
     missing = [name for name in references.texts if name not in predictions.texts]
     twice = [name for name, own in predictions.texts.items() if len(own) > 1]

@@ -39,7 +39,7 @@ def sample_groups(sample: Sample) -> tuple[str, ...]:
 
 
 def tells_change(sample: Sample, sentences: Sequence[str]) -> bool:
-    """Whether a pair is no distractor: by how it was made, or else by what is said of it."""
+    """True where a pair is no distractor: by how it was made, or else by its captions."""
     if sample.kind in DISTRACTORS:
         return False
     return bool(sample.changes) or any(read(sentence).type != "none" for sentence in sentences)
@@ -50,8 +50,8 @@ def group_scores(
 ) -> tuple[tuple[str, TextScores], ...]:
     """Text scores of every group: changed, distractor, then the types by name."""
     names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
-    found = []
+    results = []
     for name in names:
         chosen = [k for k, own in enumerate(groups) if name in own]
-        found.append((name, text_scores([predicted[k] for k in chosen], [references[k] for k in chosen])))
-    return tuple(found)
+        results.append((name, text_scores([predicted[k] for k in chosen], [references[k] for k in chosen])))
+    return tuple(results)

@@ -1,4 +1,4 @@
-"""Whether what is said is right: type, polarity, object and place of the first sentence, and no change.
+"""Correctness of the first sentence: type, polarity, object and place, and of silence.
 
 Text scores hardly punish a reversed polarity and reward a constant sentence, so these stand beside them.
 """
@@ -28,7 +28,7 @@ _ASPECTS = ("type", "object", "place")
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """How many pairs with a change have a first sentence that agrees with some gold sentence.
+    """Numbers of pairs with a change whose first sentence agrees with some gold sentence.
 
     Shares 0..1; None where there is nothing to share.
     """
@@ -46,7 +46,7 @@ class Truth:
     no_change_recall: float | None
 
     def plain(self) -> dict[str, float | None]:
-        """As plain values for JSON, rounded to 4 places."""
+        """Plain values for JSON, rounded to 4 places."""
         return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
 
 
@@ -55,24 +55,24 @@ def truth_ratios(
 ) -> dict[str, Ratio]:
     """By attribute of `Truth` whether the first sentence of every pair is right, and counts."""
     names = (*_ASPECTS, "all", "polarity", "no_change_precision", "no_change_recall")
-    found = {name: np.zeros((len(first), 2)) for name in names}
+    results = {name: np.zeros((len(first), 2)) for name in names}
     for k, (text, nothing, truths) in enumerate(zip(first, silent, gold, strict=True)):
         claims = [claim(t) for t in truths if tokenize(t)]
         if not claims:
             continue
         changed = [c for c in claims if c[0] != "none"]
-        found["no_change_precision"][k] = nothing and not changed, nothing
-        found["no_change_recall"][k] = nothing and not changed, not changed
+        results["no_change_precision"][k] = nothing and not changed, nothing
+        results["no_change_recall"][k] = nothing and not changed, not changed
         said = claim(text)
         if not changed or said[0] == "none":
             continue
         for position, name in enumerate(_ASPECTS):
-            found[name][k] = any(said[position] == c[position] for c in changed), 1
-        found["all"][k] = said in changed, 1
+            results[name][k] = any(said[position] == c[position] for c in changed), 1
+        results["all"][k] = said in changed, 1
         signs = {c[0] for c in changed if c[1] == said[1] and c[0] in ("appeared", "disappeared")}
         if signs and said[0] in ("appeared", "disappeared"):
-            found["polarity"][k] = said[0] in signs, 1
-    return found
+            results["polarity"][k] = said[0] in signs, 1
+    return results
 
 
 def truth_of(ratios: Mapping[str, Ratio]) -> Truth:
@@ -86,7 +86,7 @@ def spoken_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Tru
 
 
 def claim(text: str) -> Claim:
-    """What a sentence says; "more" is read as appeared, "fewer" as disappeared."""
+    """The claim of a sentence; "more" is read as appeared, "fewer" as disappeared."""
     wording = read(text)
     kind = wording.type
     kind = "appeared" if kind in _ADDS else "disappeared" if kind in _REMOVES else kind

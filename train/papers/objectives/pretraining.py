@@ -118,7 +118,7 @@ class PreTraining(Objective):
         )
 
     def arguments(self) -> dict[str, Any]:
-        """Of a folder only its name."""
+        """Arguments for the record, of a folder only its name."""
         options = self.options
         named = {task: Path(f).name for task, f in options.folders.items() if f and self.tasks.get(task)}
         return {
@@ -131,7 +131,7 @@ class PreTraining(Objective):
 
     def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
         assert isinstance(captioner, IDCPCL)  # noqa: S101 - the constructor looks
-        task = _drawn(self.tasks)
+        task = _draw_task(self.tasks)
         if task == "classes" and self.classes is not None:
             of_classes: Tensor = self.classes(captioner, len(tokens))
             return of_classes
@@ -140,7 +140,7 @@ class PreTraining(Objective):
             present = torch.tensor([[True, False]], device=captioner.device).expand(len(cells), 2)
             inner = {name: self.tasks[name] for name in TASKS if self.tasks.get(name)}
             cells, said = cells.to(captioner.device), said.to(captioner.device)
-            task, rewriter = _drawn(inner or {"mlm": 1.0}), self.single_rewriter
+            task, rewriter = _draw_task(inner or {"mlm": 1.0}), self.single_rewriter
             return self._task(captioner, task, cells, said, present=present, rewriter=rewriter)
         return self._task(captioner, task, captioner.cells(pairs), tokens)
 
@@ -175,7 +175,7 @@ class PreTraining(Objective):
         )
         others = others.clamp(max=len(captioner.vocabulary) - 1)
         hidden = torch.where(kind < _KEPT, said, torch.where(kind < _KEPT + _RANDOM, others, captioner.mask))
-        text = begun(captioner, torch.where(chosen, hidden, said))
+        text = prepend_start(captioner, torch.where(chosen, hidden, said))
         shown = None if present is None else present[b]
         after, _ = captioner.joined(text, pictures[b], shown)
         return cross_entropy(captioner.next_word(after[:, 2:][chosen]), said[chosen])
@@ -191,7 +191,7 @@ class PreTraining(Objective):
         with torch.no_grad():
             features = captioner.embed_cell(cells)
         pictures = captioner.look(cells.masked_fill(zeroed.unsqueeze(3), 0.0), present)
-        text = begun(captioner, _one_sentence(tokens))
+        text = prepend_start(captioner, _one_sentence(tokens))
         _, after = captioner.joined(text, pictures, present)
         seen = after.view(n, 2, IMAGE, -1)[:, :, 1:]
         predicted = normalize(self.visual(seen[zeroed]), dim=1)
@@ -229,7 +229,7 @@ class PreTraining(Objective):
         n, number = batch.shape[:2]
         repeated = None if present is None else present.repeat_interleave(number, dim=0)
         pictures = captioner.look(cells, present).repeat_interleave(number, dim=0)
-        text, images = captioner.joined(begun(captioner, batch.flatten(0, 1)), pictures, repeated)
+        text, images = captioner.joined(prepend_start(captioner, batch.flatten(0, 1)), pictures, repeated)
         heads = images[:, ::IMAGE]
         both = heads.mean(dim=1) if present is None else heads[:, 0]
         near = cosine_similarity(both, text[:, 0], dim=1).view(n, number) / self.options.temperature
@@ -253,7 +253,7 @@ class PreTraining(Objective):
         return (self.mvcl if task == "mvcl" else self.mlm)(captioner, cells, tokens, present)
 
 
-def begun(captioner: IDCPCL, tokens: Tensor) -> Tensor:
+def prepend_start(captioner: IDCPCL, tokens: Tensor) -> Tensor:
     """Sentences ``(N, L)`` with [CLS] and [BOS] before them, ``(N, L + 2)``."""
     start = torch.tensor([captioner.cls, BOS], device=tokens.device).expand(len(tokens), 2)
     return torch.cat([start, tokens], dim=1)
@@ -273,6 +273,6 @@ def _some(among: Tensor, share: float) -> Tensor:
     return chosen & among
 
 
-def _drawn(tasks: dict[str, float]) -> str:
+def _draw_task(tasks: dict[str, float]) -> str:
     names = list(tasks)
     return names[int(torch.tensor([float(tasks[name]) for name in names]).multinomial(1))]
