@@ -68,7 +68,7 @@ def _serve(captioner: Grounded, url: Callable[[], str]) -> None:
     watch = ServiceWatch()
     with Signals() as signals:
         captioner.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
-        batch = BATCH.get(captioner.device.type, 1)
+        batch = BATCH.get(captioner.device.partition(":")[0], 1)
         worker = Worker(url, captioner.sha256, captioner, batch=batch)
         watch.ready("detecting")
         signals.watching()

@@ -103,7 +103,7 @@ def _captioner_problems(configuration: Configuration) -> Iterator[str]:
     if label.name != "grounded" and any(c.narrate.workers == "redis" for c in configuration.cameras.values()):
         yield f"narrate.workers: the captioner {label.name} has no workers: take grounded"
     if settings.device.startswith("cuda"):
-        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads torch
+        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads ONNX Runtime
 
         try:
             choose_device(settings.device)

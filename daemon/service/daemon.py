@@ -34,14 +34,14 @@ from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
-from models import load_captioner, read_label
+from models import read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import RecordError
 
-if TYPE_CHECKING:  # it loads torch
+if TYPE_CHECKING:  # it loads ONNX Runtime
     from daemon.threads.narrator import JournalledPair, Narrator
 
 GRACE_S = 4.0
@@ -256,11 +256,11 @@ def _narrator(
     keeper: EvidenceKeeper,
 ) -> Narrator:
     """Load the captioner and try it."""
-    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
+    from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
 
     settings = configuration.captioner
-    captioner = load_captioner(settings.checkpoint, choose_device(settings.device))
+    captioner = load_on(settings.device, settings.checkpoint)
     warm_up(captioner)
     _leave_loaded_objects_alone()
     if any(plan.workers for plan in plans):
@@ -313,7 +313,7 @@ def _close_journals(journals: Mapping[str, Journal]) -> None:
 
 
 def _leave_loaded_objects_alone() -> None:
-    """Keep the million objects that torch and numba bring out of all later collections.
+    """Keep the hundreds of thousands of objects that numba brings out of all later collections.
 
     A full collection waits until a quarter of all objects is new: rings would pile up for hours.
     """

@@ -8,7 +8,6 @@ gives an error even there is told by its cluster facts, and is the only one of i
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
-import torch
 
 from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
@@ -74,7 +72,7 @@ class Captioning:
         self.failed: Counter[str] = Counter()
         self.error = ""
         self._main = self._captioner = captioner
-        self._spare = copy.deepcopy(captioner).cpu() if captioner.device.type != "cpu" else None
+        self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
         self._most: int | None = None
         self._rested_at = float("inf")
         self._warned_at = float("-inf")
@@ -108,8 +106,8 @@ class Captioning:
             return list(detect(images, self._captioner))
         except Exception as error:  # noqa: BLE001 - one picture must not end the tracking of all cameras
             self.error, memory = _worded(error), _out_of_memory(error)
-        if memory and self._captioner.device.type != "cpu":
-            torch.cuda.empty_cache()
+        if memory:
+            self._captioner.release_memory()
         if len(images) > 1:
             half = len(images) // 2
             return self._detected(images[:half]) + self._detected(images[half:])
@@ -136,8 +134,8 @@ class Captioning:
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be told
             self.error, memory = _worded(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
-        if memory and self._captioner.device.type != "cpu":
-            torch.cuda.empty_cache()
+        if memory:
+            self._captioner.release_memory()
         if len(pairs) > 1:
             half = (len(pairs) + 1) // 2
             if memory:
@@ -148,7 +146,7 @@ class Captioning:
 
     def _asked(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration]:
         captioner = self._captioner
-        device = str(captioner.device) if captioner.device.type != "cpu" else None
+        device = captioner.device if captioner.device != "cpu" else None
         changes = find_changes(pairs, settings.changes, captioner.salience, device)
         return narrate(changes, captioner, settings.describe, settings.settings_sha256)
 
@@ -192,7 +190,7 @@ class Captioning:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in str(error)
+    return isinstance(error, MemoryError) or "out of memory" in str(error)  # torch says so
 
 
 def _worded(error: Exception) -> str:

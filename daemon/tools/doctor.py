@@ -93,11 +93,11 @@ def _numba_cache() -> str:
 
 
 def _captioner(path: Path, device: str) -> str:
-    from daemon.config.device import choose_device  # noqa: PLC0415
+    from daemon.config.device import load_on  # noqa: PLC0415
     from daemon.threads.narrator import warm_up  # noqa: PLC0415
-    from models import SHIPPED, load_captioner  # noqa: PLC0415
+    from models import SHIPPED  # noqa: PLC0415
 
-    captioner = load_captioner(path, choose_device(device))
+    captioner = load_on(device, path)
     warm_up(captioner)
     shown = path.name if path in SHIPPED.values() else path
     return f"{captioner.name} {captioner.sha256[:12]} ({shown}) works on {captioner.device}"

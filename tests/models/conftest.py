@@ -10,9 +10,9 @@ from rectangles import COLOURS, GREY
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.captioner import PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
+from models.papers.pair_batch import PairBatch
 
 Rectangle = tuple[int, int, int, int]
 

@@ -17,7 +17,8 @@ from pretend_device import pretend_device
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
 from daemon.threads.captions import Captioning, PairSettings
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.captioner import Captioner, DescribeOptions, Sentence
+from models.papers.pair_batch import PairBatch
 from pipeline.narration.fallback import FAILED, LATE
 from pipeline.narration.narration import Narration
 from pipeline.pairs import FramePair

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner
-from models.captioner import DescribeOptions, PairBatch, Sentence
+from models.captioner import DescribeOptions, Sentence
 from models.checkpoint import save
 from models.detections import Detections
 from models.encoders.encoder import ENCODERS, Encoder
@@ -28,6 +28,7 @@ from models.language.statements import statement_of
 from models.language.templates import render
 from models.language.vocabulary import Vocabulary
 from models.language.wording import read
+from models.papers.pair_batch import PairBatch
 
 MakePairs = Callable[..., PairBatch]
 MakeGrounded = Callable[..., Grounded]

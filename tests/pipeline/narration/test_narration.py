@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.captioner import Captioner, DescribeOptions, Sentence
 from models.encoders.encoder import ENCODERS
 from models.language.templates import Statement
 from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
+from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resize
 from pipeline.narration.batch import aligned

