@@ -50,14 +50,7 @@ class WordCaptioner(nn.Module, Captioner):
         needs_masks: it takes `PairBatch.masks`; otherwise training may leave them out.
     """
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options:
-        """Hyperparameters, plain values with defaults.
-
-        The constructor takes them by keyword; training configurations and checkpoints name them.
-        """
-
-    options: Options
+    options: Captioner.Options
     scale_mean: Tensor
     scale_std: Tensor
     whole: bool = False
@@ -127,6 +120,7 @@ class WordCaptioner(nn.Module, Captioner):
     def label(self) -> dict[str, Any]:
         """See `Captioner`."""
         return {
+            "format": 1,  # in which nothing has changed for them
             "arguments": self.arguments(),
             "encoder": {"name": self.encoder.name, "sha256": self.encoder.sha256},
             "vocabulary": self.vocabulary.words[4:],

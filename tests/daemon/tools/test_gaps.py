@@ -14,7 +14,6 @@ import cv2
 import numpy as np
 import PIL.Image
 import pytest
-import torch
 
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
@@ -128,18 +127,15 @@ def test_a_pairs_line_tells_its_gap(tmp_path: Path) -> None:
 def test_the_gap_reaches_the_captioner(pictures: tuple[Path, Path], checkpoint: Path) -> None:
     from models import load_captioner
     from pipeline.changes import find_changes
-    from pipeline.narration.batch import pair_batch
+    from pipeline.narration.batch import pair_input
 
-    captioner = load_captioner(checkpoint, torch.device("cpu"))
+    captioner = load_captioner(checkpoint)
     plan = camera_plan("describe", "", CameraDefaults())
     gaps = (Gap(90.0, "--gap"), Gap(), Gap(1e12, "--gap"))
     pairs = [read_pair(PairPaths("", *pictures), gap, plan) for gap in gaps]
     assert [pair.gap_s for pair in pairs[:2]] == [90.0, None]
     changes = find_changes(pairs, plan.change_options(captioner), captioner.salience)
-    batch = pair_batch(changes, captioner).to(torch.device("cpu"))
-    assert batch.gap_s is not None
-    assert batch.gap_s.dtype == torch.float32
-    first, second, third = batch.gap_s.tolist()
+    first, second, third = (pair_input(change, captioner).gap_s for change in changes)
     assert first == 90.0
     assert math.isnan(second)
     assert third >= 365 * 86400

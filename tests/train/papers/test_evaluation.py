@@ -28,7 +28,7 @@ from train.papers.evaluation import (
 class Oracle:
     """Says what it is told to, by position in the split; its words have probability 1/4 each."""
 
-    name, device, whole = "oracle", torch.device("cpu"), False
+    name, device, whole = "oracle", "cpu", False
 
     def __init__(self, split: Split, says: Callable[[int], list[str]], aligned: int = 0) -> None:
         self._split, self._says, self._aligned = split, says, aligned
