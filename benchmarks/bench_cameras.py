@@ -34,12 +34,14 @@ from fractions import Fraction
 from itertools import cycle, islice
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import av
 import numpy as np
 import redis
 import yaml
+from embedded_redis import EmbeddedServer
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"

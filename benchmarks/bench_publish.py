@@ -10,12 +10,13 @@ import threading
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 
 import redis
+from embedded_redis import EmbeddedServer, find_servers
 from plain_narration import narration
 
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from pipeline.journal import Journal, SegmentLimits
 from pipeline.publisher import Delivery, open_publisher
 

@@ -123,7 +123,7 @@ def main() -> None:
             write(folder, given.records)
         begin, worked = time.perf_counter(), time.process_time()
         with Search(folder, LONDON) as search:
-            read = search.look().records
+            read = search.index.update().records
             taken, worked = time.perf_counter() - begin, time.process_time() - worked
             size = sum(path.stat().st_size for path in folder.glob("index.*"))
             journals = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
@@ -146,7 +146,7 @@ def ask(search: Search, words: str) -> None:
         elif asked.of_visits:
             found = len(search.selection.visits(asked))
         else:
-            found = search.answer(asked, 50).shown
+            found = search.answer(asked, 50).count
         worked.append(time.process_time() - busy)
         taken.append(time.perf_counter() - begin)
     print(f"| {words} | {found:,} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f} |", flush=True)

@@ -16,6 +16,7 @@ from pipeline.record import format_time
 logger = logging.getLogger(__name__)
 
 _SCHEMA = "narrated-camera/1"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class CameraMemory:
@@ -43,7 +44,9 @@ class CameraMemory:
             content = path.read_bytes()
             kept = json.loads(content)[_SCHEMA]
             time = datetime.fromisoformat(kept["time"])
-            self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]))
+            # the steady clock tells how long narrated was away, whatever the wall clock says: until a reboot
+            steady_s = float(kept["steady_s"]) if kept.get("boot") == _boot_id() else None
+            self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]), steady_s)
             self.tracks, self.masks = kept["tracks"], str(kept.get("masks", ""))
             self.sha256 = hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
@@ -56,6 +59,7 @@ class CameraMemory:
         self.seen = seen
         kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
         kept |= {"masks": self.masks} if self.masks else {}
+        kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)
@@ -64,3 +68,8 @@ class CameraMemory:
             if not self._failed:
                 logger.warning("%s cannot be written: %s", self._path, error.strerror or error)
             self._failed = True
+
+
+def _boot_id() -> str:
+    """Differs from boot to boot."""
+    return _BOOT_ID.read_text() if _BOOT_ID.exists() else ""

@@ -12,7 +12,7 @@ from models.families import family_of
 from models.language.places import place
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
-from pipeline.sources import Frame, Polygon, covered
+from pipeline.sources import Frame, Polygon, covered, seconds_between
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
 from pipeline.tracking.reidentification import Reidentification
@@ -167,15 +167,11 @@ class CameraState:
 
     def _hold(self, frame: Frame) -> None:
         frames = self.frames
-        while frames and _age_s(frames[0], frame) > RING_S:
+        while frames and seconds_between(frames[0], frame) > RING_S:
             frames.popleft()
         # of three neighbours that are no longer recent the middle one goes where they are close
         for k in range(len(frames) - 2, 0, -1):
-            old = _age_s(frames[k], frame) > RECENT_S
-            if old and _age_s(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S:
+            old = seconds_between(frames[k], frame) > RECENT_S
+            if old and seconds_between(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S:
                 del frames[k]
         frames.append(frame)
-
-
-def _age_s(earlier: Frame, later: Frame) -> float:
-    return (later.time - earlier.time).total_seconds()

@@ -66,7 +66,7 @@ def append_durably(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool, mode: int = 0o666) -> None:
-    """Write a file as a whole or not at all; see `replacing`."""
+    """Write a file completely or not at all; see `replacing`."""
     with replacing(path, durable=durable, mode=mode) as file:
         file.write(content)
 

@@ -21,7 +21,7 @@ _MAX_BLOCK = 8192  # a row of a block holds at most 3 * 8192 * 255^2 < 2^31
 def l2_rgb(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two RGB images, whole and block by block.
+    """L2 distance of two RGB images, and of each block.
 
     Args:
         a: RGB uint8 ``(h, w, 3)``.
@@ -46,7 +46,7 @@ def l2_rgb(
 def l2_luma(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two luma planes uint8 ``(h, w)``, whole and block by block; see `l2_rgb`.
+    """L2 distance of two luma planes uint8 ``(h, w)``, and of each block; see `l2_rgb`.
 
     Returns:
         The root mean square difference over pixels, 0..255, and the same per block, float32
@@ -86,12 +86,12 @@ def _check_block(block: int) -> None:
 def _rooted(
     sums: NDArray[np.int64], height: int, width: int, channels: int, block: int
 ) -> tuple[float, NDArray[np.float32]]:
-    """Distances of the whole frame and of its blocks, from their sums of squares."""
+    """Distances of the frame and of its blocks, from their sums of squares."""
     rows = np.minimum(block, height - block * np.arange(sums.shape[0]))
     columns = np.minimum(block, width - block * np.arange(sums.shape[1]))
     counts = channels * rows[:, None] * columns[None, :]
-    whole = float(np.sqrt(sums.sum() / (height * width * channels)))
-    return whole, np.sqrt(sums / counts).astype(np.float32)
+    distance = float(np.sqrt(sums.sum() / (height * width * channels)))
+    return distance, np.sqrt(sums / counts).astype(np.float32)
 
 
 @Kernel

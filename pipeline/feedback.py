@@ -24,7 +24,7 @@ Opinion = Literal["right", "wrong", "corrected"]
 """Of one sentence."""
 
 TYPES = ("appeared", "disappeared", "moved", "more", "fewer", "replaced")
-"""The types of change that a correction may name; see `pipeline.record_members.RecordSentence`."""
+"""The types of change that a correction may name; see `pipeline.record.RecordSentence`."""
 
 LONGEST = 10_000
 """Characters of a note or a correction."""

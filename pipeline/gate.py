@@ -1,9 +1,9 @@
 """The gate: when to look for objects, and when two frames are worth comparing.
 
 While something moves before a camera, and `HOLD_S` longer, every sampled frame is passed on for detection and
-tracking. Beside them go the candidate pairs of `pipeline.pairs`: all of them for a captioner that compares
+tracking. Candidate pairs of `pipeline.pairs` go with them: all of them for a captioner that compares
 two frames; for one that tracks objects only those that no track can explain: slow change against the quiet
-scene of some minutes ago, what changed while nothing was seen, and events of the whole scene.
+scene of some minutes ago, what changed while there were no frames, and events of the whole scene.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipeline.distance import l2_luma
-from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, PairOptions
-from pipeline.sources import Frame, Image, seconds_between
-from pipeline.thresholds import PairThresholds
+from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder
+from pipeline.sources import Frame, Image, Polygon, seconds_between
+from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 HOLD_S = 3.0
 """The gate stays open for so long after the last motion: departures are decided 1.5 s after the last
 sight."""
 
 PREROLL_S = 1.6
-"""What was seen before the gate opened is passed on as well: an event's before frame is 1.5 s old."""
+"""Frames from before the gate opened are passed on as well: an event's before frame is 1.5 s old."""
 
 PAUSE_S = 3.0
 """Between two frames so far apart nothing can be tracked."""
@@ -54,7 +54,7 @@ class MotionFrame:
         small: the picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide.
         restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
         follows_loss: True where frames right before it were given up, because the machine is too slow.
-        follows_gap: True where nothing was seen for `GAP_S` before it.
+        follows_gap: True where there was no frame for `GAP_S` before it.
     """
 
     frame: Frame
@@ -72,7 +72,7 @@ class MotionFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gap:
-    """A while in which nothing was seen of a live camera.
+    """A while without frames of a live camera.
 
     Attributes:
         before, after: the last frame before it and the first one after it.
@@ -105,19 +105,18 @@ class Gate:
     Args:
         thresholds: the lower one is compared with the largest distance over blocks, the upper one with the
             distance of the whole frame.
-        block: side of a block in analysis pixels.
     """
 
-    def __init__(self, thresholds: PairThresholds, block: int) -> None:
+    def __init__(self, thresholds: PairThresholds) -> None:
         self._lower = min(thresholds.lower, MOTION_LIMIT)
-        self._upper, self._block = thresholds.upper, block
+        self._upper = thresholds.upper
         self._recent: deque[Frame] = deque()
         self._moved: datetime | None = None
         self.cut = False
-        """Whether the whole scene changed with the last frame."""
+        """True where the scene changed entirely with the last frame."""
 
     def update(self, frame: Frame) -> bool:
-        """Whether to look at the camera's next frame."""
+        """True where the camera's next frame is to be passed on."""
         self.cut = False
         if self._recent and (
             frame.luma.shape != self._recent[-1].luma.shape or frame.time <= self._recent[-1].time
@@ -125,8 +124,8 @@ class Gate:
             self._recent.clear()
             self._moved, self.cut = None, True
         for earlier in self._references(frame):
-            whole, blocks = l2_luma(earlier.luma, frame.luma, self._block)
-            self.cut = self.cut or (earlier is self._recent[-1] and whole > self._upper)
+            distance, blocks = l2_luma(earlier.luma, frame.luma, SCREENING_BLOCK)
+            self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time
         self._recent.append(frame)
@@ -136,11 +135,11 @@ class Gate:
 
     def _references(self, frame: Frame) -> list[Frame]:
         """Earlier frames to compare with: the last one, and the newest beyond each look-back."""
-        found = self._recent and [self._recent[-1]]
+        references = self._recent and [self._recent[-1]]
         for age_s in _LOOK_BACK_S:
             older = [each for each in self._recent if _seconds(each, frame) >= age_s]
-            found = [*found, *older[-1:]]
-        return list(dict.fromkeys(found))
+            references = [*references, *older[-1:]]
+        return list(dict.fromkeys(references))
 
 
 class Slots:
@@ -156,7 +155,7 @@ class Slots:
         self._slot = -1
 
     def takes(self, frame: Frame) -> bool:
-        """Whether a frame is the first of its slot; a clock that goes back begins anew."""
+        """True where a frame is the first of its slot; a clock that goes back restarts the slots."""
         self._begin = self._begin or frame.time
         slot = int(((frame.time - self._begin).total_seconds() + _EARLY_S) / self._length_s)
         is_first, self._slot = slot != self._slot, slot
@@ -166,7 +165,7 @@ class Slots:
 def watch(
     frames: Iterable[Frame],
     thresholds: PairThresholds,
-    options: PairOptions,
+    masks: tuple[Polygon, ...] = (),
     *,
     tracked: bool,
     live: bool = False,
@@ -176,15 +175,15 @@ def watch(
     Args:
         frames: sampled frames of one camera, in the order of time, at the detection rate.
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
-        options: how pairs are found.
+        masks: see `pipeline.pairs.candidate_pairs`.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
-        live: tell of gaps, and every `SEEN_S` that the camera is seen: footage has only parts.
+        live: yield gaps, and every `SEEN_S` a `Seen`: footage has only parts.
 
     Raises:
         ValueError: frames of two cameras are mixed.
     """
-    finder = PairFinder(thresholds, options, changes=not tracked)
-    gate = Gate(thresholds, options.block)
+    finder = PairFinder(thresholds, masks, changes=not tracked)
+    gate = Gate(thresholds)
     preroll: deque[Frame] = deque()
     is_open = has_gap = False
     last: Frame | None = None

@@ -32,7 +32,7 @@ class Kernel(Generic[_P, _R]):
         return (self._compiled or self.dispatcher())(*args, **kwargs)
 
     def dispatcher(self) -> Callable[_P, _R]:
-        """What numba makes of it; numba knows no `Kernel`, so those that it calls give way to theirs."""
+        """The compiled function; numba knows no `Kernel`, so those that it calls give way to theirs."""
         with _loading:
             if self._compiled is None:
                 from numba import njit  # noqa: PLC0415 - see the head of this file

@@ -2,25 +2,39 @@
 
 Spot-the-diff draws random frames of a video. A camera that is watched needs better: the reference, a frame
 of the quiet scene, is compared with each sampled frame, and a pair is proposed once what happened is over
-or has lasted long enough to be told. Live, replay and extraction all come through `candidate_pairs`.
+or has lasted long enough to be reported. Live, replay and extraction all come through `candidate_pairs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame, Image, Polygon, check_polygons, covered
+from pipeline.sources import Frame, Image, Polygon, covered
 from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 SMALL_WIDTH = 640
-"""Small pictures are at most this many pixels wide: as many as a detector looks at."""
+"""Small pictures are at most this many pixels wide: the width of the detector's input."""
+
+SETTLE_S = 0.75
+"""The changed blocks must stay below the lower threshold from sample to sample for so long."""
+
+MAX_WAIT_S = 3.0
+"""Longest wait for that; then the pair is proposed although things still move."""
+
+MAX_GAP_S = 60.0
+"""Age at which the reference is renewed while nothing happens."""
+
+LONG_GAP_S = 300.0
+"""Age at which the long baseline is compared with the quiet scene, and renewed."""
+
+_LEFT_SHARE = 0.5  # an object has left once the largest block distance falls to this share of its peak
 
 
 class Cause(StrEnum):
@@ -40,12 +54,12 @@ class FramePair:
         l2: L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels.
         beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
             pair may be a scene event (light, view, obstructed) rather than a change of objects.
-        cause: CHANGE within watched footage; PAUSE: nothing was seen between the two frames (sparse stills,
+        cause: CHANGE within watched footage; PAUSE: there was no frame between the two (sparse stills,
             a camera that was away); BASELINE: slow change, against the quiet scene of some minutes ago.
         returned: True where the scene was as before again soon after `after` (somebody crossed): what came
             has gone, what went is back, and no pair will tell it.
         masks: areas that are not looked at, as polygons in shares of the frame.
-        gap_known: False for stills whose times are made up, because nobody knows how long lies between.
+        gap_known: False for stills whose times are made up: the gap between them is unknown.
     """
 
     before: Frame
@@ -83,70 +97,33 @@ def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> flo
     return l2_rgb(images[0], images[1])[0]
 
 
-@dataclass(frozen=True, slots=True)
-class PairOptions:
-    """When a pair is proposed.
-
-    Attributes:
-        settle_s: the changed blocks must stay below the lower threshold from sample to sample for so long.
-        max_wait_s: longest wait for that; then the pair is proposed although things still move.
-        max_gap_s: age at which the reference is renewed while nothing happens.
-        long_gap_s: age at which the long baseline is compared with the quiet scene, and renewed.
-        block: side of a screening block in analysis pixels; the thresholds belong to it.
-        masks: areas of the frame, as polygons, that count for nothing. What is screened has them black
-            already (`pipeline.sources.SourceOptions`); L2 distance and changes of a pair leave them out.
-
-    Raises:
-        ValueError: an option is not positive, or a mask no area of the frame.
-    """
-
-    settle_s: float = 0.75
-    max_wait_s: float = 3.0
-    max_gap_s: float = 60.0
-    long_gap_s: float = 300.0
-    block: int = SCREENING_BLOCK
-    masks: tuple[Polygon, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_polygons("masks", self.masks)
-        for field in fields(self):
-            if field.name != "masks" and not getattr(self, field.name) > 0:
-                raise ValueError(f"{field.name} = {getattr(self, field.name)}: it must be positive")
-
-
-_DEFAULTS = PairOptions()
-
-_GONE = (
-    0.5  # what was seen has left, although the scene is not quite as before: the largest block falls to this
-)
-
-
 def candidate_pairs(
-    frames: Iterable[Frame], thresholds: PairThresholds, options: PairOptions = _DEFAULTS
+    frames: Iterable[Frame], thresholds: PairThresholds, masks: tuple[Polygon, ...] = ()
 ) -> Iterator[FramePair]:
     """Pairs of frames between which something changed.
 
-    * The change settles, or lasts `max_wait_s`: (reference, current frame); the current frame is the
+    * The change settles, or lasts `MAX_WAIT_S`: (reference, current frame); the current frame is the
       new reference. With `beyond_upper` where the whole frame lies beyond the upper threshold.
     * The scene returns to the reference before that (somebody crossed): (reference, the frame that
       differed most, within the upper threshold), once. A flash, all of it beyond the upper threshold,
       is nothing.
-    * What was seen has left by then, but something else remains (the exposure followed a car, a bag was
+    * The object has left by then, but something else remains (the exposure followed a car, a bag was
       put down; the largest block distance is less than half of what it was): two pairs, (reference, the
       frame that differed most) and (that frame, current frame). Else the end frames would not show it.
     * The scene drifts too slowly for a reference that is renewed: (long baseline, current quiet frame).
-    * A pause of the stream of `max_wait_s` or longer (or sparse stills) cannot be seen settling:
+    * A pause of the stream of `MAX_WAIT_S` or longer (or sparse stills) has no frames in which it settles:
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
 
     Pairs come in the order of their later frame. Each begins at or after the end of the last one, except
     that one of the long baseline may reach back over somebody who crossed. Pure and deterministic; four
     frames are held whatever the footage. Where the resolution changes or the clock goes back by more than
-    `max_wait_s`, a new reference is taken; frames late by less are left out.
+    `MAX_WAIT_S`, a new reference is taken; frames late by less are left out.
 
     Args:
         frames: sampled frames of one camera in the order of time.
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
-        options: see there.
+        masks: polygons in shares of the frame that `l2` and the changes of a pair leave out; the screened
+            planes have them black already (`pipeline.sources.SourceOptions`).
 
     Yields:
         The pairs; only frames of a change are converted to RGB.
@@ -154,7 +131,7 @@ def candidate_pairs(
     Raises:
         ValueError: frames of two cameras are mixed.
     """
-    finder = PairFinder(thresholds, options)
+    finder = PairFinder(thresholds, masks)
     for frame in frames:
         yield from finder.update(frame)
     yield from finder.finish()
@@ -165,14 +142,14 @@ class PairFinder:
 
     Args:
         thresholds: of this camera.
-        options: see there.
+        masks: see `candidate_pairs`.
         changes: whether pairs of `Cause.CHANGE` are wanted; events of the whole scene always are.
     """
 
     def __init__(
-        self, thresholds: PairThresholds, options: PairOptions = _DEFAULTS, *, changes: bool = True
+        self, thresholds: PairThresholds, masks: tuple[Polygon, ...] = (), *, changes: bool = True
     ) -> None:
-        self._thresholds, self._options, self._changes = thresholds, options, changes
+        self._thresholds, self._masks, self._changes = thresholds, masks, changes
         self._memory: _CameraMemory | None = None
 
     def update(self, frame: Frame) -> list[FramePair]:
@@ -183,7 +160,7 @@ class PairFinder:
         """
         memory = self._memory
         if memory is None:
-            self._memory = _CameraMemory(frame, self._thresholds, self._options, changes=self._changes)
+            self._memory = _CameraMemory(frame, self._thresholds, self._masks, changes=self._changes)
             return []
         if frame.camera != memory.reference.camera:
             raise ValueError(
@@ -191,10 +168,10 @@ class PairFinder:
                 "find the pairs of each camera on its own"
             )
         ahead_s = _seconds(memory.previous, frame)
-        if -self._options.max_wait_s < ahead_s <= 0:
+        if -MAX_WAIT_S < ahead_s <= 0:
             return []
         if ahead_s <= 0 or frame.luma.shape != memory.reference.luma.shape:
-            self._memory = _CameraMemory(frame, self._thresholds, self._options, changes=self._changes)
+            self._memory = _CameraMemory(frame, self._thresholds, self._masks, changes=self._changes)
             return memory.finish()
         return memory.update(frame)
 
@@ -208,12 +185,12 @@ def _seconds(earlier: Frame, later: Frame) -> float:
 
 
 class _CameraMemory:
-    """What is remembered of one camera between two frames."""
+    """The state of one camera between two frames."""
 
     def __init__(
-        self, frame: Frame, thresholds: PairThresholds, options: PairOptions, *, changes: bool
+        self, frame: Frame, thresholds: PairThresholds, masks: tuple[Polygon, ...], *, changes: bool
     ) -> None:
-        self._thresholds, self._options, self._changes = thresholds, options, changes
+        self._thresholds, self._masks, self._changes = thresholds, masks, changes
         self._begin(frame)
 
     def _begin(self, frame: Frame) -> None:
@@ -227,7 +204,7 @@ class _CameraMemory:
         self._changed: Frame | None = None  # the first frame that differs from the reference
         self._moved: Frame | None = None  # the last one in which what differs still moved
         self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
-        self._distance = self._peak = 0.0  # of the fullest, whole and in its largest block
+        self._distance = self._peak = 0.0  # of the fullest: of the frame and of its largest block
 
     def update(self, frame: Frame) -> list[FramePair]:
         """Pairs that end with the coming of `frame`."""
@@ -249,9 +226,9 @@ class _CameraMemory:
             if self._fullest is not None:
                 pairs += self._proposed(self.reference, self._fullest, beyond=False, returned=True)
             self._renew(frame)
-        elif _seconds(self.reference, frame) >= self._options.max_gap_s:
+        elif _seconds(self.reference, frame) >= MAX_GAP_S:
             self._renew(frame)
-        if _seconds(self._baseline, frame) >= self._options.long_gap_s:
+        if _seconds(self._baseline, frame) >= LONG_GAP_S:
             distance, blocks = self._screened(self._baseline, frame)
             if blocks.max() > self._thresholds.lower:
                 beyond = distance > self._thresholds.upper
@@ -261,7 +238,6 @@ class _CameraMemory:
         return pairs
 
     def _in_change(self, frame: Frame, distance: float, blocks: NDArray[np.float32]) -> list[FramePair]:
-        options = self._options
         changed = blocks > self._thresholds.lower
         peak = float(blocks.max())
         if self._changed is None:
@@ -271,14 +247,14 @@ class _CameraMemory:
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
-        settled = _seconds(self._moved, frame) >= options.settle_s
-        waited = _seconds(self._changed, frame) >= options.max_wait_s
-        paused = _seconds(self.previous, frame) >= options.max_wait_s
+        settled = _seconds(self._moved, frame) >= SETTLE_S
+        waited = _seconds(self._changed, frame) >= MAX_WAIT_S
+        paused = _seconds(self.previous, frame) >= MAX_WAIT_S
         if not (settled or waited or paused):
             return []
         pairs: list[FramePair] = []
         before = self.reference
-        if self._fullest is not None and peak < _GONE * self._peak:
+        if self._fullest is not None and peak < _LEFT_SHARE * self._peak:
             pairs += self._proposed(before, self._fullest, beyond=False)
             before = self._fullest
             distance = self._screened(before, frame)[0]
@@ -288,7 +264,7 @@ class _CameraMemory:
         return pairs
 
     def _screened(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
-        return l2_luma(before.luma, after.luma, self._options.block)
+        return l2_luma(before.luma, after.luma, SCREENING_BLOCK)
 
     def _proposed(
         self,
@@ -304,5 +280,5 @@ class _CameraMemory:
             return []
         if before.image.shape != after.image.shape:
             return []
-        masks = self._options.masks
-        return [FramePair(before, after, pair_l2(before, after, masks), beyond, cause, returned, masks)]
+        l2 = pair_l2(before, after, self._masks)
+        return [FramePair(before, after, l2, beyond, cause, returned, self._masks)]

@@ -8,10 +8,9 @@ map, because a person who covers 0.1 % of the frame hardly moves the distance of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ UPPER_BOUNDS = (30.0, 75.0)
 MIN_FRAMES = 5
 """Fewer frames than this say nothing about a camera; the defaults are taken."""
 
-_SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, beside noise
+_SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, besides noise
 _NOISE_FACTOR = 1.5
 _ACTIVITY_FACTOR = 2.5
 _QUIET_RATIO = 2.0  # noise is steady: the median of a quiet block is no more than this times its quartile
@@ -61,65 +60,7 @@ class PairThresholds:
                 raise ValueError(f"the {name} threshold {value} is not within 0..255 grey levels")
 
 
-@dataclass(frozen=True, slots=True)
-class Quantiles:
-    """Quantiles of a distance, in grey levels: 5 %, 50 %, 95 % and the largest."""
-
-    p5: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    largest: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What a camera's footage says about its thresholds.
-
-    Attributes:
-        thresholds: lower and upper.
-        noise: L2 distance of two consecutive samples in blocks where nothing happens, in grey levels.
-        peak: quantiles over consecutive samples of the largest block distance.
-        whole: quantiles over consecutive samples of the distance of the whole frame.
-        frames: frames read.
-        span_s: time from the first to the last frame, in seconds.
-        measured: False where there was too little footage and the thresholds are the defaults.
-    """
-
-    thresholds: PairThresholds
-    noise: float
-    peak: Quantiles
-    whole: Quantiles
-    frames: int
-    span_s: float
-    measured: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON or YAML; `from_dict` gives the same calibration back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Calibration stored by `to_dict`.
-
-        Raises:
-            ValueError: a field is missing or unknown, or a threshold is out of range.
-        """
-        known = {field.name for field in fields(cls)}
-        if set(values) != known:
-            odd = ", ".join(sorted(known ^ set(values)))
-            raise ValueError(f"this is not a stored calibration ({odd}): calibrate the camera again")
-        parts: dict[str, Any] = dict(values)
-        try:
-            parts["thresholds"] = PairThresholds(**values["thresholds"])
-            parts["peak"], parts["whole"] = Quantiles(**values["peak"]), Quantiles(**values["whole"])
-        except TypeError as error:
-            raise ValueError(
-                f"this is not a stored calibration ({error}): calibrate the camera again"
-            ) from error
-        return cls(**parts)
-
-
-def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> Calibration:
+def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> PairThresholds | None:
     """Thresholds of a camera from its footage: quiet or busy, by day or night.
 
     The noise is read off consecutive samples, in blocks whose distance is steady over time (noise is,
@@ -134,51 +75,28 @@ def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> Calibrat
         block: side of a screening block in analysis pixels.
 
     Returns:
-        The calibration; the default thresholds where there are fewer than `MIN_FRAMES` frames.
+        The thresholds; None where there are fewer than `MIN_FRAMES` frames.
     """
-    reel = _Reel(frames)
-    whole: list[float] = []
+    distances: list[float] = []
     maps: list[NDArray[np.float32]] = []
     stride = 1
-    for number, (before, after) in enumerate(pairwise(reel)):
+    for number, (before, after) in enumerate(pairwise(frames)):
         if number % stride or before.luma.shape != after.luma.shape:
             continue
         distance, blocks = l2_luma(before.luma, after.luma, block)
-        if maps and maps[-1].shape != blocks.shape:  # the resolution changed: what was seen is of no use
-            whole, maps = [], []
-        whole.append(distance)
+        if maps and maps[-1].shape != blocks.shape:  # another resolution: the maps cannot be compared
+            distances, maps = [], []
+        distances.append(distance)
         maps.append(blocks)
         if len(maps) > _HELD:
-            whole, maps, stride = whole[::2], maps[::2], 2 * stride
+            distances, maps, stride = distances[::2], maps[::2], 2 * stride
     if len(maps) < MIN_FRAMES - 1:
-        nothing = Quantiles()
-        return Calibration(PairThresholds(), 0.0, nothing, nothing, reel.count, reel.span_s, measured=False)
-    blocks_in_time = np.stack(maps).reshape(len(maps), -1)
-    noise, floor = _noise(blocks_in_time)
+        return None
+    noise, floor = _noise(np.stack(maps).reshape(len(maps), -1))
     widest = max(LOWER_BOUNDS[1], _NOISE_FACTOR * floor)
     lower = float(np.clip(_SLACK + _NOISE_FACTOR * noise, LOWER_BOUNDS[0], widest))
-    activity = _quantiles(np.asarray(whole))
-    upper = float(np.clip(_ACTIVITY_FACTOR * activity.p95, *UPPER_BOUNDS))
-    thresholds = PairThresholds(round(lower, 2), round(upper, 2))
-    peaks = _quantiles(blocks_in_time.max(axis=1))
-    return Calibration(thresholds, round(noise, 3), peaks, activity, reel.count, reel.span_s, measured=True)
-
-
-class _Reel:
-    """Passes frames on, and counts them."""
-
-    def __init__(self, frames: Iterable[Frame]) -> None:
-        self._frames = frames
-        self.count = 0
-        self.span_s = 0.0
-
-    def __iter__(self) -> Iterator[Frame]:
-        first: Frame | None = None
-        for frame in self._frames:
-            first = first or frame
-            self.count += 1
-            self.span_s = (frame.time - first.time).total_seconds()
-            yield frame
+    upper = float(np.clip(_ACTIVITY_FACTOR * round(float(np.quantile(distances, 0.95)), 3), *UPPER_BOUNDS))
+    return PairThresholds(round(lower, 2), round(upper, 2))
 
 
 def _noise(blocks: NDArray[np.float32]) -> tuple[float, float]:
@@ -195,7 +113,3 @@ def _noise(blocks: NDArray[np.float32]) -> tuple[float, float]:
     steady = median <= _QUIET_RATIO * np.maximum(quartile, 1.0)
     quiet = steady & (quartile <= _NOISE_SPREAD * max(floor, 1.0))
     return float(np.quantile(median[quiet] if quiet.any() else quartile, 0.9)), floor
-
-
-def _quantiles(values: NDArray[Any]) -> Quantiles:
-    return Quantiles(*(round(float(q), 3) for q in np.quantile(values, (0.05, 0.5, 0.95, 1.0))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, load_chosen_captioner, write_picture
+from daemon.commands.options import (
+    CaptionerChoice,
+    Device,
+    Json,
+    load_chosen_captioner,
+    parse_option,
+    write_picture,
+)
 from daemon.config.durations import parse_duration
 from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan
-    from daemon.tools.description import PairError, PairPaths
-    from daemon.tools.gaps import Gap
+    from daemon.tools.description import PairPaths
     from models.captioner import Captioner
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
@@ -54,66 +59,40 @@ def describe(
     given = before is not None and after is not None
     if given == (pairs is not None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
-    known = _parse_gap(gap)
+    gap_s = parse_option(parse_duration, gap)
     from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.tools.description import PairPaths, read_pairs  # noqa: PLC0415
+    from daemon.tools.description import PairPaths  # noqa: PLC0415
 
-    wanted = list(read_pairs(pairs)) if pairs else []
-    loaded = load_chosen_captioner(captioner, device)
     plan = camera_plan("describe", "", CameraDefaults())
+    loaded = load_chosen_captioner(captioner, device)
     if before and after:
-        _describe_one(PairPaths("", before, after, known), loaded, plan, out, as_json=json)
-    elif not _describe_many(wanted, known, loaded, plan, out):
+        _describe_one(PairPaths("", before, after, gap_s), loaded, plan, out, as_json=json)
+    elif pairs and not _describe_many(pairs, gap_s, loaded, plan, out):
         raise typer.Exit(3)
 
 
-def _parse_gap(text: str | None) -> Gap | None:
-    from daemon.tools.gaps import Gap  # noqa: PLC0415
-
-    try:
-        return None if text is None else Gap(parse_duration(text), "--gap")
-    except ValueError as error:
-        raise typer.BadParameter(f"--gap: {error}") from None
-
-
 def _describe_many(
-    wanted: list[PairPaths | PairError],
-    known: Gap | None,
-    captioner: Captioner,
-    plan: CameraPlan,
-    out: Path | None,
+    file: Path, gap_s: float | None, captioner: Captioner, plan: CameraPlan, out: Path | None
 ) -> bool:
     """Print one JSON line per pair that can be read; whether all could be."""
-    from daemon.tools.description import PairError, PairPaths, describe  # noqa: PLC0415
-    from daemon.tools.gaps import NOT_KNOWN  # noqa: PLC0415
+    from daemon.tools.description import PairError, describe, read_pairs  # noqa: PLC0415
 
-    pairs = [replace(each, gap=each.gap or known) for each in wanted if isinstance(each, PairPaths)]
-    failures = [each for each in wanted if isinstance(each, PairError)]
-    for error in failures:
-        typer.echo(f"narrated: {error}", err=True)
-    origins: Counter[str] = Counter()
+    lines = list(read_pairs(file))
+    failures = [each for each in lines if isinstance(each, PairError)]
+    pairs = [each for each in lines if not isinstance(each, PairError)]
+    pairs = [replace(each, gap_s=gap_s if each.gap_s is None else each.gap_s) for each in pairs]
     with ExitStack() as files:
         output = files.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
         for one in describe(pairs, captioner, plan):
             if isinstance(one, PairError):
                 failures.append(one)
-                typer.echo(f"narrated: {one}", err=True)
                 continue
             sentences = [{name: each[name] for name in _PAIR_MEMBERS} for each in one.sentences()]
-            origins[one.gap.origin] += 1
-            line = {
-                "id": one.id,
-                "sentences": sentences,
-                "gap_s": one.gap.seconds,
-                "gap_from": one.gap.origin,
-            }
+            line = {"id": one.id, "sentences": sentences, "gap_s": one.gap_s}
             output.write(json.dumps(line, ensure_ascii=False) + "\n")
             output.flush()
-    if origins:
-        counts = [
-            f"{n} {origin if origin == NOT_KNOWN else f'from {origin}'}" for origin, n in origins.items()
-        ]
-        typer.echo(f"gaps of {origins.total()} pairs: {', '.join(counts)}", err=True)
+    for error in failures:
+        typer.echo(f"narrated: {error}", err=True)
     return not failures
 
 
@@ -125,25 +104,23 @@ def _describe_one(
     [one] = describe([paths], captioner, plan)
     if isinstance(one, PairError):
         raise one
-    typer.echo(str(one.gap), err=True)
     narration = one.narration
-    nothing = (
-        f"Nothing is reported: {narration.abstained}." if narration.abstained else "Nothing has changed."
-    )
     if as_json:
         members = {
             "before": str(paths.before),
             "after": str(paths.after),
             "event": narration.event.value,
             "l2": round(narration.l2, 3),
-            "gap_s": one.gap.seconds,
-            "gap_from": one.gap.origin,
+            "gap_s": one.gap_s,
             "sentences": one.sentences(),
             "abstained": narration.abstained or None,
         }
         typer.echo(json.dumps(members, ensure_ascii=False))
+    elif narration.sentences:
+        typer.echo("\n".join(sentence.text for sentence in narration.sentences))
     else:
-        typer.echo("\n".join(sentence.text for sentence in narration.sentences) or nothing)
+        reason = narration.abstained
+        typer.echo(f"Nothing is reported: {reason}." if reason else "Nothing has changed.")
     if out:
         from pipeline.report.picture import side_by_side  # noqa: PLC0415
 

@@ -46,8 +46,8 @@ def export(
 
         if asked.measure.count:
             raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
-        matches = search.answer(asked)
-        if not matches.shown:
+        answer = search.answer(asked)
+        if not answer.count:
             raise SearchError("nothing was found, so nothing is written")
         options = ExportOptions(
             journals=search.folder,
@@ -58,7 +58,7 @@ def export(
             footage=Footage(clips, search.local) if clips else None,
             force=force,
         )
-        exported = write_export(matches.found, out, options)
+        exported = write_export(answer.results, out, options)
     _print(exported, out, json=json)
     if exported.manifest.problems:
         raise typer.Exit(_SOME_FAILED)
@@ -71,11 +71,11 @@ def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
 
     manifest = exported.manifest
     for problem in manifest.problems:
-        selection.complain(f"does not verify: {problem}")
+        selection.warn(f"does not verify: {problem}")
     for reason, count in Counter(manifest.without_clip.values()).items():
-        selection.complain(f"{count} without a recording: {reason}")
+        selection.warn(f"{count} without a recording: {reason}")
     if manifest.gone:
-        selection.complain(f"{len(manifest.gone)} of their pictures were deleted by retention")
+        selection.warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
     if json:
         values = asdict(manifest) | {"pictures": exported.pictures, "sum": exported.sum}
         typer.echo(json_format.dumps(values))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -45,6 +45,21 @@ CaptionerChoice = Annotated[
     ),
 ]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
+
+
+_Value = TypeVar("_Value")
+
+
+def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+    """The value of an option; None where it was not given.
+
+    Raises:
+        typer.BadParameter: `parse` refuses it.
+    """
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json as json_format
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.commands.options import CaptionerChoice, Device, Json, choose_captioner, load_chosen_captioner
+from daemon.commands.options import (
+    CaptionerChoice,
+    Device,
+    Json,
+    choose_captioner,
+    load_chosen_captioner,
+    parse_option,
+)
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
@@ -26,8 +32,6 @@ if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
     from models.captioner import Captioner
     from pipeline.record import Record
 _SOME_FAILED, _INTERRUPTED = 3, 130
-
-_Value = TypeVar("_Value")
 
 
 def replay(
@@ -57,9 +61,7 @@ def replay(
     camera: Annotated[
         str | None, typer.Option(help="Name of the camera; all files are then its recordings.")
     ] = None,
-    redis: Annotated[
-        str | None, typer.Option(help="Publish to redis://, rediss://, unix:// or embedded.")
-    ] = None,
+    redis: Annotated[str | None, typer.Option(help="Publish to redis://, rediss:// or unix://.")] = None,
     sample: Annotated[str | None, typer.Option(help="How often to look at a frame, such as 2/s.")] = None,
     config: Annotated[
         Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
@@ -87,13 +89,6 @@ def replay(
             "the processors of this one (local). Needs --out."
         ),
     ] = None,
-    summaries: Annotated[
-        bool,
-        typer.Option(
-            help="Let a summary stand for the events of a busy minute; without, every event is shown by "
-            "itself."
-        ),
-    ] = True,
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
@@ -103,9 +98,7 @@ def replay(
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.replay.output import check_output  # noqa: PLC0415
 
-    plan = camera_plan("replay", "", settings, _parse_option(parse_time, start), limited=limits)
-    if not summaries:
-        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
+    plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     plan = replace(plan, source=replace(plan.source, fast=fast))
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
@@ -139,7 +132,7 @@ def _settings(
             )
         settings = configuration.cameras.get(camera or "", configuration.defaults)
     if sample:
-        pairs = settings.pairs.model_copy(update={"sample": _parse_option(parse_rate, sample)})
+        pairs = settings.pairs.model_copy(update={"sample": parse_option(parse_rate, sample)})
         settings = settings.model_copy(update={"pairs": pairs})
     if evidence is not None:
         kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
@@ -147,22 +140,10 @@ def _settings(
     return settings
 
 
-def _parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
-    """The value of an option that was given.
-
-    Raises:
-        typer.BadParameter: it is none.
-    """
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def _span(begin: str | None, end: str | None) -> Span:
     from daemon.threads.camera_thread import Span  # noqa: PLC0415
 
-    first, last = _parse_option(parse_moment, begin), _parse_option(parse_moment, end)
+    first, last = parse_option(parse_moment, begin), parse_option(parse_moment, end)
     backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
         isinstance(first, datetime) and isinstance(last, datetime) and first >= last
     )  # an offset and a wall-clock time can be compared only once the footage is open
@@ -215,8 +196,6 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
         typer.echo(f"{many(report.narrations, 'narration')}; open {out / 'report.html'}", err=True)
     elif not report.problems:
         typer.echo(many(report.narrations, "narration") if report.narrations else "no narrations", err=True)
-    for note in report.notes:
-        typer.echo(note, err=True)
     if report.interrupted:
         raise typer.Exit(_INTERRUPTED)
     if report.problems:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
-from daemon.commands.selection import complaints
+from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.serve import ServeSettings
 from daemon.config.settings import Configuration
@@ -61,7 +61,7 @@ def serve_page(
 
     start_logging(verbose=verbose)
     state = configuration.state if configuration else default_state(usual_state())
-    with complaints():
+    with errors_as_exits():
         folder = journal_folder(journal or state)
         options = ServeOptions(
             folder,

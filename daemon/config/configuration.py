@@ -13,9 +13,11 @@ from pydantic_core import ErrorDetails
 
 from daemon.config.removed import drop_removed
 from daemon.config.settings import Configuration
-from pipeline.yaml_lines import KeyPath, YamlError, YamlTree, read_yaml
+from pipeline.yaml_lines import KeyPath, YamlError, find_line, read_yaml
 
 _IN_YAML = {
+    "byte_size": "write a number and its unit, such as 500MB or 10GB",
+    "byte_size_unit": "write a number and its unit, such as 500MB or 10GB",
     "model_type": "write keys and their values here: {key: value}",
     "dict_type": "write names and their values here: {name: value}",
     "tuple_type": "write a list: [.., ..]",
@@ -62,25 +64,35 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
         ConfigurationError: with one line per problem.
     """
     try:
-        tree = read_yaml(text)
+        values = read_yaml(text)
+        if not isinstance(values, dict):
+            raise ConfigurationError([f"{name}: is empty: start from configs/narrated.yaml"])
+        for path, advice in drop_removed(values):
+            logger.warning("%s", _locate(name, text, path, advice))
+        return Configuration.model_validate(values)
     except YamlError as error:
         raise ConfigurationError([error.within(name)]) from None
-    if not isinstance(tree.values, dict):
-        raise ConfigurationError([f"{name}: is empty: start from configs/narrated.yaml"])
-    for path, advice in drop_removed(tree.values):
-        logger.warning("%s", _problem(name, tree, path, advice))
-    try:
-        return Configuration.model_validate(tree.values)
+    except RecursionError:
+        raise ConfigurationError([f"{name}: broken YAML: an alias contains itself"]) from None
     except ValidationError as error:
-        found = (
-            _problem(name, tree, _place_in_file(tree, each["loc"]), _advice(each))
-            for each in error.errors(include_url=False)
+        problems = (
+            _locate(name, text, each["loc"], _advise(each)) for each in error.errors(include_url=False)
         )
         # A mistake under defaults shows at every camera.
-        raise ConfigurationError(list(dict.fromkeys(found))) from None
+        raise ConfigurationError(list(dict.fromkeys(problems))) from None
 
 
-def _advice(error: ErrorDetails) -> str:
+def configuration_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of the file, for editors, with defaults spelt as in the file."""
+    schema = Configuration.model_json_schema()
+    for section in (schema, *schema["$defs"].values()):
+        for key in section["properties"].values():
+            if isinstance(key.get("default"), dict):
+                del key["default"]  # a section's keys have their own
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
+
+
+def _advise(error: ErrorDetails) -> str:
     """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":
         return _IN_YAML.get(error["type"]) or error["msg"].removeprefix("Value error, ")
@@ -90,29 +102,18 @@ def _advice(error: ErrorDetails) -> str:
     return "unknown key; " + (f'did you mean "{near[0]}"?' if near else "known here: " + ", ".join(known))
 
 
-def configuration_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of the file, for editors, with defaults spelt as in the file."""
-    schema = Configuration.model_json_schema(mode="serialization")
-    for section in (schema, *schema["$defs"].values()):
-        for key in section["properties"].values():
-            if isinstance(key.get("default"), dict):
-                del key["default"]  # a section's keys have their own
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
-
-
-def _place_in_file(tree: YamlTree, path: KeyPath) -> KeyPath:
-    """Path of a value as the file has it: a camera inherits from `defaults`."""
+def _locate(name: str, text: str, path: KeyPath, message: str) -> str:
+    """The message with the place in the file: a camera inherits from `defaults`."""
     if path[-1:] == ("[key]",):
         path = path[:-1]  # pydantic's way to say that the key itself is wrong
-    if path[:1] == ("cameras",) and path[2:] and path not in tree.lines:
+    line, exact = find_line(text, path)
+    if not exact and path[:1] == ("cameras",):
         inherited = ("defaults", *path[2:])
-        return inherited if inherited in tree.lines else path
-    return path
-
-
-def _problem(name: str, tree: YamlTree, path: KeyPath, message: str) -> str:
-    key = ".".join(str(part) for part in path)
-    return f"{name}:{tree.line(path)}: {key}: {message}" if key else f"{name}:{tree.line(path)}: {message}"
+        default_line, exact = find_line(text, inherited)
+        if exact and path[2:]:
+            path, line = inherited, default_line
+    key = ".".join(map(str, path))
+    return f"{name}:{line}: {key}: {message}" if key else f"{name}:{line}: {message}"
 
 
 def _keys_at(path: Sequence[int | str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Durations and rates that carry their unit: ``5s``, ``500ms``, ``2m``, ``1h``; ``2/s``, ``30/m``."""
+"""Durations and rates that carry their unit, moments, and offsets into footage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_rate(value: object) -> float:
-    """Times a second of a rate such as ``2/s`` or ``30/m``; more than none.
+    """Times a second of a rate such as ``2/s`` or ``30/m``; above zero.
 
     Raises:
         ValueError: it has no unit, is zero, or is no rate.
@@ -40,28 +40,8 @@ def parse_rate(value: object) -> float:
     return float(match[1]) / SECONDS[match[2]]
 
 
-def format_duration(seconds: float) -> str:
-    """The shortest spelling that `parse_duration` reads back: ``500ms``, ``5s``, ``1h``, ``90d``."""
-    if not seconds:
-        return "0s"
-    for unit in ("d", "h", "m", "s"):
-        if (seconds / SECONDS[unit]).is_integer():
-            return f"{seconds / SECONDS[unit]:.0f}{unit}"
-    milliseconds = f"{seconds * 1000:.6f}".rstrip("0").rstrip(".")
-    return f"{milliseconds}ms"
-
-
-def format_rate(hz: float) -> str:
-    """The spelling that `parse_rate` reads back, to nine digits: ``2/s``, ``30/m``."""
-    for unit in ("s", "m", "h"):
-        times = round(hz * SECONDS[unit], 9)
-        if times.is_integer():
-            return f"{times:.0f}/{unit}"
-    return f"{hz:.9f}".rstrip("0") + "/s"
-
-
 def parse_moment(text: str) -> timedelta | datetime:
-    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601; UTC if unsaid).
+    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601, else UTC).
 
     Raises:
         ValueError: it is neither.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.values import Seconds, Section, ZoneName
-from pipeline.record import Share
-from pipeline.record_members import Action
+from daemon.config.values import Seconds, Section, TimeZoneName
+from pipeline.record import Action, Share
 
 KINDS = ("mqtt", "webhook", "apprise")
 """Kinds of targets, which are keys of the section."""
@@ -33,33 +32,33 @@ _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _TOPIC = re.compile(r"[^+#\x00$/][^+#\x00]*")
 
 
-def _hours(value: Any) -> Any:
+def _check_hours(value: Any) -> Any:
     match = _HOURS.fullmatch(str(value))
     if match is None:
         raise ValueError('write from and to of the day as "22:00-06:00", in quotes')
     return str(value)
 
 
-def _template(text: str) -> str:
+def _check_template(text: str) -> str:
     from daemon.config.template import check_template  # noqa: PLC0415 - jinja2, only where a file has one
 
     check_template(text)
     return text
 
 
-def _topic(text: str) -> str:
+def _check_topic(text: str) -> str:
     if _TOPIC.fullmatch(text) is None or text.endswith("/"):
         raise ValueError("write an MQTT topic without +, # and $, and without / at its ends")
     return text
 
 
-def _words(value: Any) -> Any:
+def _parse_words(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_words), Field(strict=False)]
-Template = Annotated[str, AfterValidator(_template)]
-Topic = Annotated[str, AfterValidator(_topic)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_parse_words), Field(strict=False)]
+Template = Annotated[str, AfterValidator(_check_template)]
+Topic = Annotated[str, AfterValidator(_check_topic)]
 
 
 class FilterSettings(Section):
@@ -68,11 +67,11 @@ class FilterSettings(Section):
     camera: Words = Field((), description="names, or patterns such as yard-*")
     zone: Words = Field((), description='zones as they stand in sentences: "at the entrance"')
     object: Words = Field((), description="kinds of objects: person, car")
-    kind: Annotated[tuple[Kind, ...], BeforeValidator(_words), Field(strict=False)] = Field(
+    kind: Annotated[tuple[Kind, ...], BeforeValidator(_parse_words), Field(strict=False)] = Field(
         (), description="appeared, moved, ..., or an event of the scene: view_changed, obstructed, ..."
     )
     confidence: Share = Field(0.0, description="lowest confidence of a sentence")
-    hours: Annotated[str, BeforeValidator(_hours)] | None = Field(
+    hours: Annotated[str, BeforeValidator(_check_hours)] | None = Field(
         None, description='times of day, by forward.timezone: "22:00-06:00"; null: always'
     )
 
@@ -87,7 +86,7 @@ class TargetSettings(Section):
         "{{ text }}", description="the message, a Jinja template; docs/forward.md lists the names it may use"
     )
     picture: PictureChoice = Field("overlay", description="which picture is sent along; none: no picture")
-    timeout: Seconds = Field(10.0, description="longest wait for the target")
+    timeout: Seconds = Field("10s", validate_default=True, description="longest wait for the target")
     attempts: Annotated[int, Field(ge=1, le=1000)] = Field(
         5,
         description="how often a record that the target refuses is tried before it becomes a dead letter",
@@ -129,7 +128,7 @@ class WebhookSettings(TargetSettings):
     )
 
     @model_validator(mode="after")
-    def _key_elsewhere(self) -> Self:
+    def _check_secret(self) -> Self:
         if self.secret is not None and _PLACEHOLDER.fullmatch(self.secret) is None:
             raise ValueError("secret: write ${cred:NAME}, ${file:PATH} or ${env:NAME}, not the key itself")
         return self
@@ -147,7 +146,7 @@ class AppriseSettings(TargetSettings):
 class ForwardSettings(Section):
     """Targets of `narrated forward`."""
 
-    timezone: ZoneName | None = Field(
+    timezone: TimeZoneName | None = Field(
         None, description="time zone of hours and local times, such as Europe/Berlin; null: the machine's"
     )
     mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")
@@ -155,14 +154,14 @@ class ForwardSettings(Section):
     apprise: dict[str, AppriseSettings] = Field(default_factory=dict, description="Apprise, by name")
 
     @model_validator(mode="after")
-    def _names_once(self) -> Self:
-        seen: set[str] = set()
+    def _check_names(self) -> Self:
+        names: set[str] = set()
         for name, _ in self.targets():
             if _NAME.fullmatch(name) is None:
                 raise ValueError(f"the target name {name!r}: write letters, digits, - and _, at most 32")
-            if name in seen:
+            if name in names:
                 raise ValueError(f"two targets are called {name!r}: their queues need names of their own")
-            seen.add(name)
+            names.add(name)
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
@@ -181,24 +180,3 @@ def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
                     yield f"{where}.{key}", text
             for header, text in getattr(target, "headers", {}).items():
                 yield f"{where}.headers.{header}", text
-
-
-def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The section as plain values, to be shown: placeholders stay, addresses and headers are hidden.
-
-    A web hook's or a service's address may be a secret as a whole.
-    """
-    return dict(values) | {
-        kind: {name: _without_secrets(target) for name, target in values[kind].items()} for kind in KINDS
-    }
-
-
-def _without_secrets(target: Mapping[str, Any]) -> dict[str, Any]:
-    shown = dict(target)
-    if not _PLACEHOLDER.fullmatch(shown["url"]):
-        shown["url"] = f"{shown['url'].partition('://')[0]}://***"
-    if headers := shown.get("headers"):
-        shown["headers"] = {
-            name: text if _PLACEHOLDER.search(text) else "***" for name, text in headers.items()
-        }
-    return shown

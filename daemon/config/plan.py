@@ -16,7 +16,6 @@ from models.language.places import Zone
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
 from pipeline.limits import NO_LIMITS, LimitOptions
-from pipeline.pairs import PairOptions
 from pipeline.sources import SourceOptions
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ class CameraPlan:
     name: str
     url: str = field(repr=False)
     source: SourceOptions = field(default_factory=SourceOptions)
-    pairs: PairOptions = field(default_factory=PairOptions)
     lower: float | None = None
     upper: float | None = None
     describe: DescribeOptions = field(default_factory=DescribeOptions)
@@ -86,7 +84,6 @@ class CameraPlan:
             "analysis_width": self.source.analysis_width,
             "lower": self.lower,
             "upper": self.upper,
-            "pairs": {name: value for name, value in asdict(self.pairs).items() if name != "masks"},
             "changes": asdict(self.change_options(captioner)),
             "describe": asdict(self.describe),
         }
@@ -109,11 +106,10 @@ def camera_plan(
         url: with its secrets.
         camera: its settings.
         start: aware wall-clock time of the first frame of a file.
-        limited: hold messages by cooldown and hourly limit, as a daemon must.
+        limited: hold messages by the limits, as a daemon must.
     """
     own = camera if isinstance(camera, Camera) else Camera.model_construct(**dict(camera))
     pairs, narrate = own.pairs, own.narrate
-    masks = tuple(own.masks.values())
     return CameraPlan(
         name=name,
         url=url,
@@ -122,10 +118,9 @@ def camera_plan(
             start=start,
             rtsp_transport=own.rtsp.transport,
             privacy=tuple(own.privacy.values()),
-            masks=masks,
+            masks=tuple(own.masks.values()),
             idle_keyframes=own.rtsp.idle_keyframes,
         ),
-        pairs=PairOptions(masks=masks),
         lower=pairs.lower,
         upper=pairs.upper,
         describe=DescribeOptions(
@@ -138,7 +133,7 @@ def camera_plan(
         limits=LimitOptions(
             cooldown_s=(narrate.cooldown or None) if limited else None,
             max_per_hour=narrate.max_per_hour if limited else None,
-            per_minute=narrate.max_per_minute,
+            per_minute=narrate.max_per_minute if limited else None,
         ),
         workers=narrate.workers == "redis",
     )

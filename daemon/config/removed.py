@@ -47,39 +47,34 @@ REMOVED = {
 }
 """Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 
+_EMBEDDED = (
+    "a server of its own is for `narrated demo` alone: install redis-server, write its URL; until then only "
+    "the journal is written"
+)
 
-def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+
+def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Take removed keys out of a configuration's values; yields each with its advice."""
-    cameras = values.get("cameras")
-    places: list[KeyPath] = [("defaults",)]
-    places += [("cameras", name) for name in cameras] if isinstance(cameras, dict) else []
-    forward = values.get("forward")
-    targets: list[KeyPath] = [
-        ("forward", kind, name)
-        for kind, named in (forward if isinstance(forward, dict) else {}).items()
-        for name in (named if isinstance(named, dict) else {})
-    ]
-    for key, advice in REMOVED.items():
-        first, *rest = key.split(".")
-        for place in {"CAMERA": places, "TARGET": targets}.get(first, [(first,)]):
-            path = (*place, *rest)
-            if (section := _section(values, path[:-1])) is not None and path[-1] in section:
-                del section[path[-1]]
-                yield path, advice
-    redis = values.get("redis")
-    if isinstance(redis, dict) and redis.get("url") == "embedded":
-        redis["url"] = None
-        advice = "a server of its own is for `narrated demo` alone: install redis-server, write its URL"
-        yield ("redis", "url"), f"{advice}; until then only the journal is written"
-    captioner = values.get("captioner")
-    if isinstance(captioner, dict) and "checkpoint" in captioner:
-        file = captioner.pop("checkpoint")
-        if file is not None:
-            captioner["model"] = file
-        yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
+    for key, value in list(values.items()):
+        here = (*path, key)
+        if advice := REMOVED.get(_key_in_table(here)):
+            del values[key]
+            yield here, advice
+        elif here == ("redis", "url") and value == "embedded":
+            values[key] = None
+            yield here, _EMBEDDED
+        elif here == ("captioner", "checkpoint"):
+            file = values.pop(key)
+            values |= {} if file is None else {"model": file}
+            yield here, "this key is gone: write its file as `model`"
+        elif isinstance(value, dict):
+            yield from drop_removed(value, here)
 
 
-def _section(values: Any, path: KeyPath) -> dict[str, Any] | None:
-    for key in path:
-        values = values.get(key) if isinstance(values, dict) else None
-    return values if isinstance(values, dict) else None
+def _key_in_table(path: KeyPath) -> str:
+    match path:
+        case ("defaults", *rest) | ("cameras", _, *rest):
+            path = ("CAMERA", *rest)
+        case ("forward", _, _, *rest):
+            path = ("TARGET", *rest)
+    return ".".join(map(str, path))

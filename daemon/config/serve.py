@@ -6,23 +6,24 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from daemon.config.values import ListenAnywhere, Section, ZoneName, is_loopback
+from daemon.config.values import ListenAnywhere, Section, TimeZoneName, is_loopback
 
 
-def _host(name: str) -> str:
+def _check_host(name: str) -> str:
     if not name or not all(part and part.replace("-", "").isalnum() for part in name.split(".")):
         raise ValueError(f"{name!r} is not a host name: write it as in the address, without the port")
     return name.lower()
 
 
-HostName = Annotated[str, AfterValidator(_host)]
+HostName = Annotated[str, AfterValidator(_check_host)]
 
 
 class ServeSettings(Section):
     """The page for people, served by `narrated serve`."""
 
     listen: ListenAnywhere = Field(
-        ("127.0.0.1", 8470),
+        "127.0.0.1:8470",
+        validate_default=True,
         description="address and port; beyond the loopback interface only with passwords",
     )
     hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = Field(
@@ -37,7 +38,7 @@ class ServeSettings(Section):
         False,
         description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts",
     )
-    timezone: ZoneName | None = Field(
+    timezone: TimeZoneName | None = Field(
         None, description="of days and hours, such as Europe/Berlin; null: the machine's"
     )
 

@@ -41,12 +41,18 @@ class Pairs(Section):
     """Which two frames are worth comparing."""
 
     sample: Hertz = Field(
-        5.0, description="how many frames are looked at while something moves: 5/s, or 2/s to spare processor"
+        "5/s",
+        validate_default=True,
+        description="how many frames are looked at while something moves: 5/s, or 2/s to spare processor",
     )
     lower: Threshold = Field(
-        None, description="L2 distance in grey levels 0..255 below which nothing happened"
+        "auto",
+        validate_default=True,
+        description="L2 distance in grey levels 0..255 below which nothing happened",
     )
-    upper: Threshold = Field(None, description="L2 distance beyond which the whole scene changed")
+    upper: Threshold = Field(
+        "auto", validate_default=True, description="L2 distance beyond which the whole scene changed"
+    )
 
 
 class Narrate(Section):
@@ -63,7 +69,8 @@ class Narrate(Section):
         description="say near and far in place of bottom and top: for cameras that look ahead, not down",
     )
     cooldown: SecondsOrNone = Field(
-        20.0,
+        "20s",
+        validate_default=True,
         description="a kind of event (type, object, place) is sent as a message once within this time; "
         "0s: always",
     )
@@ -95,7 +102,7 @@ class CameraDefaults(Section):
     evidence: EvidenceSettings = EvidenceSettings()
 
 
-def _url(text: str) -> str:
+def _check_url(text: str) -> str:
     if not text.strip():
         raise ValueError("write an rtsp:// address, a file, a glob or a folder of stills")
     return text
@@ -113,7 +120,7 @@ class ZoneSettings(Section):
 class Camera(CameraDefaults):
     """One camera: where its frames come from, and what differs from the defaults."""
 
-    url: Annotated[str, AfterValidator(_url)] = Field(
+    url: Annotated[str, AfterValidator(_check_url)] = Field(
         description="rtsp:// address, file, glob or folder; secrets as ${env:..}, ${file:..}, ${cred:..}"
     )
     screening: str | None = Field(
@@ -134,7 +141,7 @@ class Camera(CameraDefaults):
     )
 
     @model_validator(mode="after")
-    def _second_stream_of_a_camera(self) -> Self:
+    def _check_screening(self) -> Self:
         if self.screening is not None:
             for address in (self.screening, self.url):
                 if not address.startswith(("rtsp://", "rtsps://", "${")):
@@ -154,21 +161,19 @@ class RetentionSettings(Section):
     """Limits of what is kept; unpublished records are never deleted."""
 
     age: Seconds | None = Field(
-        90 * 86400.0,
+        "90d",
+        validate_default=True,
         description="parts of a journal last written longer ago are deleted, with the pictures they name",
-        json_schema_extra={"default": "90d"},
     )
     size: Size | None = Field(
         None, description="what journals and pictures of all cameras may take together; null: no limit"
     )
     free: Size | None = Field(
-        10**9,
-        description="what must stay free on the disk; null: nothing",
-        json_schema_extra={"default": "1GB"},
+        "1GB", validate_default=True, description="what must stay free on the disk; null: nothing"
     )
 
 
-def _placeholder(text: str) -> str:
+def _check_placeholder(text: str) -> str:
     if not (text.startswith("${") and text.endswith("}")):
         raise ValueError("write ${cred:NAME}, ${file:PATH} or ${env:NAME}: keys do not belong in this file")
     return text
@@ -177,7 +182,7 @@ def _placeholder(text: str) -> str:
 class SigningSettings(Section):
     """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
-    key: Annotated[str, AfterValidator(_placeholder)] | None = Field(
+    key: Annotated[str, AfterValidator(_check_placeholder)] | None = Field(
         None,
         description="${cred:NAME} of the key that `verify --new-key` made; absent: nothing is signed",
     )
@@ -203,7 +208,7 @@ class CaptionerSettings(Section):
 
     @field_validator("model")
     @classmethod
-    def _model_or_file(cls, model: str | None) -> str | None:
+    def _check_model(cls, model: str | None) -> str | None:
         if model is not None and model not in SHIPPED and not {".", "/"} & set(model):
             raise ValueError(f"{model!r} does not ship: write grounded, ddla, or a checkpoint file")
         return model
@@ -218,7 +223,7 @@ class CaptionerSettings(Section):
 CameraName = Annotated[str, AfterValidator(check_camera)]
 
 
-def _named_captioner(value: Any) -> Any:
+def _expand_captioner(value: Any) -> Any:
     """`captioner: ddla` is short for `captioner: {model: ddla}`."""
     return {"model": value} if isinstance(value, str) else value
 
@@ -235,14 +240,14 @@ class Configuration(Section):
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
     signing: SigningSettings = SigningSettings()
-    captioner: Annotated[CaptionerSettings, BeforeValidator(_named_captioner)] = CaptionerSettings()
+    captioner: Annotated[CaptionerSettings, BeforeValidator(_expand_captioner)] = CaptionerSettings()
     forward: ForwardSettings = ForwardSettings()
     serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[CameraName, Camera], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _workers_are_met_at_a_server(self) -> Self:
+    def _check_workers(self) -> Self:
         if self.redis.url is None and any(each.narrate.workers == "redis" for each in self.cameras.values()):
             raise ValueError("narrate.workers: redis needs redis.url, the server where they meet")
         return self

@@ -1,4 +1,4 @@
-"""Default folder of journals, evidence and calibrations."""
+"""Default folder of journals and evidence."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Any
 
@@ -11,54 +9,22 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ByteSize,
     ConfigDict,
     Field,
-    PlainSerializer,
-    PlainValidator,
     WithJsonSchema,
 )
 
-from daemon.config.durations import (
-    DURATION_PATTERN,
-    RATE_PATTERN,
-    format_duration,
-    format_rate,
-    parse_duration,
-    parse_rate,
-)
+from daemon.config.durations import DURATION_PATTERN, RATE_PATTERN, parse_duration, parse_rate
 from pipeline.record import Share
+
+_LARGEST_PORT = 65535
 
 
 class Section(BaseModel):
     """A section of the file; strict: no unknown key, no value of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-# Not pydantic's ByteSize, which reads 8.2GB as a byte less, and takes a number without a unit.
-UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-"""Bytes in each unit."""
-
-SIZE_PATTERN = r"^(\d+(?:\.\d+)?)(B|kB|MB|GB|TB)$"
-LARGEST_PORT = 65535
-
-
-def parse_size(value: object) -> int:
-    """Bytes of a size such as ``500MB`` or ``1.5GB``.
-
-    Raises:
-        ValueError: it has no unit, or is no size.
-    """
-    text = str(value).strip()
-    if not (match := re.match(SIZE_PATTERN, text)):
-        raise ValueError(f"{text!r} is not a size: write a number and its unit, such as 500MB or 10GB")
-    return round(float(match[1]) * UNITS[match[2]])
-
-
-def format_size(size: int) -> str:
-    """The shortest exact spelling that `parse_size` reads back."""
-    unit = next(unit for unit in ("TB", "GB", "MB", "kB", "B") if size % UNITS[unit] == 0 or unit == "B")
-    return f"{size // UNITS[unit]}{unit if size else 'B'}"
 
 
 def parse_listen(value: object) -> tuple[str, int]:
@@ -73,7 +39,7 @@ def parse_listen(value: object) -> tuple[str, int]:
         known = host == "localhost" or bool(ip_address(host))
     except ValueError:
         known = False
-    if not (known and port.isdecimal() and int(port) <= LARGEST_PORT):
+    if not (known and port.isdecimal() and int(port) <= _LARGEST_PORT):
         raise ValueError(
             "write an address of this machine and a port: 127.0.0.1:8470, [::1]:8470, 0.0.0.0:8470"
         )
@@ -91,45 +57,35 @@ def format_listen(listen: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _parse_loopback(value: object) -> tuple[str, int]:
-    with suppress(ValueError):
-        listen = parse_listen(value)
-        if is_loopback(listen[0]):
-            return listen
-    raise ValueError(
-        "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
-        "served on the loopback interface only; a proxy before them can ask for one"
-    )
+def _check_loopback(listen: tuple[str, int]) -> tuple[str, int]:
+    if not is_loopback(listen[0]):
+        raise ValueError(
+            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
+            "served on the loopback interface only; a proxy before them can ask for one"
+        )
+    return listen
 
 
-def _threshold(value: object) -> float | None:
-    if value == "auto":
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_GREY:
-        raise ValueError("write auto, or a number of grey levels 0..255")
-    return float(value)
-
-
-def _place_name(name: str) -> str:
+def _check_place_name(name: str) -> str:
     from models.language.statements import check_zone  # noqa: PLC0415 - only where a file has zones
 
     check_zone(name)
     return name
 
 
-def _corners(value: Any) -> Any:
+def _parse_corners(value: Any) -> Any:
     if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
         raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
     return tuple(tuple(corner) for corner in value)
 
 
-def _area(corners: Corners) -> Corners:
+def _check_area(corners: Corners) -> Corners:
     from models.language.places import Zone  # noqa: PLC0415 - see above
 
     return Zone("here", corners).polygon
 
 
-def _zone_info(name: str) -> str:
+def _check_time_zone(name: str) -> str:
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - only where a file names one
 
     try:
@@ -141,42 +97,28 @@ def _zone_info(name: str) -> str:
     return name
 
 
-def _schema(*examples: str, pattern: str | None = None) -> WithJsonSchema:
+def _schema(example: str, pattern: str | None = None) -> WithJsonSchema:
     return WithJsonSchema(
-        {"type": "string", "examples": list(examples)} | ({"pattern": pattern} if pattern else {})
+        {"type": "string", "examples": [example]} | ({"pattern": pattern} if pattern else {})
     )
 
 
-_DURATION = (BeforeValidator(parse_duration), PlainSerializer(format_duration))
-Seconds = Annotated[float, Field(gt=0), *_DURATION, _schema("5s", pattern=DURATION_PATTERN)]
-SecondsOrNone = Annotated[float, Field(ge=0), *_DURATION, _schema("20s", "0s", pattern=DURATION_PATTERN)]
+_DURATION = (BeforeValidator(parse_duration), _schema("5s", DURATION_PATTERN))
+Seconds = Annotated[float, Field(gt=0), *_DURATION]
+SecondsOrNone = Annotated[float, Field(ge=0), *_DURATION]
 """A duration, of which 0s switches off what it is for."""
-Hertz = Annotated[
-    float,
-    BeforeValidator(parse_rate),
-    PlainSerializer(format_rate),
-    _schema("2/s", pattern=RATE_PATTERN),
-]
-Size = Annotated[
-    int,
-    Field(gt=0),
-    BeforeValidator(parse_size),
-    PlainSerializer(format_size),
-    _schema("10GB", pattern=SIZE_PATTERN),
-]
-LARGEST_GREY = 255
+Hertz = Annotated[float, BeforeValidator(parse_rate), _schema("2/s", RATE_PATTERN)]
+Size = Annotated[ByteSize, Field(gt=0), _schema("10GB")]
 Threshold = Annotated[
-    float | None,
-    PlainValidator(_threshold),
-    PlainSerializer(lambda value: "auto" if value is None else value),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "maximum": LARGEST_GREY}]}),
+    Annotated[float, Field(gt=0, le=255)] | None,
+    BeforeValidator(lambda value: None if value == "auto" else value),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "maximum": 255}]}),
 ]
 """A number of grey levels; None is ``auto``."""
-_LISTEN = (PlainSerializer(format_listen), _schema("127.0.0.1:8470"))
-ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen), *_LISTEN]
-Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback), *_LISTEN]
+ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen), _schema("127.0.0.1:8470")]
+Listen = Annotated[ListenAnywhere, AfterValidator(_check_loopback)]
 """On the loopback interface."""
-PlaceName = Annotated[str, AfterValidator(_place_name)]
+PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
-AreaCorners = Annotated[Corners, BeforeValidator(_corners), AfterValidator(_area)]
-ZoneName = Annotated[str, AfterValidator(_zone_info)]
+AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_area)]
+TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import av
 
 from daemon.questions.local_time import LocalTime
-from daemon.replay.inputs import VIDEO_SUFFIXES, find_footage
+from daemon.replay.inputs import find_footage, is_video
 from pipeline.record import Record
 from pipeline.sources import Clock, SourceError
 from pipeline.sources.decode import video_stream
@@ -57,7 +57,7 @@ class Footage:
             given = camera if mark and "/" not in camera else None
             for footage in find_footage([rest if given else place], given):
                 for path in footage.paths:
-                    if path.suffix.lower() in VIDEO_SUFFIXES and (recording := self._read(path)):
+                    if is_video(path) and (recording := self._read(path)):
                         for name in {footage.camera, path.parent.name}:
                             self._recordings.setdefault(name, []).append(recording)
         if not self._recordings:

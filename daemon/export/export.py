@@ -10,15 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
 from daemon.export.clips import Footage
 from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
-from daemon.search.found import FoundRecord
-from daemon.search.page import card_of
+from daemon.search.results import SearchResult
 from pipeline.journal.segments import closed_segments, line_end
 from pipeline.journal.signatures import load_signatures
 from pipeline.report.card import Card
@@ -50,21 +49,22 @@ class ExportOptions:
     force: bool = False
 
 
-class ExportedChain(TypedDict):
-    """First and last number of each run, and the number signed last; 0 where none is."""
-
-    pieces: list[list[int]]
-    signed: int
-
-
 @dataclass(slots=True)
 class Manifest:
-    """``export.json``: `chains` and `clips` of what is here, `gone` pictures, `problems` of records."""
+    """``export.json``.
+
+    Attributes:
+        chains: by camera ``pieces`` (see `runs_of`), and ``signed``, the number signed last, 0 where none is.
+        problems: records and pictures that do not verify.
+        clips: camera, record and source of each recording, by its name here.
+        without_clip: why a record has no recording, by its id.
+        gone: digests of pictures that retention deleted.
+    """
 
     selection: str
     records: int = 0
     linked: bool = False
-    chains: dict[str, ExportedChain] = field(default_factory=dict)
+    chains: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     clips: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class ExportSummary:
     sum: str
 
 
-def write_export(hits: Iterable[FoundRecord], out: Path, options: ExportOptions) -> ExportSummary:
+def write_export(hits: Iterable[SearchResult], out: Path, options: ExportOptions) -> ExportSummary:
     """Write narrations as a folder or zip that can be checked without narrated.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
@@ -108,7 +108,7 @@ class _ExportWriter:
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
 
-    def write(self, hits: Iterable[FoundRecord]) -> ExportSummary:
+    def write(self, hits: Iterable[SearchResult]) -> ExportSummary:
         own, manifest = self._options, self._manifest
         facts = [("Selected", own.selection or "everything"), ("How to check it", "README.md")]
         head = Head("What was narrated", facts, list(own.gaps), sources=BESIDE)
@@ -124,7 +124,7 @@ class _ExportWriter:
         (self._folder / "check.py").write_bytes(check.read_bytes())
         return ExportSummary(manifest, len(self._pictures), write_sums(self._folder))
 
-    def _cards(self, hits: Iterable[FoundRecord]) -> Iterator[Card]:
+    def _cards(self, hits: Iterable[SearchResult]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
         with (self._folder / "records.jsonl").open("wb") as file:
             for each in hits:
@@ -136,9 +136,13 @@ class _ExportWriter:
                 self._manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
                 self._copy_pictures(each)
                 clip = self._cut_clip(each) if self._options.footage else ""
-                yield card_of(each, self._options.local, lambda path: self._pictures.get(path, ""), clip)
+                pictures = {
+                    side: p for side, path in each.pictures.items() if (p := self._pictures.get(path))
+                }
+                address, zone = f"#r-{record.id}", self._options.local.zone
+                yield Card(record, zone, pictures, address, each.marks, clip=clip)
 
-    def _copy_pictures(self, hit: FoundRecord) -> None:
+    def _copy_pictures(self, hit: SearchResult) -> None:
         evidence, record = hit.record.evidence, hit.record
         for side, reference in (evidence.model_dump(exclude_none=True) if evidence else {}).items():
             path = hit.pictures.get(side)
@@ -158,7 +162,7 @@ class _ExportWriter:
                     f"{record.camera}, record {record.seq}: its picture was changed"
                 )
 
-    def _cut_clip(self, hit: FoundRecord) -> str:
+    def _cut_clip(self, hit: SearchResult) -> str:
         record = hit.record
         clip = self._options.footage.cut(record, self._scratch) if self._options.footage else ""
         if isinstance(clip, str):
@@ -171,7 +175,7 @@ class _ExportWriter:
         self._manifest.clips[name] = {"camera": record.camera, "record": record.seq, "source": source}
         return name
 
-    def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> ExportedChain:
+    def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
         signatures = load_signatures(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         if self._options.linked:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from daemon.questions.question import SearchError
 from models.language import templates, wording
-from pipeline.record_members import Action, Event, RecordSentence
+from pipeline.record import Action, Event, RecordSentence
 
 LEXICON: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")

@@ -9,12 +9,16 @@ that a single machine writes, and a machine that dies costs the time of its task
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -25,12 +29,16 @@ from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from models.captioner import Captioner
 from pipeline.journal import read_camera
-from pipeline.machines import ClusterError, answer, connected, task
+
+_ANSWER_S = 10.0
+_SHARE_OF_A_GPU = 0.25
+"""Share of a GPU for each task: four fit on one, since decoding takes most of their time."""
 
 logger = logging.getLogger(__name__)
 
-_SHARE_OF_A_GPU = 0.25
-"""Share of a GPU for each task: four fit on one, since decoding takes most of their time."""
+
+class ClusterError(Exception):
+    """The cluster cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,8 @@ def replay_on(
     Ctrl-C leaves what is finished, for ``--resume``, and writes no report.
 
     Raises:
-        ClusterError: Ray is not installed, or the cluster does not answer.
+        ClusterError: the cluster does not answer.
+        ModuleNotFoundError: Ray is not installed.
         OutputError, ResumptionError: as `replay`.
     """
     if options.out is None:
@@ -74,19 +83,50 @@ def replay_on(
     waiting = [each.camera for each in left]
     narrations, read_s = sum(map(len, output.restored.values())), 0.0
     try:
-        with connected(cluster.address) as ray:
-            for number, files in enumerate(_narrated(ray, cluster, left, options), start=1):
+        with _connect(cluster.address) as ray:
+            for number, files in enumerate(_narrate_all(ray, cluster, left, options), start=1):
                 output.adopt(files)
                 while waiting and waiting[0] in output.finished:
                     _show(output, waiting.pop(0), show)
                 narrations += files.narrations
                 read_s += files.outcome.read_s
-                progress.update_files(number, len(left), read_s, narrations)
+                progress.update(
+                    f"{number}/{len(left)} files", read_s, read_s * len(left) / number, narrations
+                )
     except KeyboardInterrupt:
         missing = len(footage) - len(output.finished)
         problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
         return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
+
+
+@contextmanager
+def _connect(address: str) -> Iterator[Any]:
+    """Ray, connected to a cluster; it reports to nobody how it is used."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray  # noqa: PLC0415 - an extra
+
+    local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+    try:
+        if address not in {
+            "auto",
+            "local",
+        }:  # fail at once where nobody listens: Ray itself waits for minutes
+            server = urlsplit(address if "://" in address else f"ray://{address}")
+            socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
+            "--ray local"
+        ) from error
+    # Ray prints on stdout when a machine dies, whatever its logging is set to: there, narrations go.
+    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 
 def _show(output: OutputFolder, camera: str, show: Show) -> None:
@@ -96,32 +136,33 @@ def _show(output: OutputFolder, camera: str, show: Show) -> None:
             show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
 
 
-def _narrated(
+def _narrate_all(
     ray: Any, cluster: RayCluster, footage: list[ReplayInput], options: ReplayOptions
 ) -> Iterator[FinishedCamera]:
     """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
-    work = task(ray, _narrate, gpus=gpus)
+    # A machine that dies is not the fault of the task: it is run elsewhere, for as long as there is one.
+    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(_narrate)
     checkpoint = ray.put(cluster.checkpoint.read_bytes())
-    running = {work(each, checkpoint, cluster.device, options, __version__): each.camera for each in footage}
+    running = {}
+    for each in footage:
+        absolute = replace(each, paths=tuple(path.absolute() for path in each.paths))
+        running[task.remote(absolute, checkpoint, cluster.device, options, __version__)] = each.camera
     while running:
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
         try:
-            yield answer(ray, done)
-        except ClusterError:
-            raise
+            yield ray.get(done)
         except Exception as error:  # noqa: BLE001 - this machine meets it again, or does not
-            reason = str(error).strip() or type(error).__name__
+            cause = getattr(error, "cause", None) or error
+            if isinstance(cause, ClusterError):
+                raise cause from None
+            reason = str(cause).strip() or type(cause).__name__
             logger.error("%s: %s; it is narrated here instead", camera, reason)  # noqa: TRY400 - for people
 
 
 def _narrate(
-    footage: ReplayInput,
-    checkpoint: bytes,
-    device: str,
-    options: ReplayOptions,
-    version: str,
+    footage: ReplayInput, checkpoint: bytes, device: str, options: ReplayOptions, version: str
 ) -> FinishedCamera:
     """A camera's part of a replay, as a machine of the cluster narrates it."""
     if version != __version__:
@@ -131,13 +172,13 @@ def _narrate(
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"
         part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
-        captioner = _loaded(checkpoint, device)
+        captioner = _load(checkpoint, device)
         report = replay([footage], captioner, part, lambda *_: None, ReplayProgress(Console(quiet=True)))
         return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
 
 
 @lru_cache(maxsize=1)
-def _loaded(checkpoint: bytes, device: str) -> Captioner:
+def _load(checkpoint: bytes, device: str) -> Captioner:
     """The captioner, once for all tasks of a process."""
     from daemon.config.device import load_on  # noqa: PLC0415 - only where a task runs
 

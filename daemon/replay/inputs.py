@@ -11,36 +11,11 @@ from pathlib import Path
 from pipeline.record import check_camera
 from pipeline.sources import SourceError, redacted
 from pipeline.sources.stills import is_still
-from pipeline.sources.times import name_without_stamp, natural_key, virat_name
+from pipeline.sources.times import name_without_stamp, natural_key
 
-VIDEO_SUFFIXES = frozenset(
-    [
-        ".avi",
-        ".mp4",
-        ".m4v",
-        ".mkv",
-        ".mov",
-        ".webm",
-        ".mpg",
-        ".mpeg",
-        ".ts",
-        ".m2ts",
-        ".mts",
-        ".flv",
-        ".wmv",
-        ".asf",
-        ".ogv",
-        ".3gp",
-        ".264",
-        ".h264",
-        ".265",
-        ".h265",
-        ".hevc",
-        ".dav",
-    ]
+_VIDEO = re.compile(
+    r"\.(avi|mp4|m4v|mkv|mov|webm|mpe?g|(m2?)?ts|flv|wmv|asf|ogv|3gp|h?26[45]|hevc|dav)", re.IGNORECASE
 )
-"""Videos in a folder; a file that is named itself may be called anything."""
-
 _LONGEST_NAME = 64
 
 
@@ -57,14 +32,19 @@ class ReplayInput:
     paths: tuple[Path, ...]
 
 
+def is_video(path: Path) -> bool:
+    """True for what is a video in a folder; a file that is named itself may be called anything."""
+    return _VIDEO.fullmatch(path.suffix) is not None
+
+
 def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
     """Expand files, folders and globs.
 
     Args:
         places: a folder stands for the videos in it, or for its stills if there are none.
         camera: name for all of it, which is then read as the segments of one camera. Without it every file is
-            a camera of its own, but for VIRAT names (by their scene), names with a time stamp (by the rest of
-            the name) and stills (by their folder).
+            a camera of its own, but for names with a time stamp (by the rest of the name) and stills
+            (by their folder).
 
     Returns:
         The footage in the order of `places` and names; a path that does not exist fails when it is opened.
@@ -105,7 +85,7 @@ def _expand(place: str) -> list[Path]:
 
 def _footage_in(place: str, files: list[Path]) -> list[Path]:
     """The videos among files, or the stills if there are none, in their order."""
-    found = [p for p in files if p.suffix.lower() in VIDEO_SUFFIXES] or [p for p in files if is_still(p)]
+    found = [p for p in files if is_video(p)] or [p for p in files if is_still(p)]
     if not found:
         raise SourceError(f"{place}: the folder holds neither videos nor still images: check the path")
     return sorted(found, key=_place_in_folder)
@@ -117,8 +97,6 @@ def _place_in_folder(path: Path) -> tuple[Path, tuple[tuple[int, str, int], ...]
 
 def _group(path: Path) -> tuple[str, Path]:
     """Name of the file's camera, and a path that tells namesakes apart."""
-    if virat := virat_name(path):
-        return virat.scene, path.parent
     if is_still(path):
         return path.resolve().parent.name, path.parent
     if rest := name_without_stamp(path):

@@ -10,12 +10,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from daemon.config.durations import format_offset, format_rate
+from daemon.config.durations import format_offset
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
@@ -35,10 +34,7 @@ from pipeline.sources.url import open_files
 BATCH = 8
 """Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
 
-PICTURE_BYTES = 1_000_000_000
-"""Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
-
-_PUBLISH_LIMIT_S = 60.0
+_PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
 
 Show = Callable[[Record, float], None]
@@ -53,7 +49,7 @@ class ReplayOptions:
         plan: settings of every camera; its name and URL are not used.
         span: the part of each camera's footage that is looked at.
         jobs: cameras that are read at the same time.
-        redis_url: where narrations are published: ``none:``, ``embedded`` or a server.
+        redis_url: where narrations are published: ``none:`` or a server.
         out: folder of the journal, subtitles and report; None writes none.
         resume: go on with an interrupted replay in `out`.
         report: write narrations.jsonl, subtitles and the page in the end; else a replay that is resumed does.
@@ -78,14 +74,12 @@ class ReplayReport:
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
         outcomes: what came of each finished camera.
-        notes: one line each, about pictures.
     """
 
     narrations: int
     problems: tuple[str, ...]
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
 
 def replay(
@@ -101,7 +95,7 @@ def replay(
         Counts and problems. Ctrl-C ends it early: what was narrated until then is written and published.
 
     Raises:
-        JournalError, PublisherError, EmbeddedServerError: the journal or the publisher cannot be opened.
+        JournalError, PublisherError: the journal or the publisher cannot be opened.
         ResumptionError: what is in `out` cannot go on.
     """
     with ExitStack() as resources:
@@ -113,7 +107,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished, tuple(run.notes))
+        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished)
 
 
 class _Replay:
@@ -153,17 +147,13 @@ class _Replay:
         }
         left = [plan for plan in plans if plan.name not in self._earlier]
         self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
-        self._keeper = None
-        if self._output:
-            store = EvidenceStore(self._output.evidence, fsync=False)
-            self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES)
+        keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
         self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
+            captioner, left, self._journals, live=False, evidence=keeper, counters=self._queue.counters
         )
-        url = options.redis_url
-        if url == "embedded":
-            url = resources.enter_context(EmbeddedServer()).url
-        self._publishing = None if url == NO_SERVER else Publishing(self._journals, open_publisher(url))
+        self._publishing = None
+        if options.redis_url != NO_SERVER:
+            self._publishing = Publishing(self._journals, open_publisher(options.redis_url))
         self._threads = [CameraThread(plan, self._queue, self._opened, span=options.span) for plan in left]
         self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in left}
         self.finished = dict[str, Outcome]()
@@ -180,7 +170,16 @@ class _Replay:
             self._show_next()
             if self._publishing:
                 self._publishing.loop.raise_error()
-            progress.update(self._threads, self.narrations)
+            self._update(progress)
+
+    def _update(self, progress: ReplayProgress) -> None:
+        threads = self._threads
+        read_s = sum(thread.read_s for thread in threads)
+        known = [thread.duration_s for thread in threads if thread.duration_s is not None]
+        # What has not been opened yet is taken to be as long as the others.
+        total_s = max(sum(known) * len(threads) / len(known), read_s) if known else None
+        ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
+        progress.update(f"{ended}/{len(threads)} files", read_s, total_s, self.narrations)
 
     def _note(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
@@ -210,7 +209,8 @@ class _Replay:
             problems.append(
                 f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
             )
-        if self._publishing and not self._publishing.finish(_PUBLISH_LIMIT_S):
+        limit_s = _INTERRUPTED_LIMIT_S if interrupted else _PUBLISH_LIMIT_S
+        if self._publishing and not self._publishing.finish(limit_s):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._output and self._options.report:
@@ -219,16 +219,6 @@ class _Replay:
             else:
                 self._output.discard()
         return problems
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """Where the pictures are, and what of them was not kept."""
-        if self._keeper and self._output and (size := self._keeper.store.size()).files:
-            megabytes = f"{size.bytes / 1e6:,.0f} MB"
-            yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
-        for camera, count in (self._keeper.beyond if self._keeper else {}).items():
-            words = many(count, "narration")
-            yield f"{camera}: {words} without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""
@@ -262,7 +252,7 @@ class _Replay:
             repeated=sum(sum(outcome.untold.values()) for outcome in outcomes.values()),
             gaps=tuple(problems),
             audit=(
-                ("Sampled", f"{format_rate(plan.source.sample_hz)}, thresholds {thresholds}"),
+                ("Sampled", f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
                 ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
             ),
         )

@@ -1,10 +1,10 @@
-"""Where the journals lie that are asked, and the pictures beside them."""
+"""Where the journals to be searched lie."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from daemon.questions.question import NoJournalsError
 from pipeline.journal.segments import closed_name
@@ -13,12 +13,10 @@ INSTALLED = Path("/var/lib/narrated")
 """Where the service's unit keeps its state."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalFile:
-    """One file of a journal.
+class JournalFile(NamedTuple):
+    """A file of a journal.
 
     Attributes:
-        name: of the file.
         chain: the name that the files of one chain share; a camera, but for merged files.
         first: number of the first record of a closed segment, None for the file that is being written.
     """
@@ -26,12 +24,6 @@ class JournalFile:
     name: str
     chain: str
     first: int | None
-
-    @classmethod
-    def of(cls, name: str) -> JournalFile:
-        """Read a file's name."""
-        chain, first = closed_name(name) or (name.removesuffix(".jsonl"), None)
-        return cls(name, chain, first)
 
 
 def journal_folder(path: Path) -> Path:
@@ -48,7 +40,7 @@ def journal_folder(path: Path) -> Path:
 
 
 def default_state(configured: Path) -> Path:
-    """The state folder that is asked where none is named: the user's, else that of the installed service.
+    """The state folder to search where none is named: the user's, else that of the installed service.
 
     Args:
         configured: what a configuration without `state` means here.
@@ -67,4 +59,8 @@ def journal_files(folder: Path) -> list[JournalFile]:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
     except OSError as error:
         raise NoJournalsError(f"cannot read {folder}: {error.strerror or error}") from None
-    return [JournalFile.of(name) for name in names if not name.startswith(".")]
+    return [
+        JournalFile(name, *(closed_name(name) or (name.removesuffix(".jsonl"), None)))
+        for name in names
+        if not name.startswith(".")
+    ]

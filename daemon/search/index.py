@@ -13,30 +13,27 @@ import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
 from daemon.search.folders import JournalFile, journal_files
 from daemon.search.intake import Intake
-from daemon.search.store import check_room, open_store
-from pipeline.journal.segments import Start
+from daemon.search.store import open_store
 
 BLOCK = 8192
 """Lines that are read, and written into the index, in one go."""
 
-_LOOKS = 20
+_LISTINGS = 20
 """How often files are listed again while segments are closed faster than they are read."""
 _LONGEST_LINE = 16 * 2**20
-_FRESH_CHAIN = "0" * 64
 
 
 @dataclass(slots=True)
-class Look:
-    """The result of a look at the journals.
+class Update:
+    """What an update of the index has read.
 
     Attributes:
-        records: that are new since the look before, whichever process read them.
+        records: number of those that are new since the update before, whichever process read them.
         after: the number of the last record before them.
         left_out: files that were not read, with the reason.
     """
@@ -47,7 +44,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class _Known:
+class _File:
     """A file as the index knows it; see the table ``files``."""
 
     id: int
@@ -65,6 +62,9 @@ class Index:
         folder: of the journals.
         progress: called with the number of records read so far.
         store: the file.
+
+    Raises:
+        NoJournalsError: the journals cannot be read, or the index not written (any method).
     """
 
     def __init__(self, folder: Path, progress: Callable[[int], None] | None = None) -> None:
@@ -78,76 +78,21 @@ class Index:
         """Close the file."""
         self.store.connection.close()
 
-    def look(self) -> Look:
-        """Catch up with the journals: what was appended is read, what was deleted goes.
+    def update(self) -> Update:
+        """Read what was appended to the journals, and drop what was deleted from them.
 
-        Raises:
-            NoJournalsError: the folder cannot be read.
-        """
-        try:
-            left_out = self._look()
-        except sqlite3.OperationalError as error:
-            if self.store.path is None:
-                raise
-            self.close()
-            self.store, self._newest = open_store(self.folder, str(error)), 0
-            left_out = self._look()
-        after, self._newest = self._newest, self._last_record()
-        sql = "SELECT count(*) FROM records WHERE id > ?"
-        (records,) = self.store.connection.execute(sql, (after,)).fetchone()
-        return Look(records, after, left_out)
-
-    def faults(self) -> list[str]:
-        """One sentence for each file, and each join of two files, that did not hold when it was read.
-
-        Pictures and signatures are not looked at: `narrated verify` looks at everything.
-        """
-        db = self.store.connection
-        sql = "SELECT name, fault FROM files WHERE fault != '' ORDER BY name"
-        found = [f"{self.folder / name}:{fault}" for name, fault in db.execute(sql)]
-        sql = (
-            "SELECT chain, camera, files.name, first_seq, first_prev, last_seq, last_hash FROM ends "
-            "JOIN files ON files.id = file ORDER BY chain, camera, first_seq"
-        )
-        for (chain, camera), rows in groupby(db.execute(sql), key=lambda row: row[:2]):
-            start = Start.load(self.folder / f"{chain}.start") if chain == camera else None
-            seq, digest = (start.seq, start.hash) if start else (0, _FRESH_CHAIN)
-            for _, _, name, first_seq, first_prev, last_seq, last_hash in rows:
-                if start and last_seq <= start.seq:  # retention was interrupted before it deleted
-                    continue
-                if (first_seq, first_prev) != (seq + 1, digest):
-                    found.append(
-                        f"{self.folder / name}: seq {first_seq} of {camera} does not continue "
-                        f"{f'seq {seq}' if seq else 'the start of the chain'}: records are missing or changed"
-                    )
-                seq, digest = last_seq, last_hash
-        return found
-
-    def forget(self, file: int) -> None:
-        """Remove all that was read of a file, with what nothing else names."""
-        with self.store.transaction() as db:
-            db.execute("DELETE FROM files WHERE id = ?", (file,))
-            db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else deleted words stay in it
-
-    def _last_record(self) -> int:
-        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
-        return int(self.store.connection.execute(sql).fetchone()[0])
-
-    def _look(self) -> dict[str, str]:
-        """Read on in all files; those left out.
-
-        A segment that is closed meanwhile changes the list of files; it is looked through again until it is
-        the same before and after, so that nothing is passed over.
+        A segment that is closed meanwhile changes the list of files; they are read until it is the same
+        before and after, so that nothing is passed over.
         """
         left_out: dict[str, str] = {}
         self._read_now = 0
-        for _ in range(_LOOKS):
+        for _ in range(_LISTINGS):
             files = journal_files(self.folder)
             left_out.clear()
-            seen: dict[int, str] = {}
+            done: dict[int, str] = {}
             for file in files:
                 try:
-                    reason = self._take(file, {each.name for each in files}, seen)
+                    reason = self._read_file(file, {each.name for each in files}, done)
                 except FileNotFoundError:
                     continue  # renamed or deleted since it was listed: the list has changed
                 except OSError as error:
@@ -156,55 +101,63 @@ class Index:
                     left_out[file.name] = reason
             if journal_files(self.folder) == files:
                 for (known,) in self.store.connection.execute("SELECT id FROM files").fetchall():
-                    if known not in seen:
-                        self.forget(known)
+                    if known not in done:
+                        self._forget(known)
                 break
-        return left_out
+        after, self._newest = self._newest, self._last_record()
+        sql = "SELECT count(*) FROM records WHERE id > ?"
+        (records,) = self.store.connection.execute(sql, (after,)).fetchone()
+        return Update(records, after, left_out)
 
-    def _take(self, file: JournalFile, names: set[str], seen: dict[int, str]) -> str:
+    def faults(self) -> list[str]:
+        """The first line of each file that does not hold; `narrated verify` checks everything."""
+        sql = "SELECT name, fault FROM files WHERE fault != '' ORDER BY name"
+        return [f"{self.folder / name}:{fault}" for name, fault in self.store.connection.execute(sql)]
+
+    def _forget(self, file: int) -> None:
+        """Remove all that was read of a file, with texts and visits that no other file names."""
+        with self.store.transaction() as db:
+            db.execute("DELETE FROM files WHERE id = ?", (file,))
+            db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else deleted words stay in it
+
+    def _last_record(self) -> int:
+        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
+        return int(self.store.connection.execute(sql).fetchone()[0])
+
+    def _read_file(self, file: JournalFile, names: set[str], done: dict[int, str]) -> str:
         """Read on in a file; why not, where it is left out."""
         path = self.folder / file.name
         known = self._known("name", file.name)
-        if known and (known.inode, known.size, known.mtime) == _stamp(path.stat()) and known.id not in seen:
-            seen[known.id] = file.name
+        if known and (known.inode, known.size, known.mtime) == _stamp(path.stat()) and known.id not in done:
+            done[known.id] = file.name
             return ""
         with path.open("rb") as lines:
-            state = os.fstat(lines.fileno())  # what is appended from now on is for the next look
+            state = os.fstat(lines.fileno())  # what is appended from now on is for the next update
             first = lines.readline(_LONGEST_LINE)
             if not first.endswith(b"\n") or lines.tell() > state.st_size:
-                return ""  # no whole line yet
+                return ""  # its first line is being written
             identity = hashlib.sha256(first).digest()
             known = self._known("identity", identity)
-            if known and known.id in seen:
-                return f"it is a copy of {seen[known.id]}"
-            camera, seq = _place_of(first) or (file.chain, file.first or 0)
+            if known and known.id in done:
+                return f"it is a copy of {done[known.id]}"
+            camera, seq = _camera_and_seq(first) or (file.chain, file.first or 0)
             if camera != file.chain and f"{camera}.jsonl" in names:
                 return "it is merged of journals that are here, too"
             if known and not self._continues(known, lines, state):
-                self.forget(known.id)
+                self._forget(known.id)
                 known = None
             if known is None:
-                if file.first is None and self._is_ahead(camera, seq, names):
+                # A segment closed since the listing has records before this file's: they come first.
+                if file.first is None and {each.name for each in journal_files(self.folder)} != names:
                     return ""
                 known = self._add(identity, file, seq)
-            seen[known.id] = file.name
+            done[known.id] = file.name
             while self._read_block(known, file, lines, state):
                 pass
         return ""
 
-    def _is_ahead(self, camera: str, seq: int, names: set[str]) -> bool:
-        """True where a new file begins behind records of a segment closed since the files were listed.
-
-        It is for the next listing: records are read in the order of their journals.
-        """
-        sql = "SELECT max(last_seq) FROM ends WHERE camera = ?"
-        (last,) = self.store.connection.execute(sql, (camera,)).fetchone()
-        if last is None or seq <= last + 1:
-            return False
-        return {file.name for file in journal_files(self.folder)} != names
-
-    def _continues(self, known: _Known, lines: BinaryIO, state: os.stat_result) -> bool:
-        """True where what was read of a file is still in it, as far as its end tells."""
+    def _continues(self, known: _File, lines: BinaryIO, state: os.stat_result) -> bool:
+        """True where the end of what was read of a file is still in it."""
         if state.st_size < known.offset or (state.st_size == known.size and state.st_mtime_ns != known.mtime):
             return not known.offset
         sql = "SELECT offset, length, digest FROM records WHERE file = ? ORDER BY offset DESC LIMIT 1"
@@ -214,14 +167,13 @@ class Index:
         lines.seek(last[0])
         return f'"hash":"{last[2].hex()}'.encode() in lines.read(last[1])
 
-    def _read_block(self, known: _Known, file: JournalFile, lines: BinaryIO, state: os.stat_result) -> bool:
+    def _read_block(self, known: _File, file: JournalFile, lines: BinaryIO, state: os.stat_result) -> bool:
         """Read on, by so many lines at most; False at the end of what there was."""
         with self.store.transaction() as db:
             offset = db.execute("SELECT offset FROM files WHERE id = ?", (known.id,)).fetchone()
             if offset is None or offset[0] != known.offset:
                 return False  # another process reads it
-            check_room(self.store.path)
-            intake = Intake(db, known.id, file.chain, known.lines)
+            intake = Intake(db, known.id, known.lines)
             lines.seek(known.offset)
             while intake.lines - known.lines < BLOCK and known.offset < state.st_size:
                 line = lines.readline()
@@ -242,7 +194,7 @@ class Index:
             self._progress(self._read_now)
         return more
 
-    def _add(self, identity: bytes, file: JournalFile, first: int) -> _Known:
+    def _add(self, identity: bytes, file: JournalFile, first: int) -> _File:
         sql = (
             "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, 0, '') ON CONFLICT (identity) DO NOTHING"
         )
@@ -253,14 +205,13 @@ class Index:
             raise sqlite3.OperationalError("another process is deleting the index")
         return known
 
-    def _known(self, column: str, value: object) -> _Known | None:
+    def _known(self, column: str, value: object) -> _File | None:
         sql = f"SELECT id, offset, lines, inode, size, mtime FROM files WHERE {column} = ?"
         row = self.store.connection.execute(sql, (value,)).fetchone()
-        return _Known(*row) if row else None
+        return _File(*row) if row else None
 
 
-def _place_of(line: bytes) -> tuple[str, int] | None:
-    """Camera and number of the record in a line."""
+def _camera_and_seq(line: bytes) -> tuple[str, int] | None:
     try:
         members = json.loads(line)
         return str(members["camera"]), int(members["seq"])

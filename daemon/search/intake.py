@@ -1,4 +1,4 @@
-"""Lines of a journal's file, put into the index."""
+"""Lines of a journal's file as rows of the index."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from daemon.questions.local_time import microseconds
 from daemon.questions.words import ARRIVALS, DEPARTURES, colour_in
 from pipeline.record import RecordError, hash_holds, read_record
-
-ALTERED, UNLINKED, STEPPED, HELD = 1, 2, 4, 8
-"""Flags of a record: its hash does not match, it does not continue the record before it, it is older than
-that (the camera's clock stepped back), a limit held it back from messages."""
 
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
@@ -26,19 +21,7 @@ _SPOKEN = re.compile(r" (parked|stopped|crossed)\b")
 _UNTIL_THE_NEXT = 2**62
 """End of what a mask hides until the next record of masks."""
 
-
 Row = tuple[object, ...]
-
-
-@dataclass(slots=True)
-class ChainMark:
-    """A camera's part of a file: number and ``prev`` of its first record; number, hash, time of its last."""
-
-    first_seq: int
-    first_prev: str
-    seq: int
-    hash: str
-    time: int
 
 
 class Intake:
@@ -47,7 +30,6 @@ class Intake:
     Args:
         db: of the index.
         file: its number.
-        chain: the name that it shares with the other files of its chain.
         lines: how many were read before.
 
     Attributes:
@@ -55,12 +37,10 @@ class Intake:
         fault: the first line that does not hold, and why; mostly empty.
     """
 
-    def __init__(self, db: sqlite3.Connection, file: int, chain: str, lines: int) -> None:
+    def __init__(self, db: sqlite3.Connection, file: int, lines: int) -> None:
         self.lines, self.fault = lines, ""
         self.records, self._sentences, self._gaps = list[Row](), list[Row](), list[Row]()
-        self._db, self._file, self._chain = db, file, chain
-        sql = "SELECT camera, first_seq, first_prev, last_seq, last_hash, last_time FROM ends WHERE file = ?"
-        self._ends = {name: ChainMark(*rest) for name, *rest in db.execute(sql, (file,))}
+        self._db, self._file = db, file
         sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
         (self._newest,) = db.execute(sql).fetchone()
 
@@ -75,15 +55,13 @@ class Intake:
             time, digest = _time(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
             camera, key = str(members["camera"]), key_of(members["id"])
             sentences, gap = list(_sentences(members, time)), _gap(members, time)
-            flags = self._link(camera, int(members["seq"]), str(members["prev"]), members["hash"], time)
         except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            self._note("no record: the line was changed, or written by something else")
+            self.fault = self.fault or f"{self.lines}: no record: the line was changed, or another program's"
             return
         if not holds:
-            self._note("the hash does not match: the line was changed")
-        flags |= (0 if holds else ALTERED) | (HELD if members.get("held") else 0)
-        record = self._newest + len(self.records) + 1
-        self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, flags))
+            self.fault = self.fault or f"{self.lines}: the hash does not match: the line was changed"
+        record, held = self._newest + len(self.records) + 1, bool(members.get("held"))
+        self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, held))
         for n, (*row, visit, text) in enumerate(sentences):
             visit_id = self._visit(visit) if visit else None
             self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
@@ -92,14 +70,9 @@ class Intake:
 
     def save(self) -> None:
         """Write what was taken."""
-        marks = [
-            (self._file, name, e.first_seq, e.first_prev, e.seq, e.hash, e.time)
-            for name, e in self._ends.items()
-        ]
         for table, rows in (("records", self.records), ("sentences", self._sentences), ("gaps", self._gaps)):
             if rows:
                 self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-        self._db.executemany("INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?, ?, ?, ?)", marks)
         if self._gaps:
             sql = (
                 "UPDATE gaps AS g SET end = coalesce((SELECT min(n.begin) FROM gaps n "
@@ -107,27 +80,6 @@ class Intake:
                 "WHERE reason = 'mask' AND end = ?"
             )
             self._db.execute(sql, (_UNTIL_THE_NEXT,))
-
-    def _link(self, camera: str, seq: int, prev: str, digest: str, time: int) -> int:
-        """The flags of a record beside the one before it, which it then replaces."""
-        flags, end = 0, self._ends.get(camera)
-        if end is None:
-            sql = (
-                "SELECT last_time FROM ends JOIN files ON files.id = file"
-                " WHERE chain = ? AND camera = ? ORDER BY last_seq DESC LIMIT 1"
-            )
-            (before,) = self._db.execute(sql, (self._chain, camera)).fetchone() or (time,)
-            self._ends[camera] = ChainMark(seq, prev, seq, digest, time)
-        else:
-            before = end.time
-            if (seq, prev) != (end.seq + 1, end.hash):
-                flags = UNLINKED
-                self._note(f"seq {seq} of {camera} does not continue the record before it, seq {end.seq}")
-            end.seq, end.hash, end.time = seq, digest, time
-        return flags | STEPPED if time < before else flags
-
-    def _note(self, reason: str) -> None:
-        self.fault = self.fault or f"{self.lines}: {reason}"
 
     def _visit(self, row: Row) -> int:
         sql = (
@@ -156,33 +108,33 @@ def _sentences(members: Mapping[str, Any], time: int) -> list[tuple[Any, ...]]:
     event, camera = members["event"], members["camera"]
     counted = event not in _UNCOUNTED and not members.get("continues")
     rows = []
-    for said in members["sentences"]:
-        scene, spoken = said["object"] == "scene", _SPOKEN.search(said["text"])
+    for sentence in members["sentences"]:
+        scene, spoken = sentence["object"] == "scene", _SPOKEN.search(sentence["text"])
         rows.append(
             (
-                event if said["type"] == "none" and event != "change" else said["type"],
-                said.get("action") or (spoken and spoken[1]),
-                said["object"],
-                colour_in(said["text"]),
-                said["confidence"],
-                1 if scene else max(said.get("count") or 1, 1),
+                event if sentence["type"] == "none" and event != "change" else sentence["type"],
+                sentence.get("action") or (spoken and spoken[1]),
+                sentence["object"],
+                colour_in(sentence["text"]),
+                sentence["confidence"],
+                1 if scene else max(sentence.get("count") or 1, 1),
                 counted,
-                _visit(said, camera, said["track"], time) if said.get("track") else None,
-                said["text"],
+                _visit(sentence, camera, sentence["track"], time) if sentence.get("track") else None,
+                sentence["text"],
             )
         )
     return rows or [(event, None, "", "", 0.0, 1, False, None, members["text"])]
 
 
-def _visit(said: Mapping[str, Any], camera: str, track: str, time: int) -> Row:
+def _visit(sentence: Mapping[str, Any], camera: str, track: str, time: int) -> Row:
     """Camera, track, begin, end and last sign of a visit, as far as a sentence says."""
-    at = _time(said["time"]) if said.get("time") else time
+    at = _time(sentence["time"]) if sentence.get("time") else time
     begin, end = at, None
-    if said["type"] in DEPARTURES:
-        end = _time(said["until"]) if said.get("until") else at
-        begin = end - round((said.get("duration_s") or 0) * 1_000_000)
-    if said.get("since") and said["type"] in (*ARRIVALS, *DEPARTURES):
-        begin = min(begin, _time(said["since"]))
+    if sentence["type"] in DEPARTURES:
+        end = _time(sentence["until"]) if sentence.get("until") else at
+        begin = end - round((sentence.get("duration_s") or 0) * 1_000_000)
+    if sentence.get("since") and sentence["type"] in (*ARRIVALS, *DEPARTURES):
+        begin = min(begin, _time(sentence["since"]))
     return camera, track, begin, end, at
 
 

@@ -1,4 +1,4 @@
-"""The formats of an answer: lines for people, JSON, CSV, subtitles."""
+"""The formats of an answer: lines for people, JSON, CSV."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from daemon.config.durations import format_offset
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Question, SearchError
-from daemon.search.found import FoundRecord
+from daemon.questions.question import Question
+from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Group, Visit
-from pipeline.report.subtitles import subtitles
 from pipeline.report.words import duration_words, has_date
 
 _CSV_COLUMNS = (
@@ -33,9 +32,9 @@ def local_words(moment: datetime, local: LocalTime) -> str:
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 
 
-def table(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
+def table(results: Iterable[SearchResult], local: LocalTime) -> Iterator[str]:
     """Lines for people: local time, camera, confidence, text, and what should be known of it."""
-    for each in found:
+    for each in results:
         record = each.record
         sure = f"{max((s.confidence for s in record.sentences), default=0.0):4.0%}"
         text = " ".join(record.text.split())
@@ -60,12 +59,12 @@ def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iter
         written.truncate()
 
 
-def record_members(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[dict[str, Any]]:
+def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterator[dict[str, Any]]:
     """The records' members, local times, marks and pictures.
 
     `evidence` names only pictures that are there, `pictures` their files.
     """
-    for each in found:
+    for each in results:
         members = json.loads(each.record.line())
         evidence = {side: d for side, d in members.pop("evidence", {}).items() if side in each.pictures}
         members |= {"evidence": evidence} if evidence else {}
@@ -76,30 +75,26 @@ def record_members(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[d
         }
 
 
-def record_csv(found: Iterable[FoundRecord], local: LocalTime) -> Iterator[str]:
+def record_csv(results: Iterable[SearchResult], local: LocalTime) -> Iterator[str]:
     """CSV, a line a narration."""
     rows = (
         {
+            **each.record.model_dump(include={"camera", "seq", "event", "text", "id"}),
             "time": each.record.after.time,
             "local_time": local.of(each.record.after.moment).isoformat(),
-            "camera": each.record.camera,
-            "seq": each.record.seq,
-            "event": each.record.event,
             "kinds": " ".join(dict.fromkeys(s.type for s in each.record.sentences)),
             "objects": " ".join(each.record.objects),
             "confidence": max((s.confidence for s in each.record.sentences), default=0.0),
-            "text": each.record.text,
             "marks": "; ".join(each.marks),
-            "id": each.record.id,
             **{side: str(each.pictures.get(side, "")) for side in ("before", "after", "overlay")},
         }
-        for each in found
+        for each in results
     )
     return csv_lines(rows, _CSV_COLUMNS)
 
 
 def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[str, Any]]:
-    """The visits' members; `until` is None of who is still there."""
+    """The visits' members; `until` is None for one still there."""
     for visit in visits:
         yield {
             "camera": visit.camera,
@@ -137,25 +132,6 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
             for n, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield "  ".join(cells).rstrip()
-
-
-def subtitles_of(found: Sequence[FoundRecord], start: datetime | None, *, srt: bool = False) -> str:
-    """WebVTT, or SRT, beside a recording of one camera.
-
-    Args:
-        found: in the order of their times.
-        start: when the recording begins; None is the before frame of the first narration.
-        srt: SRT in place of WebVTT.
-
-    Raises:
-        SearchError: they are of several cameras.
-    """
-    records = [each.record for each in found]
-    cameras = sorted({record.camera for record in records})
-    if len(cameras) > 1:
-        raise SearchError(f"subtitles are for one camera: add --camera with one of {', '.join(cameras)}")
-    begin = start or (records[0].before.moment if records else datetime.now(UTC))
-    return subtitles(records, begin, srt=srt)
 
 
 def gap_sentences(search: Search, question: Question) -> list[str]:

@@ -1,4 +1,4 @@
-"""Searching the journals of a folder: catch up with them, look through the index, read what was found."""
+"""Searching the journals of a folder: the index is brought up to date and asked, the results read."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from threading import Event
 from typing import Self
 
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime, microseconds
-from daemon.questions.question import Question, Span
-from daemon.search.found import FoundRecord, Reader
-from daemon.search.index import Index, Look
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Question
+from daemon.search.index import Index, Update
 from daemon.search.intake import key_of
+from daemon.search.results import ResultReader, SearchResult
 from daemon.search.selection import Selection
-from pipeline.evidence import evidence_beside
+from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """The narrations that were found.
+class Answer:
+    """The records that match.
 
     Attributes:
-        found: read one by one as they are asked for; oldest first.
-        shown: how many they are.
+        results: read one by one as they are asked for; oldest first.
+        count: how many they are.
         more: the limit left some out.
     """
 
-    found: Iterator[FoundRecord]
-    shown: int
+    results: Iterator[SearchResult]
+    count: int
     more: bool
 
 
@@ -44,8 +44,9 @@ class Search:
         progress: called with the number of records read so far while the index is built.
 
     Attributes:
+        index: of the journals; its `update` catches up with them.
         selection: records, visits and counts in the index; see there for the errors of all questions.
-        reader: counts what changed between looking and reading.
+        reader: counts what changed since the update.
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        self._evidence = evidence
-        self._attach()
+        connection, pictures = self.index.store.connection, evidence or evidence_beside(folder)
+        self.selection = Selection(connection, local)
+        self.reader = ResultReader(connection, folder, EvidenceStore(pictures) if pictures else None)
 
     def __enter__(self) -> Self:
         return self
@@ -66,34 +68,14 @@ class Search:
     def __exit__(self, *_: object) -> None:
         self.index.close()
 
-    @property
-    def notice(self) -> str:
-        """What people should know of where the index is; mostly empty."""
-        return self.index.store.notice
-
-    def look(self) -> Look:
-        """Catch up with the journals.
-
-        Raises:
-            NoJournalsError: the folder cannot be read.
-        """
-        look = self.index.look()
-        if self.selection.connection is not self.index.store.connection:
-            self._attach()
-        return look
-
-    def faults(self) -> list[str]:
-        """Where the journals do not verify; see `Index.faults`."""
-        return self.index.faults()
-
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""
         selection = self.selection
         objects = frozenset(selection.objects())
         return Asker(selection.cameras(), objects, self.local, selection.names_place, selection.places)
 
-    def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Matches:
-        """The narrations that match, oldest first; of a visit that of its beginning.
+    def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
+        """The records that match, oldest first; of a visit that of its beginning.
 
         Args:
             question: what is asked.
@@ -109,43 +91,30 @@ class Search:
         more = 0 < limit < len(records)
         if more:
             records = records[-limit:] if newest else records[:limit]
-        return Matches(self.reader.read(records), len(records), more)
+        return Answer(self.reader.read(records), len(records), more)
 
-    def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[FoundRecord]:
-        """The narrations that come from now on, in the order of their journals, until `stop` is set."""
+    def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[SearchResult]:
+        """The records that come from now on, in the order of their journals, until `stop` is set."""
         while not stop.is_set():
-            yield from self.new(question, self.look())
+            yield from self.new(question, self.index.update())
             stop.wait(every_s)
 
-    def new(self, question: Question, look: Look) -> Iterator[FoundRecord]:
-        """The narrations that a look found, in the order of their journals."""
-        if look.records:
-            yield from self.reader.read(self.selection.after(look.after, question))
+    def new(self, question: Question, update: Update) -> Iterator[SearchResult]:
+        """The records of an update that match, in the order of their journals."""
+        if update.records:
+            yield from self.reader.read(self.selection.after(update.after, question))
 
-    def named(self, identity: str, span: Span) -> FoundRecord | None:
-        """The newest narration of an id within a span."""
-        found = self.reader.read(self.selection.keyed(key_of(identity), span))
-        return next((each for each in reversed(list(found)) if each.record.id == identity), None)
+    def by_id(self, identity: str) -> SearchResult | None:
+        """The newest record with an id."""
+        results = self.reader.read(self.selection.keyed(key_of(identity)))
+        return next((each for each in reversed(list(results)) if each.record.id == identity), None)
 
-    def beside(self, record: Record, question: Question) -> tuple[FoundRecord | None, FoundRecord | None]:
-        """The narrations that match next before and after a record, which need not match itself."""
-        digest, moment = bytes.fromhex(record.hash)[:8], record.after.moment
-        same = self.selection.keyed(key_of(record.id), Span())
-        place = next(((each.time, each.id) for each in same if each.digest == digest), None)
-        beyond = place or (microseconds(moment), 0)
-        before = self.selection.records(question, 1, beyond=beyond)
-        after = self.selection.records(question, 1, newest=False, beyond=beyond)
-        return next(self.reader.read(before), None), next(self.reader.read(after), None)
-
-    def reread(self) -> bool:
-        """Forget the files whose records are not those that were indexed; True where there were such."""
-        changed = bool(self.reader.changed)
-        for file in self.reader.changed:
-            self.index.forget(file)
-        self.reader.changed.clear()
-        return changed
-
-    def _attach(self) -> None:
-        connection = self.index.store.connection
-        self.selection = Selection(connection, self.local)
-        self.reader = Reader(connection, self.folder, self._evidence or evidence_beside(self.folder))
+    def neighbours(self, record: Record, question: Question) -> tuple[SearchResult | None, ...]:
+        """The matching records next before and after a record, which need not match itself."""
+        digest = bytes.fromhex(record.hash)[:8]
+        same = self.selection.keyed(key_of(record.id))
+        beyond = next(((each.time, each.id) for each in same if each.digest == digest), None)
+        if beyond is None:
+            return None, None
+        both = (self.selection.records(question, 1, newest=newest, beyond=beyond) for newest in (True, False))
+        return tuple(next(self.reader.read(locations), None) for locations in both)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,6 @@ from typing import NamedTuple
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, colour_of, kind_of, objects_of
-from daemon.search.intake import HELD
 
 _PLACE = re.compile(
     r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
@@ -32,7 +32,7 @@ _NAMED = re.compile(
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 _SECOND = 1_000_000
-_FOUND = "records.id, file, offset, length, digest, time, flags"
+_LOCATION = "records.id, file, offset, length, digest, time"
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _WATCHED_S = DAY_S
 """So long after a camera's last record an open visit is still believed to be there."""
@@ -45,8 +45,8 @@ _END = (
 """When a visit ended, or until when it is known not to have; the camera may have looked away since."""
 
 
-class Found(NamedTuple):
-    """The place of a record's line in the journals; `time` in microseconds since 1970."""
+class Location(NamedTuple):
+    """Where a record's line is in the journals; `time` in microseconds since 1970."""
 
     id: int
     file: int
@@ -54,7 +54,6 @@ class Found(NamedTuple):
     length: int
     digest: bytes
     time: int
-    flags: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class Selection:
         *,
         newest: bool = True,
         beyond: tuple[int, int] | None = None,
-    ) -> list[Found]:
+    ) -> list[Location]:
         """The records that match, by time; those of one moment as they were read.
 
         Args:
@@ -127,38 +126,34 @@ class Selection:
         """
         if question.of_visits:
             numbers = ", ".join(str(visit.record) for visit in self.visits(question))
-            sql = f"SELECT {_FOUND} FROM records WHERE id IN ({numbers}) ORDER BY time, id"
-            found = [Found(*row) for row in self.connection.execute(sql)]
-            return (found[-limit:] if newest else found[:limit]) if limit else found
+            sql = f"SELECT {_LOCATION} FROM records WHERE id IN ({numbers}) ORDER BY time, id"
+            locations = [Location(*row) for row in self.connection.execute(sql)]
+            return (locations[-limit:] if newest else locations[:limit]) if limit else locations
         where, values = self._where(question)
         if beyond:
             where += f" AND (s.time, s.record) {'<' if newest else '>'} (:time, :record)"
             values |= {"time": beyond[0], "record": beyond[1]}
         order = "DESC" if newest and limit else ""
         sql = (
-            f"SELECT {_FOUND} FROM records JOIN (SELECT DISTINCT s.record, s.time AS at "
+            f"SELECT {_LOCATION} FROM records JOIN (SELECT DISTINCT s.record, s.time AS at "
             f"FROM sentences s WHERE {where} ORDER BY s.time {order}, s.record {order} "
             f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.at, s.record"
         )
-        return [Found(*row) for row in self.connection.execute(sql, values)]
+        return [Location(*row) for row in self.connection.execute(sql, values)]
 
-    def keyed(self, key: bytes, span: Span) -> list[Found]:
-        """The records of a span with a key, see `daemon.search.intake.key_of`."""
-        return self._each("key = :wanted", key, Question(span=span))
+    def keyed(self, key: bytes) -> list[Location]:
+        """The records with a key, see `daemon.search.intake.key_of`, by time."""
+        sql = f"SELECT {_LOCATION} FROM records WHERE key = ? ORDER BY time, id"
+        return [Location(*row) for row in self.connection.execute(sql, (key,))]
 
-    def after(self, record: int, question: Question) -> list[Found]:
+    def after(self, record: int, question: Question) -> list[Location]:
         """The records read after that of a number, as they were read; of cameras that are new, too."""
-        return sorted(self._each("records.id > :wanted", record, question, strict=False))
-
-    def _each(
-        self, condition: str, wanted: object, question: Question, *, strict: bool = True
-    ) -> list[Found]:
-        where, values = self._where(question, strict=strict)
+        where, values = self._where(question, strict=False)
         sql = (
-            f"SELECT {_FOUND} FROM records WHERE {condition} AND EXISTS "
-            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY time, id"
+            f"SELECT {_LOCATION} FROM records WHERE id > :after AND EXISTS "
+            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY id"
         )
-        return [Found(*row) for row in self.connection.execute(sql, values | {"wanted": wanted})]
+        return [Location(*row) for row in self.connection.execute(sql, values | {"after": record})]
 
     def spread(self, question: Question) -> list[tuple[int, str]]:
         """Time (microseconds since 1970) and camera of each record that matches, by time."""
@@ -218,19 +213,19 @@ class Selection:
             f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
             + (f" GROUP BY {', '.join(map(str, range(1, len(codes) + 1)))}" if codes else "")
         )
-        found = [
+        groups = [
             (codes, Group(tuple(map(_label, measure.by, codes)), int(visits), narrations))
             for *codes, visits, narrations in self.connection.execute(sql, values)
             if visits or not (measure.by and filters.objects)
         ]
         if measure.by and measure.by[0] in TIME_GROUPINGS and not measure.most:
-            found.sort(
+            groups.sort(
                 key=lambda each: [(code if isinstance(code, int) else 0, str(code)) for code in each[0]]
             )
         else:
-            found.sort(key=lambda each: (-each[1].visits, each[1].labels))
-        groups = [group for _, group in found]
-        return [group for group in groups if group.visits == groups[0].visits] if measure.most else groups
+            groups.sort(key=lambda each: (-each[1].visits, each[1].labels))
+        most = groups[0][1].visits if groups else 0
+        return [group for _, group in groups if not measure.most or group.visits == most]
 
     def gaps(self, question: Question) -> list[Gap]:
         """The spans that were not recorded of what is asked for, by time; what masks hide last."""
@@ -259,16 +254,20 @@ class Selection:
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
-        return [name for (name,) in self.connection.execute("SELECT DISTINCT camera FROM ends ORDER BY 1")]
+        return self._distinct("records", "camera")
 
     def objects(self) -> set[str]:
         """The objects that the journals name."""
-        sql = (  # from one to the next in the index, in place of reading it all
-            "WITH RECURSIVE names(name) AS (SELECT min(object) FROM sentences UNION ALL "
-            "SELECT (SELECT min(object) "
-            "FROM sentences WHERE object > name) FROM names WHERE name IS NOT NULL) SELECT name FROM names"
+        return {*self._distinct("sentences", "object")} - {""}
+
+    def _distinct(self, table: str, column: str) -> list[str]:
+        """The values of an indexed column: from one to the next, in place of reading a million rows."""
+        sql = (
+            f"WITH RECURSIVE names(name) AS (SELECT min({column}) FROM {table} UNION ALL "
+            f"SELECT (SELECT min({column}) FROM {table} WHERE {column} > name) FROM names "
+            "WHERE name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL"
         )
-        return {name for (name,) in self.connection.execute(sql) if name}
+        return [name for (name,) in self.connection.execute(sql)]
 
     def names_place(self, place: str) -> bool:
         """True where a sentence names a place."""
@@ -280,14 +279,14 @@ class Selection:
     def places(self) -> list[str]:
         """The places that recent sentences name, the most frequent first; some fifty at most."""
         sql = "SELECT text FROM texts ORDER BY id DESC LIMIT 2000"
-        found = [name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text)]
-        return sorted(set(found), key=lambda name: -found.count(name))[:50]
+        names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
+        return [name for name, _ in names.most_common(50)]
 
     def _where(self, question: Question, *, strict: bool = True) -> tuple[str, dict[str, object]]:
         """The condition on a sentence ``s``, and the values in it; `strict` refuses unknown cameras."""
         filters, measure = question.filters, question.measure
         values: dict[str, object] = {"now": microseconds(question.asked_at or datetime.now(UTC))}
-        where = [*self._said_of(filters, values), self._in_span(question, values)]
+        where = [*self._about(filters, values), self._in_span(question, values)]
         known = self.cameras()
         for name in filters.cameras if strict else ():
             if name not in known:
@@ -296,7 +295,7 @@ class Selection:
         if filters.cameras:
             where.append(f"s.camera IN {_listed(filters.cameras)}")
         if not filters.held:
-            where.append(f"NOT (SELECT flags & {HELD} FROM records WHERE id = s.record)")
+            where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
         if one or (question.asked_at and (filters.objects or filters.kinds)):
             where.append("s.counted")
@@ -311,7 +310,7 @@ class Selection:
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
 
-    def _said_of(self, filters: Filters, values: dict[str, object]) -> list[str]:
+    def _about(self, filters: Filters, values: dict[str, object]) -> list[str]:
         """Conditions on what a sentence says."""
         where, kinds = list[str](), [kind_of(word) for word in filters.kinds]
         if filters.objects:
@@ -395,8 +394,7 @@ class _RecordPlace:
     """A zone as sentences name it."""
 
     def __init__(self, words: str) -> None:
-        named = _PLACE.fullmatch(words.strip())
-        name = re.escape(" ".join((named["name"] if named else words).lower().split()))
+        name = re.escape(" ".join(_place_name(words).lower().split()))
         before = (
             "" if name in _ADVERBS else rf"(?:{_PREPOSITIONS}) (?:the |an? )?(?:(?!ha[sv]|is |are )[\w'-]+ )?"
         )
@@ -413,6 +411,12 @@ class _RecordPlace:
         if kind != "moved" or kind in kinds or not {CAME, LEFT} & {*kinds}:
             return True
         return (CAME if self._end.search(text) else LEFT) in kinds
+
+
+def _place_name(words: str) -> str:
+    """The words of a place without their preposition and article."""
+    named = _PLACE.fullmatch(words.strip())
+    return named["name"] if named else words
 
 
 def _of_object(names: Sequence[str], spoken: str) -> str:
@@ -450,19 +454,18 @@ def _label(grouping: str, code: int | str | None) -> str:
 
 def _all_words(text: str) -> str:
     """A condition of FTS5; nothing in the words is its syntax but quotes and a star."""
-    found = []
+    conditions = []
     for quoted, _, word in _TOKEN.findall(text):
         if tokens := _WORD.findall(quoted or word):
-            found.append(f'"{" ".join(tokens)}"{"*" * word.endswith("*")}')
-    if text.strip() and not found:
+            conditions.append(f'"{" ".join(tokens)}"{"*" * word.endswith("*")}')
+    if text.strip() and not conditions:
         raise SearchError(f"--text {text!r} contains no word")
-    return f"({' '.join(found)})" if found else ""
+    return f"({' '.join(conditions)})" if conditions else ""
 
 
 def _any_place(zones: Sequence[str]) -> str:
     """Likewise for one of these places."""
-    named = [(_PLACE.fullmatch(zone.strip()), zone) for zone in zones]
-    words = [" ".join(_WORD.findall(found["name"] if found else zone)) for found, zone in named]
+    words = [" ".join(_WORD.findall(_place_name(zone))) for zone in zones]
     if not all(words):
         raise SearchError("--zone needs the words of a place, such as entrance")
     return "(" + " OR ".join(f'"{each}"' for each in words) + ")" if words else ""

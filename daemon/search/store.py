@@ -13,25 +13,24 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-VERSION = 3
-"""Of the tables below and of what is in them: a file of another one is built again."""
+from daemon.questions.question import NoJournalsError
+
+VERSION = 4
+"""Of the tables below and of what is in them."""
 
 FILE = "index.sqlite3"
 _LEAST_FREE = 64 * 2**20
 """Bytes that an index leaves free on its disk: the journals need them more."""
 _WAIT_S = 60.0
-_MODE = 0o640
+_MODE = 0o640  # as private as the journals
 
 _TABLES = """
 CREATE TABLE files (
   id INTEGER PRIMARY KEY, identity BLOB UNIQUE, name TEXT, chain TEXT, first INTEGER,
   inode INTEGER, size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT);
-CREATE TABLE ends (
-  file INTEGER REFERENCES files ON DELETE CASCADE, camera TEXT, first_seq INTEGER, first_prev TEXT,
-  last_seq INTEGER, last_hash TEXT, last_time INTEGER, PRIMARY KEY (file, camera)) WITHOUT ROWID;
 CREATE TABLE records (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
-  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, flags INTEGER);
+  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER);
 CREATE INDEX records_of_key ON records (key);
 CREATE INDEX records_of_file ON records (file, offset);
 CREATE INDEX records_of_camera ON records (camera, time);
@@ -68,106 +67,86 @@ CREATE TRIGGER sentence_deleted AFTER DELETE ON sentences BEGIN
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An open index.
-
-    Attributes:
-        connection: in autocommit mode.
-        path: of its file; None in memory.
-        notice: why it is not where, or what, it should be, for people; mostly empty.
-    """
+    """An open index; `connection` is in autocommit mode."""
 
     connection: sqlite3.Connection
-    path: Path | None
-    notice: str = ""
+    path: Path
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing; other writers wait."""
-        self.connection.execute("BEGIN IMMEDIATE")
+        """Write all or nothing; other writers wait.
+
+        Raises:
+            NoJournalsError: the disk has no room for the index to grow.
+        """
         try:
-            yield self.connection
-        except BaseException:
-            with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
-                self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
+            _check_room(self.path)
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+            except BaseException:
+                with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
+                    self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise NoJournalsError(f"the index {self.path} cannot be written: {error}") from None
 
 
-def open_store(folder: Path, unwritable: str = "") -> Store:
-    """Open the index of a folder of journals: beside them, else in the user's cache, else in memory.
+def open_store(folder: Path) -> Store:
+    """Open the index of a folder of journals: beside them, or else in the user's cache.
 
-    Args:
-        folder: of the journals; only ``index.sqlite3`` and what SQLite puts beside it is written there.
-        unwritable: why no file can be written, where that is known.
+    Raises:
+        NoJournalsError: it can be written in neither.
     """
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     cached = user_cache_path("narrated", appauthor=False) / f"index-{name}.sqlite3"
-    reason = unwritable
-    for path in () if unwritable else (folder / FILE, cached):
+    reasons = []
+    for path in (folder / FILE, cached):
         try:
-            connection, notice = _open(path)
+            return Store(_open(path), path)
         except (OSError, sqlite3.OperationalError) as error:
-            reason = reason or str(getattr(error, "strerror", None) or error)
-            continue
-        if path == cached:
-            notice = f"no index can be written beside the journals ({reason}); it is in {path} {notice}"
-        return Store(connection, path, notice.strip())
-    notice = f"no index can be written ({reason}); it is built in memory, and again at every question"
-    return Store(_connect(":memory:")[0], None, notice)
+            reasons.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+    raise NoJournalsError(f"no index can be written; set XDG_CACHE_HOME ({'; '.join(reasons)})")
 
 
-def check_room(path: Path | None) -> None:
-    """Raise `sqlite3.OperationalError` where the disk has no room for the index to grow."""
-    if path and shutil.disk_usage(path.parent).free < _LEAST_FREE:
+def _check_room(path: Path) -> None:
+    if shutil.disk_usage(path.parent).free < _LEAST_FREE:
         raise sqlite3.OperationalError(f"less than {_LEAST_FREE >> 20} MB are free on that disk")
 
 
-def _open(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open or make the index at a path, and what should be known of it.
+def _open(path: Path) -> sqlite3.Connection:
+    """Open or make the index at a path; a damaged one, or one of another version, is deleted first.
 
     Raises:
         OSError, sqlite3.OperationalError: it cannot be written there.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
-        check_room(path)
-    try:
-        connection, fault = _connect(path)
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:  # no index, or a damaged one
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        connection, fault = _connect(path)[0], f"damaged ({error})"
-    return connection, f"the index {path} was {fault} and is built again" if fault else ""
-
-
-def _connect(path: Path | str) -> tuple[sqlite3.Connection, str]:
-    """Open a database with the tables of this version; also which other version they were of."""
-    if isinstance(path, Path):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))  # as private as the journals
+        _check_room(path)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
     connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
-        # What was deleted is not left in free pages.
+        # secure_delete: deleted text is not left in free pages.
         for pragma in ("secure_delete = ON", "synchronous = NORMAL", "cache_size = -65536"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")  # two may come at the same time; this one waits
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version != VERSION:
-            sql = (
-                "SELECT name FROM sqlite_master WHERE type = 'table' "
-                "AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'words_%'"
-            )
-            for (name,) in connection.execute(sql).fetchall():
-                connection.execute(f'DROP TABLE "{name}"')
+        if version == 0:
             for statement in _TABLES.split(";\nCREATE"):
                 connection.execute(statement if statement.startswith("\n") else f"CREATE{statement}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("SELECT id FROM files LIMIT 1").fetchone()
-    except BaseException:
+    except sqlite3.OperationalError:
         connection.close()
         raise
-    return connection, f"of version {version}, not {VERSION}," if version not in (0, VERSION) else ""
+    except sqlite3.DatabaseError:
+        version = None
+    if version in (0, VERSION):
+        return connection
+    connection.close()
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return _open(path)

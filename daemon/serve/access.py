@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections import deque
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -138,27 +137,25 @@ class GuessLimit:
 
     def __init__(self, each: int = 5, together: int = 100, within_s: float = 300.0) -> None:
         self._each, self._together, self._within_s = each, together, within_s
-        self._guesses: deque[tuple[float, str]] = deque()
+        self._guesses: list[tuple[float, str]] = []
 
     def take(self, address: str) -> float:
         """Count a guess as wrong, before it is checked; gives the seconds to wait first, mostly 0."""
         now, net = monotonic(), _net(address)
-        while self._guesses and self._guesses[0][0] <= now - self._within_s:
-            self._guesses.popleft()
-        own = [at for at, of in self._guesses if of == net]
-        waits = [own[-self._each]] if len(own) >= self._each else []
-        waits += [self._guesses[-self._together][0]] if len(self._guesses) >= self._together else []
-        if not waits:
-            self._guesses.append((now, net))
-        return max((at + self._within_s - now for at in waits), default=0.0)
+        self._guesses = [guess for guess in self._guesses if guess[0] > now - self._within_s]
+        own = [guess for guess in self._guesses if guess[1] == net]
+        for guesses, most in ((own, self._each), (self._guesses, self._together)):
+            if len(guesses) >= most:
+                return guesses[-most][0] + self._within_s - now
+        self._guesses.append((now, net))
+        return 0.0
 
     def give_back(self, address: str) -> None:
         """The guess was right: it does not count."""
         net = _net(address)
-        for guess in reversed(self._guesses):
-            if guess[1] == net:
-                self._guesses.remove(guess)
-                return
+        newest = next((guess for guess in reversed(self._guesses) if guess[1] == net), None)
+        if newest:
+            self._guesses.remove(newest)
 
 
 def _hash(token: str) -> bytes:

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 
 from daemon.questions.question import Filters, Measure, Question, Span
-from daemon.search.found import FoundRecord
+from daemon.search.results import SearchResult
 from daemon.serve.search_thread import News
 from daemon.serve.site import Site
 
 SHOWN = 20
-"""Narrations on the live page, and those that a browser gets which had lost the connection."""
+"""Narrations on the live page, and at most so many that a browser missed while it was disconnected."""
 
 _BEAT_S = 10.0
 
@@ -29,11 +29,10 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
     try:
         yield "retry: 2000\n\n"
         shown = await _tiles(site)
-        last = await site.search.ask(lambda search: search.named(last_id, Span()))
-        missed = await newest(site, last.record.after.moment) if last else []
-        for hit in reversed(missed):
-            if hit.record.id != last_id:
-                yield _narration(site, hit)
+        last = await site.search.ask(lambda search: search.by_id(last_id))
+        for result in reversed(await newest(site, last.record.after.moment) if last else []):
+            if result.record.id != last_id:
+                yield _narration(site, result)
         while True:
             tiles = await _tiles(site)
             for name, html in tiles.items():
@@ -53,23 +52,23 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
         site.search.listeners.discard(news)
 
 
-async def newest(site: Site, since: datetime | None = None) -> list[FoundRecord]:
+async def newest(site: Site, since: datetime | None = None) -> list[SearchResult]:
     """The newest narrations that were not held back, newest first."""
     question = Question(Filters(held=False), Span(since), Measure(limit=SHOWN))
-    return await site.search.ask(lambda search: list(search.answer(question).found)[::-1])
+    return await site.search.ask(lambda search: list(search.answer(question).results)[::-1])
 
 
 async def _tiles(site: Site) -> dict[str, str]:
     """HTML by camera."""
     return {
-        tile.name: site.fragment("tile", state=tile, last=site.card(tile.last) if tile.last else None)
+        tile.name: site.fragment("tile", state=tile, last=site.card(tile.last))
         for tile in await site.tiles.read(site.search.latest)
     }
 
 
-def _narration(site: Site, hit: FoundRecord) -> str:
-    record = hit.record
-    html = site.fragment("card", card=site.card(hit), size="?width=960", fresh=True)
+def _narration(site: Site, result: SearchResult) -> str:
+    record = result.record
+    html = site.fragment("card", card=site.card(result), size="?width=960", fresh=True)
     return _event("narration", {"id": record.id, "html": html, "text": record.text}, record.id)
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the evidence, whole or small."""
+"""The pictures of the evidence, in full size or small."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.report.pages import MEDIA_TYPES
 from pipeline.report.picture import encode_small
 
-WIDTHS = ("480", "960")
-"""Pixels of small pictures."""
-
+_WIDTHS = ("480", "960")  # pixels of small pictures
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 _small = lru_cache(512)(encode_small)
@@ -29,8 +27,8 @@ class Pictures:
         self._turns = asyncio.Semaphore(2)
 
     async def answer(self, digest: str, width: str | None) -> Response | None:
-        """The picture, of at most one of `WIDTHS`; None where there is none."""
-        if self.folder is None or not _DIGEST.fullmatch(digest) or width not in (None, *WIDTHS):
+        """The picture, at most so many pixels wide; None where there is none."""
+        if self.folder is None or not _DIGEST.fullmatch(digest) or width not in (None, *_WIDTHS):
             return None
         path = EvidenceStore(self.folder).find(digest)
         if path is None:

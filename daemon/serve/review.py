@@ -1,4 +1,4 @@
-"""Addresses of the review as questions, by the names of `narrated query`'s filters, and their answers."""
+"""Addresses of the review as questions, by the names of `narrated query`'s options, and their answers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span, merged
+from daemon.questions.local_time import LocalTime
+from daemon.questions.options import LISTS, question_of
+from daemon.questions.question import Measure, Question, SearchError, Span, merged
 from daemon.questions.restatement import restate
-from daemon.search.found import FoundRecord
 from daemon.search.output import gap_sentences, local_words
+from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.timeline import Timeline, timeline
 from pipeline.report.words import duration_words, has_date
@@ -24,8 +25,7 @@ SHOWN = 50
 """Narrations on a page."""
 
 ALL_DAYS = "all"
-_LISTS = ("camera", "zone", "object", "kind", "colour")
-_NAMES = (*_LISTS, "q", "text", "confidence", "since", "until", "between", "day", "held")
+_NAMES = (*LISTS, "q", "text", "confidence", "since", "until", "between", "day", "held")
 """Parameters that are read; others are ignored."""
 
 _LONGEST, _MOST = 300, 12
@@ -51,16 +51,16 @@ class ReviewQuery:
 
     @classmethod
     def read(cls, parameters: QueryParams, search: Search, now: datetime, *, newest_day: bool = True) -> Self:
-        """Read an address; with `newest_day` that is meant where no time is named.
+        """Read an address; without a time it is of the newest day, unless that is not wanted.
 
         Raises:
             SearchError: a parameter cannot be understood.
         """
         given = tuple((n, v.strip()) for n, v in parameters.multi_items() if n in _NAMES and v.strip())
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
-            raise SearchError(f"too much is asked at once: {_LONGEST} characters each, {_MOST} of a kind")
-        one, local = dict(given), search.local
-        question, understood = _question(given, local, now), ""
+            raise SearchError(f"this is too much at once: {_LONGEST} characters each, {_MOST} of a kind")
+        one, local, understood = dict(given), search.local, ""
+        question = question_of(_options(given), local, now)
         if words := one.get("q"):
             question = merged(question, search.asker().read(words, now))
             understood = restate(question, local)
@@ -70,7 +70,7 @@ class ReviewQuery:
         if text := one.get("day"):
             day = None if text == ALL_DAYS else local.day(text, now)
         elif newest_day and not (span.since or span.until or measure.order != "all" or measure.count):
-            newest = next(search.answer(Question(question.filters, measure=Measure("last"))).found, None)
+            newest = next(search.answer(Question(question.filters, measure=Measure("last"))).results, None)
             day = local.of(newest.record.after.moment if newest else now).date()
         if day:
             begin, end = day_bounds(day, local)
@@ -84,19 +84,10 @@ class ReviewQuery:
         """The last value of each parameter."""
         return dict(self.given)
 
-    def chosen(self, name: str) -> list[str]:
-        """The values of a parameter."""
-        return [value for key, value in self.given if key == name]
-
     def query(self, **changed: str | None) -> str:
         """The address's query with some parameters changed, or left out where they are None or empty."""
         unchanged = [(name, value) for name, value in self.given if name not in changed]
         return urlencode(unchanged + [(name, value) for name, value in changed.items() if value])
-
-    @property
-    def narrowed(self) -> bool:
-        """True where more is asked than a day."""
-        return any(name not in ("day", "held") for name, _ in self.given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ class Review:
     """
 
     asked: ReviewQuery
-    results: Sequence[FoundRecord] = ()
+    results: Sequence[SearchResult] = ()
     more: bool = False
     timeline: Timeline = field(default_factory=Timeline)
     counts: Sequence[tuple[str | int, ...]] | None = None
@@ -127,11 +118,6 @@ class Review:
     gaps: Sequence[str] = ()
     faults: Sequence[str] = ()
 
-    @property
-    def most(self) -> int:
-        """The largest count of visits, at least 1."""
-        return max((int(row[-2]) for row in self.counts or ()), default=0) or 1
-
 
 def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     """Answer an address of the review.
@@ -140,20 +126,22 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         SearchError: it cannot be understood.
     """
     asked = ReviewQuery.read(parameters, search, now)
-    question, measure = asked.question, asked.question.measure
-    answer = replace(choices(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked))
+    question, measure, selection = asked.question, asked.question.measure, search.selection
+    answer = replace(
+        empty_review(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked)
+    )
     if measure.count:
         rows: list[tuple[str | int, ...]] = [
-            (*group.labels, group.visits, group.narrations) for group in search.selection.count(question)
+            (*group.labels, group.visits, group.narrations) for group in selection.count(question)
         ]
         return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
     every, drawn = measure.order == "all", Timeline()
     matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
-    results = list(matches.found)
+    results = list(matches.results)
     if every and not question.of_visits:
         undated = asked.day is not None and bool(results) and not has_date(results[0].record.after.moment)
         span = (None, None) if undated else (question.span.since, question.span.until)
-        drawn = timeline(search.selection.spread(question), *span, search.local)
+        drawn = timeline(selection.spread(question), *span, search.local)
     return replace(
         answer,
         results=results if measure.order == "first" else results[::-1],
@@ -163,50 +151,40 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     )
 
 
-def choices(search: Search, asked: ReviewQuery) -> Review:
+def empty_review(search: Search, asked: ReviewQuery) -> Review:
     """The form and its notices without an answer, as beside an error."""
     selection = search.selection
     objects = sorted(selection.objects() - {"scene"})
-    return Review(
-        asked, cameras=selection.cameras(), objects=objects, places=selection.places(), faults=search.faults()
-    )
+    cameras, places, faults = selection.cameras(), selection.places(), search.index.faults()
+    return Review(asked, cameras=cameras, objects=objects, places=places, faults=faults)
 
 
-def given_parameters(parameters: QueryParams) -> ReviewQuery:
+def unread(parameters: QueryParams) -> ReviewQuery:
     """The parameters of an address that cannot be read, to fill in the form again."""
     return ReviewQuery(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
 
 
 def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
     """A day's midnight and the next; 23 or 25 hours where clocks change."""
-    try:
-        return local.midnight(day), local.midnight(day + timedelta(days=1))
-    except (OverflowError, ValueError):
-        raise SearchError(f"{day} is beyond the calendar") from None
+    return local.midnight(day), local.midnight(day + timedelta(days=1))
 
 
-def _question(given: tuple[tuple[str, str], ...], local: LocalTime, now: datetime) -> Question:
-    several: dict[str, Any] = {f"{name}s": tuple(v for n, v in given if n == name) for name in _LISTS}
-    one = dict(given)
-    hours = None
-    if "between" in one:
-        begin, mark, end = one["between"].partition("-")
-        if not mark:
-            raise SearchError(f"the hours {one['between']!r} cannot be read: write 22:00-06:00")
-        hours = parse_time_of_day(begin.strip()), parse_time_of_day(end.strip())
-    try:
-        confidence = float(one["confidence"]) if "confidence" in one else None
-    except ValueError:
-        confidence = -1.0
-    if confidence is not None and not 0 <= confidence <= 1:
-        raise SearchError(f"the confidence {one['confidence']!r} is not a number from 0 to 1")
-    filters = Filters(**several, text=one.get("text", ""), confidence=confidence)
-    span = Span(
-        since=local.parse(one["since"], now) if "since" in one else None,
-        until=local.parse(one["until"], now) if "until" in one else None,
-        between=hours,
-    )
-    return Question(filters, span)
+def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Parameters of an address as options of `question_of`."""
+    options: dict[str, Any] = dict(given)
+    options |= {name: [v for n, v in given if n == name] for name in LISTS}
+    if "between" in options:
+        options["between"] = [text.strip() for text in options["between"].split("-")]
+        if len(options["between"]) != 2:  # noqa: PLR2004 - from and to
+            raise SearchError("the hours cannot be read: write 22:00-06:00")
+    if "confidence" in options:
+        try:
+            options["confidence"] = float(options["confidence"])
+        except ValueError:
+            options["confidence"] = -1.0
+        if not 0 <= options["confidence"] <= 1:
+            raise SearchError("the confidence is not a number from 0 to 1")
+    return options
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
@@ -228,11 +206,11 @@ def _days(search: Search, asked: ReviewQuery) -> tuple[str, str]:
     if asked.day is None:
         return "", ""
     begin, end = day_bounds(asked.day, search.local)
-    plain, between = asked.question.filters, asked.question.span.between
-    before = search.answer(Question(plain, Span(until=begin, between=between), Measure("last"))).found
-    after = search.answer(Question(plain, Span(since=end, between=between), Measure("first"))).found
-    one, two = (
-        next((f"{search.local.of(f.record.after.moment):%Y-%m-%d}" for f in matches), "")
-        for matches in (before, after)
-    )
-    return one, two
+    filters, between = asked.question.filters, asked.question.span.between
+
+    def nearest(order: Measure, since: datetime | None, until: datetime | None) -> str:
+        question = Question(filters, Span(since, until, between), order)
+        result = next(search.answer(question).results, None)
+        return f"{search.local.of(result.record.after.moment):%Y-%m-%d}" if result else ""
+
+    return nearest(Measure("last"), None, begin), nearest(Measure("first"), end, None)

@@ -27,17 +27,17 @@ from starlette.staticfiles import StaticFiles
 
 from daemon.export.export import ExportOptions, write_export
 from daemon.export.files import ExportError
-from daemon.questions.question import SearchError, Span
+from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
-from daemon.search.found import FoundRecord
 from daemon.search.output import gap_sentences
+from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
-from daemon.serve.chain import check_record
 from daemon.serve.live import events, newest
-from daemon.serve.review import ALL_DAYS, ReviewQuery, choices, given_parameters, review
+from daemon.serve.review import ALL_DAYS, ReviewQuery, empty_review, review, unread
 from daemon.serve.site import Site
+from pipeline.evidence import evidence_fault
 from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
@@ -76,9 +76,9 @@ class Routes:
     async def _live(self, request: Request) -> Response:
         self._check_ready()
         tiles = await self.site.tiles.read(self.site.search.latest)
-        last = {tile.name: self.site.card(tile.last) for tile in tiles if tile.last}
+        last = {tile.name: self.site.card(tile.last) for tile in tiles}
         cards = self.site.cards(await newest(self.site))
-        faults = await self.site.search.ask(Search.faults)
+        faults = await self.site.search.ask(lambda search: search.index.faults())
         return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
 
     async def _events(self, request: Request) -> Response:
@@ -96,7 +96,7 @@ class Routes:
             answer = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
         except SearchError as refused:
             error = str(refused).replace("--", "")
-            answer = await self.site.search.ask(lambda search: choices(search, given_parameters(parameters)))
+            answer = await self.site.search.ask(lambda search: empty_review(search, unread(parameters)))
         return self.site.page(
             request,
             "review",
@@ -112,40 +112,38 @@ class Routes:
 
     async def _record(self, request: Request) -> Response:
         self._check_ready()
-        hit = await self._find_record(request)
+        result = await self._find_record(request)
 
-        def ask(search: Search) -> tuple[ReviewQuery, FoundRecord | None, FoundRecord | None]:
+        def ask(search: Search) -> tuple[ReviewQuery, tuple[SearchResult | None, ...]]:
             try:
                 asked = ReviewQuery.read(request.query_params, search, datetime.now(UTC), newest_day=False)
             except SearchError:
                 asked = ReviewQuery()
-            return asked, *search.beside(hit.record, asked.question)
+            return asked, search.neighbours(result.record, asked.question)
 
-        asked, older, newer = await self.site.search.ask(ask)
-        folder, evidence = self.site.search.folder, self.site.pictures.folder
-        checked = await asyncio.to_thread(check_record, hit, folder, evidence)
+        asked, (older, newer) = await self.site.search.ask(ask)
+        changed = await asyncio.to_thread(_changed_pictures, result, self.site.pictures.folder)
         return self.site.page(
             request,
             "record",
-            card=self.site.card(hit),
+            card=self.site.card(result),
             asked=asked,
-            checked=checked,
-            sound=all(holds is not False for holds, _ in checked),
-            older=self.site.card(older) if older else None,
-            newer=self.site.card(newer) if newer else None,
+            faults=[*result.marks, *changed],
+            older=self.site.card(older),
+            newer=self.site.card(newer),
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
             longest=LONGEST,
-            verify=f"narrated verify {folder}",
+            verify=f"narrated verify {self.site.search.folder}",
         )
 
     async def _remark(self, request: Request) -> Response:
         self._check_ready()
         form, what = await _form(request), request.path_params["what"]
-        hit = await self._find_record(request)
+        result = await self._find_record(request)
         try:
             store = self.site.feedback
-            await asyncio.to_thread(_store_remark, store, hit.record, what, form, request.state.user)
+            await asyncio.to_thread(_store_remark, store, result.record, what, form, request.state.user)
         except (FeedbackError, ValueError) as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
         address = f"/record/{quote(request.path_params['identity'], safe='')}"
@@ -162,10 +160,10 @@ class Routes:
             scratch = tempfile.TemporaryDirectory(prefix="narrated-")
             path = Path(scratch.name) / f"narrated-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip"
             try:
-                hits, options = await self.site.search.ask(
+                results, options = await self.site.search.ask(
                     lambda search: _selection(search, request.query_params)
                 )
-                await asyncio.to_thread(write_export, hits, path, options)
+                await asyncio.to_thread(write_export, results, path, options)
             except (SearchError, ExportError) as error:
                 scratch.cleanup()
                 raise HTTPException(HTTPStatus.BAD_REQUEST, f"{error}.") from None
@@ -219,7 +217,7 @@ class Routes:
 
     async def _alive(self, _: Request) -> Response:
         if self.site.search.reading is None:
-            await asyncio.wait_for(self.site.search.ask(Search.faults), 20)
+            await asyncio.wait_for(self.site.search.ask(lambda _: None), 20)
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
@@ -242,15 +240,22 @@ class Routes:
                 HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"retry-after": "2", "refresh": "2"}
             )
 
-    async def _find_record(self, request: Request) -> FoundRecord:
+    async def _find_record(self, request: Request) -> SearchResult:
         """The record that the address names; 404 where there is none."""
         identity = request.path_params["identity"]
-        hit = await self.site.search.ask(lambda search: search.named(identity, Span()))
-        if hit is None:
+        result = await self.site.search.ask(lambda search: search.by_id(identity))
+        if result is None:
             raise HTTPException(
                 HTTPStatus.NOT_FOUND, "There is no such narration; retention may have deleted it."
             )
-        return hit
+        return result
+
+
+def _changed_pictures(result: SearchResult, evidence: Path | None) -> list[str]:
+    """One sentence for each picture that is another than the record names; those that are gone are none."""
+    named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
+    faults = [(side, evidence_fault(evidence, named[side])) for side in result.pictures]
+    return [f"The picture {side} was changed." for side, fault in faults if "was changed" in fault]
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -275,7 +280,7 @@ async def _form(request: Request) -> dict[str, str]:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
 
 
-def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecord], ExportOptions]:
+def _selection(search: Search, parameters: QueryParams) -> tuple[list[SearchResult], ExportOptions]:
     """The narrations of an address of the review, on all its pages.
 
     Raises:
@@ -289,10 +294,10 @@ def _selection(search: Search, parameters: QueryParams) -> tuple[list[FoundRecor
         raise SearchError(
             f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
         )
-    if not answer.shown:
+    if not answer.count:
         raise SearchError("there is nothing to export: no narration matches")
     selection, gaps = restate(asked.question, search.local), gap_sentences(search, asked.question)
-    return list(answer.found), ExportOptions(search.folder, search.local, selection, gaps)
+    return list(answer.results), ExportOptions(search.folder, search.local, selection, gaps)
 
 
 def _store_remark(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:

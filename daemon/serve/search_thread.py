@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -12,18 +12,18 @@ from typing import TypeVar
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
-from daemon.search.found import FoundRecord
+from daemon.search.results import SearchResult
 from daemon.search.search import Search
 
 MOST_LISTENERS = 64
 
 _REFRESH_S = 0.5
 _MOST_NEWS = 200
-"""Records of one look that listeners get; a page finds the rest."""
+"""Records of one update that listeners get; a page has the rest."""
 _WAITING = 500
 
 Answer = TypeVar("Answer")
-News = asyncio.Queue[FoundRecord | None]
+News = asyncio.Queue[SearchResult | None]
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SearchThread:
     def __init__(self, folder: Path, local: LocalTime, evidence: Path | None = None) -> None:
         self.folder, self.local = folder, local
         self.reading: int | None = 0
-        self.latest: dict[str, FoundRecord] = {}
+        self.latest: dict[str, SearchResult] = {}
         self.left_out: dict[str, str] = {}
         self.listeners: set[News] = set()
         self._evidence = evidence
@@ -86,10 +86,9 @@ class SearchThread:
 
     def _open(self) -> None:
         self._search = search = Search(self.folder, self.local, self._evidence, self._set_reading)
-        self.left_out = search.look().left_out
+        self.left_out = search.index.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
-        warnings += [search.notice] if search.notice else []
-        for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.faults())]:
+        for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.index.faults())]:
             logger.warning("%s", warning)
         self._read_latest(search)
         self._refreshed = monotonic()
@@ -104,41 +103,38 @@ class SearchThread:
             raise RuntimeError("the search thread has not been started")
         if monotonic() - self._refreshed >= _REFRESH_S:
             self._refresh(search)
-        answer = question(search)
-        if search.reread():
-            logger.warning("a journal was changed since it was read; it is read again")
-        return answer
+        return question(search)
 
     def _refresh(self, search: Search) -> None:
-        look = search.look()
-        self.left_out = look.left_out
-        if look.records:
-            if look.records > _MOST_NEWS:
+        update = search.index.update()
+        self.left_out = update.left_out
+        if update.records:
+            if update.records > _MOST_NEWS:
                 self._read_latest(search)
-            fresh = list(search.new(Question(), look))[-_MOST_NEWS:]
-            for hit in fresh:
-                self._remember(hit)
+            fresh = list(search.new(Question(), update))[-_MOST_NEWS:]
+            self._remember(fresh)
             if self._loop:
                 self._loop.call_soon_threadsafe(self._spread, fresh)
         self._refreshed = monotonic()
 
     def _read_latest(self, search: Search) -> None:
         for camera in search.selection.cameras():
-            for hit in search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=20))).found:
-                self._remember(hit)
+            question = Question(Filters(cameras=(camera,)), measure=Measure(limit=20))
+            self._remember(search.answer(question).results)
 
-    def _remember(self, hit: FoundRecord) -> None:
-        known = self.latest.get(hit.record.camera)
-        if known is None or hit.pictures or not known.pictures:
-            self.latest[hit.record.camera] = hit
+    def _remember(self, results: Iterable[SearchResult]) -> None:
+        for result in results:
+            known = self.latest.get(result.record.camera)
+            if known is None or result.pictures or not known.pictures:
+                self.latest[result.record.camera] = result
 
-    def _spread(self, fresh: list[FoundRecord]) -> None:
+    def _spread(self, fresh: list[SearchResult]) -> None:
         for queue in self.listeners.copy():
             if queue.qsize() + len(fresh) > _WAITING:
                 self._end(queue)
                 continue
-            for hit in fresh:
-                queue.put_nowait(hit)
+            for result in fresh:
+                queue.put_nowait(result)
 
     def _end(self, queue: News) -> None:
         self.listeners.discard(queue)

@@ -17,7 +17,6 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.config.serve import ServeSettings
 from daemon.questions.local_time import LocalTime
@@ -32,9 +31,6 @@ from daemon.serve.tiles import Tiles
 from daemon.service.systemd import ServiceWatch
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore
-
-HEAD_S = 10.0
-"""The head of a request must be there so many seconds after it has begun."""
 
 _TURN_S = 0.5
 _ANSWER_S = 20.0
@@ -116,7 +112,7 @@ async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]
     host, port = settings.listen
     config = uvicorn.Config(
         build_app(site, settings),
-        http=_HttpProtocol,
+        http="h11",
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -150,32 +146,6 @@ async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]
     if failure:
         raise failure
     return 0
-
-
-class _HttpProtocol(H11Protocol):
-    """Closes connections on which the head of a request does not come to its end."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._late = self.loop.call_later(HEAD_S, self._close_late)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self._is_idle():
-            self._late.cancel()
-        elif self._late.cancelled():  # the next request of a connection
-            self._late = self.loop.call_later(HEAD_S, self._close_late)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._late.cancel()
-        super().connection_lost(exc)
-
-    def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _close_late(self) -> None:
-        if self._is_idle() and not self.transport.is_closing():
-            self.transport.close()
 
 
 async def _follow(site: Site, server: uvicorn.Server) -> ServeError | None:

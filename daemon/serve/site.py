@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from daemon import __version__
 from daemon.questions.local_time import LocalTime
-from daemon.search.found import FoundRecord
+from daemon.search.results import SearchResult
 from daemon.serve.access import GuessLimit, Passwords, Sessions
 from daemon.serve.pictures import Pictures
 from daemon.serve.search_thread import SearchThread
@@ -56,13 +56,13 @@ class Site:
         module = environment().get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
 
-    def card(self, hit: FoundRecord) -> Card:
-        """A narration with people's remarks."""
-        return self.cards([hit])[0]
+    def card(self, result: SearchResult | None) -> Card | None:
+        """A record with people's remarks; None of None."""
+        return self.cards([result])[0] if result else None
 
-    def cards(self, hit: Sequence[FoundRecord]) -> list[Card]:
-        """Narrations with people's remarks."""
-        remarks = self.feedback.remarks([each.record.id for each in hit])
+    def cards(self, results: Sequence[SearchResult]) -> list[Card]:
+        """Records with people's remarks."""
+        remarks = self.feedback.remarks([each.record.id for each in results])
         return [
             Card(
                 each.record,
@@ -72,5 +72,5 @@ class Site:
                 each.marks,
                 remarks.get(each.record.id, Remarks()),
             )
-            for each in hit
+            for each in results
         ]

@@ -26,8 +26,7 @@ from daemon.service.pages import Pages
 from daemon.service.signals import Signals
 from daemon.service.state import Daemon
 from daemon.service.systemd import ServiceWatch
-from daemon.threads.calibration import CalibrationStore
-from daemon.threads.cameras import Cameras, Reload
+from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.publication import Publishing
@@ -37,7 +36,7 @@ from daemon.threads.work_queue import WorkQueue
 from models import read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
-from pipeline.journal.signatures import SigningError, SigningKey
+from pipeline.journal.signatures import SigningKey
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import RecordError
 
@@ -115,7 +114,8 @@ def startup(
     publisher = open_publisher(lambda: secrets.reveal(url))
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-    beats, key = health.heartbeats, _signing_key(configuration, secrets)
+    beats, placeholder = health.heartbeats, configuration.signing.key
+    key = SigningKey(secrets.reveal(placeholder)) if placeholder else None
     narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
     daemon = Daemon(
         path=path,
@@ -127,7 +127,6 @@ def startup(
         cameras=Cameras(
             plans,
             queue,
-            CalibrationStore(configuration.state / "calibration"),
             lambda plan, go: _join(daemon, plan, go),
             lambda name: daemon.narrating.schedule(lambda narrator: narrator.remove(name)),
         ),
@@ -183,19 +182,19 @@ def reload(daemon: Daemon) -> None:
     """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
     daemon.watch.reloading()
     try:
-        change = _read_again(daemon)
+        changes = _apply_file(daemon)
     except (ConfigurationError, SecretError, JournalError, RecordError) as error:
         for line in str(error).splitlines():
             logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
         daemon.reloads["refused"] += 1
     else:
-        logger.info("the configuration was read again: %s", change)
+        logger.info("the configuration was read again: %s", changes)
         daemon.reloads["taken"] += 1
     daemon.watch.ready(daemon.status)
 
 
-def _read_again(daemon: Daemon) -> Reload:
-    """Check all of the file and its secrets, before anything is touched."""
+def _apply_file(daemon: Daemon) -> str:
+    """Put the file in force once all of it and its secrets are checked; says in words what changed."""
     old, new = daemon.configuration, load_configuration(daemon.path)
     plans = [plan.for_captioner(daemon.captioner) for plan in camera_plans(new, daemon.secrets)]
     for warning in check_configuration(new, daemon.secrets, daemon.path):
@@ -203,12 +202,10 @@ def _read_again(daemon: Daemon) -> Reload:
     fixed = [name for name in Configuration.model_fields if name not in RELOADED]
     if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
         logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))
-    change = daemon.cameras.difference(plans)
-    names = [plan.name for plan in change.added if plan.name not in daemon.journals]
+    names = [plan.name for plan in plans if plan.name not in daemon.journals]
     daemon.journals |= _open_journals(old.state, names)
-    daemon.cameras.apply(change)
     daemon.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
-    return change
+    return daemon.cameras.apply(plans)
 
 
 def shutdown(daemon: Daemon) -> bool:
@@ -262,7 +259,11 @@ def _narrator(
     settings = configuration.captioner
     captioner = load_on(settings.device, settings.checkpoint)
     warm_up(captioner)
-    _leave_loaded_objects_alone()
+    # Keep the many objects that numba brings out of all later collections: a full one waits until
+    # a quarter of all objects is new, and rings would pile up for hours.
+    gc.collect()
+    gc.freeze()
+    gc.collect()  # from this the collector takes how many objects there are
     if any(plan.workers for plan in plans):
         from daemon.workers.remote import use_workers  # noqa: PLC0415
 
@@ -288,14 +289,6 @@ def _join(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
     daemon.narrating.schedule(learn)
 
 
-def _signing_key(configuration: Configuration, secrets: Secrets) -> SigningKey | None:
-    placeholder = configuration.signing.key
-    try:
-        return SigningKey(secrets.reveal(placeholder)) if placeholder else None
-    except SigningError as error:
-        raise ConfigurationError([f"signing.key: {error}"]) from None
-
-
 def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
     """One for each camera; all of them, or none stays open."""
     with ExitStack() as opened:
@@ -310,16 +303,6 @@ def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
 def _close_journals(journals: Mapping[str, Journal]) -> None:
     for journal in journals.values():
         journal.close()
-
-
-def _leave_loaded_objects_alone() -> None:
-    """Keep the hundreds of thousands of objects that numba brings out of all later collections.
-
-    A full collection waits until a quarter of all objects is new: rings would pile up for hours.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.collect()  # from this the collector takes how many objects there are
 
 
 def _release(daemon: Daemon) -> None:

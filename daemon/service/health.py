@@ -35,11 +35,6 @@ class Health:
     journals: Mapping[str, Journal] = field(default_factory=dict)
     publishing: Publishing | None = None
 
-    @property
-    def ready(self) -> bool:
-        """True while narrations are made, written and published."""
-        return not self.unready()
-
     def unready(self) -> list[str]:
         """Reasons for which the daemon does not do its work, one sentence each; a restart need not help."""
         if self.phase is not Phase.WATCHING:

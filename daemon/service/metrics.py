@@ -78,14 +78,11 @@ class Metrics(Collector):
             yield from _frames(daemon)
             yield from _pairs(daemon)
             yield from _records(daemon)
-            yield from _retention(daemon)
             yield from verification(daemon.configuration.state)
 
 
 def _process(daemon: Daemon) -> Iterator[Metric]:
-    captioner = {(daemon.captioner.name, daemon.captioner.sha256): 1.0}
-    yield _gauge("captioner_info", "Captioner.", captioner, ["name", "sha256"])
-    yield _gauge("ready", "1 while /readyz says so.", float(daemon.health.ready))
+    yield _gauge("ready", "1 while /readyz says so.", float(not daemon.health.unready()))
     ages = daemon.health.heartbeats.ages_s()
     yield _gauge("loop_age_seconds", "Seconds since a loop last made progress.", ages, ["loop"])
     hanging = len(daemon.health.stuck())
@@ -125,7 +122,6 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
     seconds = {("screen", name): camera.counts["screened_s"] for name, camera in watched.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
-    yield _counter("batches", "Batches of pairs narrated.", narrating.batches)
     proposed = {name: each.proposed for name, each in counts.items()}
     yield _counter("pairs_proposed", "Pairs proposed.", proposed, _CAMERA)
     waiting = {name: each.waiting for name, each in counts.items()}
@@ -165,21 +161,11 @@ def _records(daemon: Daemon) -> Iterator[Metric]:
     yield _gauge("journal_bytes", "Size of the journals.", sizes, _CAMERA)
     failing = _marks(daemon, publishing.failing)
     yield _gauge("publishing_failing", "1 while publishing fails.", failing, _CAMERA)
-    yield _counter("published", "Records published.", publishing.published)
     pictures = {"kept": daemon.evidence.kept, "failed": daemon.evidence.failed}
     yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["outcome"])
-    yield _counter("signatures", "Journals signed.", daemon.signing.signed.copy(), _CAMERA)
-
-
-def _retention(daemon: Daemon) -> Iterator[Metric]:
     retention, labels = daemon.retention, ["camera", "reason"]
     yield _counter("retention_segments", "Segments deleted.", retention.segments.copy(), labels)
     yield _counter("retention_bytes", "Bytes of journals deleted.", retention.bytes.copy(), labels)
-    yield _counter("retention_pictures", "Pictures of evidence deleted.", retention.pictures)
-    yield _counter("retention_runs", "Times retention has run.", retention.runs)
-    blocked = _marks(daemon, retention.unpublished)
-    text = "1 while unpublished records keep retention from deleting more."
-    yield _gauge("retention_unpublished", text, blocked, _CAMERA)
 
 
 def verification(state: Path) -> Iterator[Metric]:

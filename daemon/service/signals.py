@@ -14,9 +14,8 @@ SAME_REQUEST_S = 1.0
 class Signals:
     """SIGTERM and SIGINT request a stop, SIGHUP a reload, while the context lasts.
 
-    Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save, and loading may
-    take half a minute. Later a second one does. GNU `timeout` and process supervisors send the first one
-    twice, to the process and to its group: a signal within a second of it is ignored.
+    Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save. Later a second one
+    does. GNU `timeout` and process supervisors send the first one twice: one within a second is ignored.
 
     Attributes:
         stop: set by SIGTERM and SIGINT.

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Literal
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.calibration import (
-    CALIBRATION_S,
-    FILE_FOOTAGE_S,
-    CalibrationStore,
-    choose_thresholds,
-    opening,
-    remember_planes,
-)
 from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, MotionFrame, Slots, watch
 from pipeline.loop import Loop
 from pipeline.pairs import FramePair
-from pipeline.sources import ConnectionState, Frame, Source, SourceReport, redacted
+from pipeline.sources import ConnectionState, Frame, Image, Source, SourceReport
+from pipeline.sources.picture import LazyPicture
 from pipeline.sources.rtsp import BACKOFF_S
 from pipeline.thresholds import PairThresholds, calibrate
+
+CALIBRATION_S = 60.0
+"""Footage that calibrates a camera, while it is watched with the defaults."""
 
 STUCK_S = 20.0
 """A thread that is busy with one frame for so long hangs."""
@@ -64,7 +59,6 @@ class CameraThread:
         plan: CameraPlan,
         queue: WorkQueue,
         opener: Opener,
-        store: CalibrationStore | None = None,
         span: Span = Span(),
     ) -> None:
         self.plan = plan
@@ -74,9 +68,8 @@ class CameraThread:
         self.last_time: datetime | None = None
         self.duration_s: float | None = None
         self.live = False
-        self._queue, self._opener, self._store, self._span = queue, opener, store, span
-        self._source: Source | None = None  # what is read now, be it to calibrate only
-        self._main: Source | None = None
+        self._queue, self._opener, self._span = queue, opener, span
+        self._source: Source | None = None
         self._now: Literal["idle", "reads", "works"] = "idle"
         self._since = monotonic()
         self.loop = Loop(f"camera {plan.name}", self._run, last=self._end)
@@ -91,14 +84,14 @@ class CameraThread:
     @property
     def report(self) -> SourceReport:
         """Counts and state of the source so far."""
-        return SourceReport() if self._main is None else self._main.report
+        return SourceReport() if self._source is None else self._source.report
 
     @property
     def tried(self) -> bool:
         """True once the source was opened, or could not be."""
-        if self._main is None:
+        if self._source is None:
             return self.loop.started and not self.loop.alive
-        return not self.live or self.first_time is not None or bool(self._main.report.errors)
+        return not self.live or self.first_time is not None or bool(self._source.report.errors)
 
     @property
     def state(self) -> str:
@@ -170,7 +163,7 @@ class CameraThread:
         """Read the whole source; the loop's only turn."""
         plan = self.plan
         with self._opener(plan) as source:
-            self._source = self._main = source
+            self._source = source
             self.duration_s, self.live = source.duration_s, source.live
             if self._stopped.is_set():
                 return
@@ -188,22 +181,18 @@ class CameraThread:
         self._queue.end(self.plan.name)
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
-        """Pass on frames and pairs by thresholds that are set by hand, stored, or found on the way."""
-        plan = self.plan
+        """Pass on frames and pairs by thresholds that are set by hand, or calibrated on the way."""
+        plan, defaults = self.plan, PairThresholds()
         options = {"tracked": plan.tracked, "live": live}
-        thresholds = None
-        if plan.lower is not None and plan.upper is not None:
-            thresholds = choose_thresholds(plan)
-        elif live and self._store and (calibration := self._store.load(plan)):
-            thresholds = choose_thresholds(plan, calibration)
-        elif not (live or plan.tracked):
-            thresholds = self._file_thresholds()
-        if thresholds is None:
+        lower, upper = plan.lower or defaults.lower, plan.upper or defaults.upper
+        if plan.lower is None or plan.upper is None:
             minute: list[Frame] = []
-            first = remember_planes(opening(frames, CALIBRATION_S), minute)
-            yield from watch(first, choose_thresholds(plan), plan.pairs, **options)
-            thresholds = self._calibrate(minute, live=live)
-        yield from watch(frames, thresholds, plan.pairs, **options)
+            first = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
+            yield from watch(first, PairThresholds(lower, upper), plan.source.masks, **options)
+            found = calibrate(minute) or defaults
+            lower, upper = plan.lower or found.lower, plan.upper or found.upper
+            logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, lower, upper)
+        yield from watch(frames, PairThresholds(lower, upper), plan.source.masks, **options)
 
     def _looked_at(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
@@ -222,27 +211,28 @@ class CameraThread:
             self._turn_to("reads")
         self._turn_to("idle")
 
-    def _file_thresholds(self) -> PairThresholds:
-        """A first pass over the start of a file: its first frames are judged by them already."""
-        whole = replace(self.plan, source=replace(self.plan.source, fast=False))
-        with self._opener(whole) as source:
-            self._source, main = source, self._source
-            frames = itertools.takewhile(lambda _: not self._stopped.is_set(), source)
-            calibration = calibrate(opening(filter(Slots(PAIR_INTERVAL_S).takes, frames), FILE_FOOTAGE_S))
-            self._source = main
-        return choose_thresholds(self.plan, calibration)
 
-    def _calibrate(self, minute: list[Frame], *, live: bool) -> PairThresholds:
-        """Thresholds of the first minute, which was watched with the defaults."""
-        plan, calibration = self.plan, calibrate(minute)
-        if live and self._store and calibration.measured:
-            try:
-                self._store.save(plan, calibration)
-            except OSError as error:
-                logger.warning("%s: the calibration is not kept: %s", plan.name, redacted(error))
-        found = calibration.thresholds
-        logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, found.lower, found.upper)
-        return choose_thresholds(plan, calibration)
+def _take_opening(frames: Iterable[Frame], seconds: float) -> Iterator[Frame]:
+    """The frames of the first `seconds` of footage; it takes no frame beyond them but one."""
+    first: Frame | None = None
+    for frame in frames:
+        first = first or frame
+        yield frame
+        if (frame.time - first.time).total_seconds() >= seconds:
+            return
+
+
+def _remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[Frame]:
+    """The frames as they come; two a second are appended to `planes`, without their pictures."""
+    slots = Slots(PAIR_INTERVAL_S)
+    for frame in frames:
+        if slots.takes(frame):
+            planes.append(replace(frame, picture=LazyPicture(_no_picture)))
+        yield frame
+
+
+def _no_picture() -> Image:
+    raise AssertionError("only the luma plane of this frame was kept")
 
 
 def _frame_counts(report: SourceReport) -> dict[str, float]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.calibration import CalibrationStore
 from daemon.threads.camera_thread import CameraThread
 from daemon.threads.work_queue import WorkQueue
 from pipeline.sources import Source, SourceError, open_source, redacted
@@ -20,23 +19,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CameraWatch:
-    """A camera's thread, and what is to become of it.
+    """A camera's thread, and the plan that it should follow.
 
     Attributes:
         thread: the running one, or the last.
-        backoff_s, due: length of the next backoff, and the monotonic second at which the thread starts again.
+        plan: in force by the configuration; None where the camera was removed.
+        leaving: the thread was asked to end, because the plan has changed.
         over: its footage has ended.
-        leaving: it ends because the configuration has changed.
-        next_plan: what it goes on with then; None where it was removed.
+        backoff_s, due: length of the next backoff, and the monotonic second at which the thread starts again.
         past: counts of its earlier threads.
     """
 
     thread: CameraThread
+    plan: CameraPlan | None
+    leaving: bool = False
+    over: bool = False
     backoff_s: float = _BACKOFF_S[0]
     due: float | None = None
-    over: bool = False
-    leaving: bool = False
-    next_plan: CameraPlan | None = None
     past: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -44,29 +43,6 @@ class CameraWatch:
         """`CameraThread.counts`, summed over all its threads."""
         counts = self.thread.counts
         return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
-
-    def leave(self, next_plan: CameraPlan | None) -> None:
-        """End the thread, to go on with another plan, or not at all."""
-        self.leaving, self.next_plan = True, next_plan
-        self.thread.stop()
-
-
-@dataclass(frozen=True, slots=True)
-class Reload:
-    """Plans of cameras that are new, or go on otherwise, and names of those that go."""
-
-    added: tuple[CameraPlan, ...]
-    changed: tuple[CameraPlan, ...]
-    removed: tuple[str, ...]
-
-    def __str__(self) -> str:
-        named = {
-            "added": [plan.name for plan in self.added],
-            "changed": [plan.name for plan in self.changed],
-            "removed": self.removed,
-        }
-        words = "; ".join(f"{word} {', '.join(names)}" for word, names in named.items() if names)
-        return words or "no camera has changed"
 
 
 class Cameras:
@@ -85,13 +61,12 @@ class Cameras:
         self,
         plans: Iterable[CameraPlan],
         queue: WorkQueue,
-        store: CalibrationStore,
         on_start: Callable[[CameraPlan, Callable[[], None]], None],
         on_removed: Callable[[str], None],
     ) -> None:
         self.failed: set[str] = set()
-        self._queue, self._store, self._on_start, self._on_removed = queue, store, on_start, on_removed
-        self.watched = {plan.name: CameraWatch(self._thread(plan)) for plan in plans}
+        self._queue, self._on_start, self._on_removed = queue, on_start, on_removed
+        self.watched = {plan.name: CameraWatch(self._thread(plan), plan) for plan in plans}
 
     @property
     def threads(self) -> dict[str, CameraThread]:
@@ -141,34 +116,26 @@ class Cameras:
             logger.warning("%s: the camera's thread did not end in time", name)
         return not late
 
-    def difference(self, plans: Iterable[CameraPlan]) -> Reload:
-        """Changes between the watched plans and those of another configuration."""
-        wanted = {plan.name: plan for plan in plans}
-        now = {
-            name: plan
-            for name, camera in self.watched.items()
-            if (plan := camera.next_plan if camera.leaving else camera.thread.plan)
-        }
-        return Reload(
-            added=tuple(plan for name, plan in wanted.items() if name not in now),
-            changed=tuple(plan for name, plan in wanted.items() if name in now and plan != now[name]),
-            removed=tuple(name for name in now if name not in wanted),
-        )
-
-    def apply(self, reload: Reload) -> None:
-        """Let cameras come, go and change; those that it does not name are not touched.
+    def apply(self, plans: Iterable[CameraPlan]) -> str:
+        """Let cameras come, go and change, and return in words which did; others are not touched.
 
         What a changed or removed camera saw until now is still reported under the plan by which it was seen.
         """
-        for plan in (*reload.added, *reload.changed):
-            if plan.name in self.watched:
-                self.watched[plan.name].leave(plan)
-            else:
-                self.watched[plan.name] = CameraWatch(self._thread(plan))
-                self._queue.add(plan.name)
-                self._on_start(plan, self.watched[plan.name].thread.loop.start)
-        for name in reload.removed:
-            self.watched[name].leave(None)
+        wanted = {plan.name: plan for plan in plans}
+        changes = []
+        for name, camera in self.watched.items():
+            plan = wanted.get(name)
+            if camera.plan != plan:
+                changes.append(f"{name} is {'changed' if plan else 'removed'}")
+                camera.plan, camera.leaving = plan, True
+                camera.thread.stop()
+        for name, plan in wanted.items():
+            if name not in self.watched:
+                changes.append(f"{name} is added")
+                self.watched[name] = CameraWatch(self._thread(plan), plan)
+                self._queue.add(name)
+                self._on_start(plan, self.watched[name].thread.loop.start)
+        return ", ".join(changes) or "no camera has changed"
 
     def supervise(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
@@ -185,22 +152,21 @@ class Cameras:
                 self._note_end(name, camera)
 
     def _thread(self, plan: CameraPlan) -> CameraThread:
-        return CameraThread(plan, self._queue, open_plan, self._store)
+        return CameraThread(plan, self._queue, open_plan)
 
     def _follow_up(self, name: str, camera: CameraWatch) -> None:
         """The thread of a camera that changes has ended."""
         if not self._queue.ended(name):
             return  # what it saw is reported first
-        if camera.next_plan is None:
+        if camera.plan is None:
             del self.watched[name]
             self._queue.remove(name)
             self._on_removed(name)
             return
-        plan, camera.next_plan = camera.next_plan, None
         camera.leaving = camera.over = False
         camera.backoff_s = _BACKOFF_S[0]
-        self._renew(camera, plan)
-        self._on_start(plan, camera.thread.loop.start)
+        self._renew(camera, camera.plan)
+        self._on_start(camera.plan, camera.thread.loop.start)
 
     def _note_end(self, name: str, camera: CameraWatch) -> None:
         """A thread has ended by itself; a live camera's is started again, after growing backoffs."""

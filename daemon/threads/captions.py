@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +34,9 @@ REST_S = 600.0
 _LONGEST = 300  # of an error's text; those of CUDA go on and on
 
 logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,86 +90,91 @@ class Captioning:
             One narration per pair, in their order; None where not even the pair's pictures can be read.
         """
         self._look_up()
-        narrations = iter(self._narrated([pair for pair, late in pairs if not late], settings))
+        in_time = [pair for pair, late in pairs if not late]
+        narrations = iter(
+            self._in_parts(
+                in_time,
+                lambda part: self._compare(part, settings),
+                lambda pair: self._failed_pair(pair, settings),
+            )
+        )
         return [self._late(pair, settings) if late else next(narrations) for pair, late in pairs]
 
     def detect(self, images: Sequence[Image]) -> list[Detections | None]:
         """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
         self._look_up()
-        return self._detected(list(images))
+        return self._in_parts(images, lambda part: detect(part, self._captioner), self._failed_picture)
 
     def _look_up(self) -> None:
         if monotonic() >= self._rested_at:
             self._captioner, self._most, self._rested_at = self._main, None, float("inf")
         self.error = ""
 
-    def _detected(self, images: list[Image]) -> list[Detections | None]:
-        if not images:
-            return []
-        try:
-            return list(detect(images, self._captioner))
-        except Exception as error:  # noqa: BLE001 - one picture must not end the tracking of all cameras
-            self.error, memory = _worded(error), _out_of_memory(error)
-        if memory:
-            self._captioner.release_memory()
-        if len(images) > 1:
-            half = len(images) // 2
-            return self._detected(images[:half]) + self._detected(images[half:])
-        if self._spare is not None and self._captioner is not self._spare:
-            self._captioner, self._rested_at = self._spare, monotonic() + REST_S
-            return self._detected(images)
-        self._report_failure("frames are not looked at")
-        return [None]
-
     def _report_failure(self, consequence: str) -> None:
         if monotonic() - self._warned_at >= REST_S:
             self._warned_at = monotonic()
             logger.error("captioner: %s: %s", consequence, self.error)
 
-    def _narrated(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration | None]:
-        if not pairs:
+    def _in_parts(
+        self,
+        items: Sequence[Item],
+        process: Callable[[Sequence[Item]], Sequence[Result]],
+        failed: Callable[[Item], Result],
+    ) -> list[Result]:
+        """Results of all items: in smaller batches, or on the CPU, where `process` fails.
+
+        Args:
+            items: pairs or pictures.
+            process: asks the captioner; gives one result for each item.
+            failed: the result of an item on which the captioner fails alone.
+        """
+        if not items:
             return []
-        most = self._most or len(pairs)
-        if len(pairs) > most:
-            parts = [pairs[begin : begin + most] for begin in range(0, len(pairs), most)]
-            return [narration for part in parts for narration in self._narrated(part, settings)]
+        most = self._most or len(items)
+        if len(items) > most:
+            parts = [items[begin : begin + most] for begin in range(0, len(items), most)]
+            return [result for part in parts for result in self._in_parts(part, process, failed)]
         try:
-            return [*self._asked(pairs, settings)]
+            return [*process(items)]
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be told
             self.error, memory = _worded(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
         if memory:
             self._captioner.release_memory()
-        if len(pairs) > 1:
-            half = (len(pairs) + 1) // 2
+        if len(items) > 1:
+            half = (len(items) + 1) // 2
             if memory:
                 self._most, self._rested_at = half, monotonic() + REST_S
-                logger.warning("captioner: batches of %d pairs for now: %s", half, self.error)
-            return self._narrated(pairs[:half], settings) + self._narrated(pairs[half:], settings)
-        return [self._alone(pairs[0], settings)]
+                logger.warning("captioner: batches of %d for now: %s", half, self.error)
+            return self._in_parts(items[:half], process, failed) + self._in_parts(
+                items[half:], process, failed
+            )
+        if self._spare is not None and self._captioner is not self._spare:
+            self._captioner = self._spare
+            try:
+                results = [*process(items)]
+            except Exception as error:  # noqa: BLE001 - as above
+                self.error = _worded(error)
+                self._captioner = self._main  # it is the item's fault
+            else:
+                self._rested_at = monotonic() + REST_S
+                logger.warning("captioner: on the CPU for now: %s", self.error)
+                return results
+        return [failed(items[0])]
 
-    def _asked(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration]:
+    def _compare(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration]:
         captioner = self._captioner
         device = captioner.device if captioner.device != "cpu" else None
         changes = find_changes(pairs, settings.changes, captioner.salience, device)
         return narrate(changes, captioner, settings.describe, settings.settings_sha256)
 
-    def _alone(self, pair: FramePair, settings: PairSettings) -> Narration | None:
-        """A pair that the captioner failed on, alone."""
-        if self._spare is not None and self._captioner is not self._spare:
-            self._captioner = self._spare
-            try:
-                (narration,) = self._asked([pair], settings)
-            except Exception as error:  # noqa: BLE001 - see `_narrated`
-                self.error = _worded(error)
-                self._captioner = self._main  # it is the pair's fault
-            else:
-                self._rested_at = monotonic() + REST_S
-                logger.warning("captioner: on the CPU for now: %s", self.error)
-                return narration
+    def _failed_pair(self, pair: FramePair, settings: PairSettings) -> Narration | None:
         self.failed[pair.after.camera] += 1
         self._report_failure("pairs are reported by their clusters only")
         return self._facts(pair, settings, FAILED)
+
+    def _failed_picture(self, _: Image) -> None:
+        self._report_failure("frames are not looked at")
 
     def _late(self, pair: FramePair, settings: PairSettings) -> Narration | None:
         self.late[pair.after.camera] += 1
@@ -176,7 +185,7 @@ class Captioning:
         placed = True
         try:
             (change,) = find_changes([pair], settings.changes)
-        except Exception as error:  # noqa: BLE001 - see `_narrated`
+        except Exception as error:  # noqa: BLE001 - see `_in_parts`
             self.error, placed = _worded(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:

@@ -125,7 +125,7 @@ class Narrator:
         context = EventContext(
             settings.changes,
             plan.describe,
-            plan.pairs.masks,
+            plan.source.masks,
             model,
             settings.settings_sha256,
             plan.source.sample_hz,
@@ -238,7 +238,8 @@ class Narrator:
             camera = self._cameras[name]
             end = frames[-1]
             begin = min((f for f in frames if f.time <= end.time), key=lambda frame: frame.time)
-            looked_at = [frame for frame in camera.state.frames if 0 < _age_s(frame, begin) < PAUSE_S]
+            earlier = [frame for frame in camera.state.frames if frame.time < begin.time]
+            looked_at = [frame for frame in earlier if seconds_between(frame, begin) < PAUSE_S]
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()
 
@@ -292,7 +293,7 @@ class Narrator:
         now = stamp(seen.frame)
         earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
         camera.first_seen = camera.first_seen or now
-        if earlier and (now.time - earlier.time).total_seconds() >= GAP_S + SEEN_S:
+        if earlier and seconds_between(earlier, now) >= GAP_S + SEEN_S:
             self._report_gap(camera, earlier, seen.frame, "outage")
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
@@ -305,12 +306,12 @@ class Narrator:
         """Journal what masks and privacy areas hide: where they change a message, and silently once a day."""
         source = camera.plan.source
         areas = (*source.masks, *source.privacy)
-        hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
         digest = hashlib.sha256(repr(areas).encode()).hexdigest()
         now = f"{seen.time:%Y-%m-%d} {digest}" if areas else ""
         if now != memory.masks:
             is_new = not areas or not memory.masks.endswith(digest)
             memory.masks = now
+            hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
             narration = mask_narration(seen, hidden, camera.context)
             self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
 
@@ -400,10 +401,6 @@ class Narrator:
         if self._evidence is None:
             return None
         return self._evidence.keep(narration, pair, camera.plan.evidence)
-
-
-def _age_s(earlier: Frame, later: Frame) -> float:
-    return (later.time - earlier.time).total_seconds()
 
 
 def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:

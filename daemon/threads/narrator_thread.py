@@ -41,7 +41,7 @@ class NarratorThread:
         report: called with each journalled record, in this thread.
 
     Attributes:
-        seconds, batches: spent narrating, and narrated, so far.
+        seconds: spent narrating so far.
         in_hand: the batch that is being narrated.
     """
 
@@ -53,7 +53,6 @@ class NarratorThread:
         report: Callable[[JournalledPair], None],
     ) -> None:
         self.seconds = 0.0
-        self.batches = 0
         self.in_hand: list[Work] = []
         self._made, self._work = narrator, work
         self._narrator: Narrator | None = None
@@ -132,7 +131,6 @@ class NarratorThread:
             self._give_out(self.load().process(batch))
             self.in_hand = []
             self.seconds += monotonic() - began
-            self.batches += 1
         while not self._scheduled.empty():
             self.loop.beat(BATCH_LIMIT_S)
             self._scheduled.get()(self.load())

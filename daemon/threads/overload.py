@@ -43,37 +43,27 @@ class Overload:
             skews: each live camera's clock minus ours in seconds; None where it sends no time.
         """
         now = self._clock()
-        self._update_load(now, waited_s, cameras)
-        known = {name: skew for name, skew in skews.items() if skew is not None}
-        wrong = [name for name, skew in known.items() if abs(skew) > SKEW_S and not self.now]
-        self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
-        self._warned -= {n for n in self._warned if n not in skews or abs(known.get(n, SKEW_S)) < SKEW_S / 2}
-        due = [n for n in wrong if now - self._wrong_since[n] >= STEADY_S and n not in self._warned]
-        self._warned.update(due)
-        if 1 < len(due) == len(skews) and all(known[name] < 0 for name in due):
-            logger.warning(
-                "the clocks of all %d cameras are %.1f s behind or more: point this machine at a time "
-                "server; if its clock is right, it is too slow to read so many",
-                *(len(due), min(-known[name] for name in due)),
-            )
-            return
-        for name in due:
-            skew, believed = known[name], abs(known[name]) <= SANE.total_seconds()
-            logger.warning(
-                "%s: the camera's clock is %.1f s %s; %s: point the camera and this machine at a time server",
-                *(name, abs(skew), "ahead" if skew > 0 else "behind"),
-                "its times are used all the same" if believed else "times of receipt are used",
-            )
-
-    def _update_load(self, now: float, waited_s: float, cameras: int) -> None:
         if waited_s > TOO_SLOW_S:
             if not self.now:
                 logger.warning(
-                    "this machine is too slow for %d %s: pairs wait %.0f s; watch fewer, or use a faster "
-                    "processor or a GPU. What waits too long is reported without the captioner",
-                    *(cameras, "camera" if cameras == 1 else "cameras", waited_s),
+                    "this machine is too slow for its cameras (%d): pairs wait %.0f s; watch fewer, or use a "
+                    "faster processor or a GPU. What waits too long is reported without the captioner",
+                    *(cameras, waited_s),
                 )
             self.now, self._slow_at = True, now
         elif self.now and now - self._slow_at >= STEADY_S:
             self.now = False
             logger.warning("this machine keeps up with its cameras again")
+        known = {name: skew for name, skew in skews.items() if skew is not None}
+        wrong = [name for name, skew in known.items() if abs(skew) > SKEW_S and not self.now]
+        self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
+        self._warned -= {n for n in self._warned if n not in skews or abs(known.get(n, SKEW_S)) < SKEW_S / 2}
+        for name in wrong:
+            if now - self._wrong_since[name] >= STEADY_S and name not in self._warned:
+                self._warned.add(name)
+                believed = abs(known[name]) <= SANE.total_seconds()
+                logger.warning(
+                    "%s: the camera's clock less this machine's is %+.1f s; %s: point both at a time server",
+                    *(name, known[name]),
+                    "its times are used all the same" if believed else "times of receipt are used",
+                )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping
 
 from pipeline.journal import Journal
@@ -25,14 +24,12 @@ class JournalSigning:
         journals: by camera; cameras may come and go while this runs.
 
     Attributes:
-        signed: signatures made, by camera.
         errors: why a camera's journal could not be signed last; empty while all is well.
     """
 
     def __init__(
         self, key: SigningKey | None, journals: Mapping[str, Journal], heartbeats: Heartbeats | None = None
     ) -> None:
-        self.signed: Counter[str] = Counter()
         self.errors: dict[str, str] = {}
         self._key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
@@ -59,7 +56,7 @@ class JournalSigning:
                 continue
             signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self._key))
             try:
-                self.signed[camera] += signatures.add(end)
+                signatures.add(end)
                 self.errors.pop(camera, None)
             except OSError as error:
                 reason = f"{signatures.path}: {error.strerror or error}"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import av
+from av.error import FFmpegError
+
 from daemon.config.plan import CameraPlan
-from daemon.tools.gaps import Gap, gap_between
 from models.captioner import Captioner
 from pipeline.changes import find_changes
 from pipeline.distance import l2_luma, l2_rgb
@@ -19,6 +22,7 @@ from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
 from pipeline.record import sentence_members
 from pipeline.sources import SourceError, read_still
+from pipeline.sources.times import moment_in_name
 from pipeline.thresholds import PairThresholds
 
 BATCH = 8
@@ -37,29 +41,26 @@ class PairPaths:
     Attributes:
         id: the caller's.
         before, after: the pictures.
-        gap: the time between them, where the caller knows it; None asks the pictures.
+        gap_s: seconds between them, where the caller knows them; None reads them off the pictures.
     """
 
     id: str
     before: Path
     after: Path
-    gap: Gap | None = None
+    gap_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """A narrated pair of pictures."""
+    """A narrated pair of pictures; `gap_s` is None where the time between them is not known."""
 
     id: str
-    gap: Gap
+    gap_s: float | None
     pair: FramePair
     narration: Narration
 
     def sentences(self) -> list[dict[str, Any]]:
-        """The sentences as JSON members, as in the record, which leaves out what a captioner does not say.
-
-        In place of `time` there is moment_s, seconds after the before picture.
-        """
+        """The sentences as members of a record; `moment_s`, seconds after the first picture, for `time`."""
         found = []
         for sentence in self.narration.sentences:
             moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
@@ -71,8 +72,7 @@ class Description:
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
     """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
 
-    A member ``gap_s`` has the seconds between the two; without it, or where it is null, they are read off the
-    pictures.
+    A member ``gap_s`` has the seconds between the two; without it they are read off the pictures.
 
     Yields:
         A pair, or why its line holds none.
@@ -86,24 +86,51 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
                 continue
             try:
                 pair = json.loads(line)
+                gap_s = pair.get("gap_s")
+                if gap_s is not None and (type(gap_s) not in {int, float} or not 0 <= gap_s < math.inf):
+                    raise ValueError(gap_s)  # noqa: TRY301 - as for the others
                 paths = path.parent / pair["before"], path.parent / pair["after"]
-                yield PairPaths(str(pair["id"]), *paths, _given_gap(pair.get("gap_s")))
-            except (ValueError, KeyError, TypeError):
+                yield PairPaths(str(pair["id"]), *paths, gap_s)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 yield PairError(
                     f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}, '
                     "with the seconds between them as gap_s where they are known"
                 )
 
 
-def _given_gap(gap_s: object) -> Gap | None:
-    if gap_s is None:
+def read_gap(before: Path, after: Path) -> float | None:
+    """Seconds between two pictures by their EXIF times, else by the stamps in their names; None without.
+
+    Two equal stamps name the recording, not the moment: they are ignored.
+    """
+    for read_time in (exif_time, moment_in_name):
+        first, second = read_time(before), read_time(after)
+        if first and second and first != second:
+            return abs((second - first).total_seconds())
+    return None
+
+
+def exif_time(path: Path) -> datetime | None:
+    """EXIF's DateTimeOriginal of a JPEG; None where there is none, or the file cannot be read.
+
+    UTC where it has a zone; else the camera's local time, given as UTC: good for differences.
+    """
+    try:
+        with path.open("rb") as file, av.open(file, "r") as container:
+            metadata = next(container.decode(video=0)).metadata
+        tags = {name.rpartition("/")[2]: text for name, text in metadata.items()}
+        # FFmpeg has no name for OffsetTimeOriginal.
+        zone = tags.get("0x9011", tags.get("OffsetTimeOriginal", ""))
+        zone = zone if re.fullmatch(r"[+-]\d\d:\d\d", zone) else "+00:00"
+        stamp = f"{tags['DateTimeOriginal']}{zone}"
+        time = datetime.strptime(stamp, "%Y:%m:%d %H:%M:%S%z").astimezone(UTC)
+    except (FFmpegError, OSError, StopIteration, IndexError, KeyError, ValueError, OverflowError):
         return None
-    if isinstance(gap_s, bool) or not isinstance(gap_s, int | float) or not 0 <= gap_s < math.inf:
-        raise ValueError(f"gap_s: {gap_s!r}")
-    return Gap(float(gap_s), "--pairs")
+    fraction = re.match(r"\d+", tags.get("SubSecTimeOriginal", ""))
+    return time + timedelta(seconds=float(f"0.{fraction[0]}")) if fraction else time
 
 
-def read_pair(paths: PairPaths, gap: Gap, plan: CameraPlan) -> FramePair:
+def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FramePair:
     """Two pictures as a frame pair, so far apart in time as the gap says.
 
     Raises:
@@ -117,12 +144,12 @@ def read_pair(paths: PairPaths, gap: Gap, plan: CameraPlan) -> FramePair:
     if before.image.shape != after.image.shape:
         (bh, bw, _), (ah, aw, _) = before.image.shape, after.image.shape
         raise PairError(f"{name}the pictures differ in size ({bw}x{bh}, {aw}x{ah}): give two of one camera")
-    apart = 1.0 if gap.seconds is None else min(gap.seconds, _LONGEST_S)
+    apart = 1.0 if gap_s is None else min(gap_s, _LONGEST_S)
     after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
     upper = plan.upper or PairThresholds().upper
     beyond = l2_luma(before.luma, after.luma)[0] > upper
     l2 = l2_rgb(before.image, after.image)[0]
-    return FramePair(before, after, l2, beyond_upper=beyond, gap_known=gap.seconds is not None)
+    return FramePair(before, after, l2, beyond_upper=beyond, gap_known=gap_s is not None)
 
 
 def describe(
@@ -133,17 +160,17 @@ def describe(
     Yields:
         In the order of `pairs`, a description, or why there is none.
     """
+    settings = plan.settings_sha256(captioner)
     for begin in range(0, len(pairs), BATCH):
-        read: list[tuple[PairPaths, Gap, FramePair | PairError]] = []
+        read: list[tuple[str, float | None, FramePair | PairError]] = []
         for paths in pairs[begin : begin + BATCH]:
-            gap = paths.gap or gap_between(paths.before, paths.after)
+            gap_s = read_gap(paths.before, paths.after) if paths.gap_s is None else paths.gap_s
             try:
-                read.append((paths, gap, read_pair(paths, gap, plan)))
+                read.append((paths.id, gap_s, read_pair(paths, gap_s, plan)))
             except PairError as error:
-                read.append((paths, gap, error))
+                read.append((paths.id, gap_s, error))
         good = [pair for _, _, pair in read if isinstance(pair, FramePair)]
         changes = find_changes(good, plan.change_options(captioner), captioner.salience)
-        settings = plan.settings_sha256(captioner)
         narrations = iter(narrate(changes, captioner, plan.describe, settings) if good else [])
-        for paths, gap, pair in read:
-            yield pair if isinstance(pair, PairError) else Description(paths.id, gap, pair, next(narrations))
+        for name, gap_s, pair in read:
+            yield pair if isinstance(pair, PairError) else Description(name, gap_s, pair, next(narrations))

@@ -39,9 +39,7 @@ def take_snapshot(plan: CameraPlan, limit_s: float) -> Image:
             watch.stop()
         if frame is None:
             reason = source.report.errors[-1] if source.report.errors else f"no picture within {limit_s:g} s"
-            raise SourceError(
-                f"{plan.name}: {reason}".replace(f"{plan.name}: {plan.name}: ", f"{plan.name}: ")
-            )
+            raise SourceError(f"{plan.name}: {reason.removeprefix(f'{plan.name}: ')}")
         return frame.image
 
 
@@ -61,8 +59,15 @@ def draw_areas(image: Image, camera: Camera) -> Image:
     Returns:
         A copy of the same shape.
     """
-    drawn = image.copy()
-    _rule(drawn)
+    height, width = image.shape[:2]
+    grid = image.copy()
+    for tenth in range(1, _RULER):
+        x, y = width * tenth // _RULER, height * tenth // _RULER
+        cv2.line(grid, (x, 0), (x, height - 1), _LETTERS, 1)
+        cv2.line(grid, (0, y), (width - 1, y), _LETTERS, 1)
+        _write(grid, f".{tenth}", (x + 2, height - 5), _RULED)
+        _write(grid, f".{tenth}", (2, y - 5), _RULED)
+    drawn = np.asarray(cv2.addWeighted(grid, _PALE, image, 1 - _PALE, 0), np.uint8)
     for area in camera.zones:
         _outline(drawn, area.polygon, ZONE, f"zone {area.name}")
     for kind, colour, areas in (("mask", MASK, camera.masks), ("privacy", PRIVACY, camera.privacy)):
@@ -75,27 +80,12 @@ def _scale(image: Image) -> float:
     return max(0.35, float(image.shape[1]) / 1600)
 
 
-def _rule(image: Image) -> None:
-    """Lines at every tenth: what is read off them can be written into the configuration."""
-    height, width = image.shape[:2]
-    grid = image.copy()
-    for tenth in range(1, _RULER):
-        x, y = width * tenth // _RULER, height * tenth // _RULER
-        cv2.line(grid, (x, 0), (x, height - 1), (255, 255, 255), 1)
-        cv2.line(grid, (0, y), (width - 1, y), (255, 255, 255), 1)
-        _write(grid, f".{tenth}", (x + 2, height - 5), _RULED)
-        _write(grid, f".{tenth}", (2, y - 5), _RULED)
-    cv2.addWeighted(grid, _PALE, image, 1 - _PALE, 0, dst=image)
-
-
 def _outline(image: Image, polygon: Polygon, colour: Sequence[int], label: str) -> None:
     height, width = image.shape[:2]
     corners = np.round(np.array(polygon) * (width, height) - 0.5).astype(np.int32)
-    thickness = max(1, round(2 * _scale(image)))
-    cv2.polylines(image, [corners], True, colour, thickness, cv2.LINE_AA)
+    cv2.polylines(image, [corners], True, colour, max(1, round(2 * _scale(image))), cv2.LINE_AA)
     x, y = corners[corners[:, 1].argmin()]
-    step = round(30 * _scale(image))
-    _write(image, label, (int(min(x + 4, width - 1)), int(max(step, y + step))), colour)
+    _write(image, label, (int(x) + 4, int(y) + round(30 * _scale(image))), colour)
 
 
 def _write(image: Image, text: str, place: tuple[int, int], ground: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ _COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """What differs between the frames of one pair.
+    """The differences between the frames of one pair.
 
     Attributes:
         pair: the frame pair.

@@ -24,7 +24,7 @@ _APART = 24  # grey levels between two pixels that can tell a gain
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """How changes are found; the defaults are the paper's mode (size, eps and min_samples as its authors').
+    """Options of change detection; size, eps and min_samples default to the paper authors' values.
 
     Attributes:
         size: ``(height, width)`` in pixels at which frames are compared.

@@ -89,7 +89,7 @@ def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _alignment(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """How much better two orientation fields agree where they are than at any other shift.
+    """Agreement of two orientation fields as they lie, compared with every other shift.
 
     In standard deviations over all shifts, without the `_BURNT_IN` blocks that agree most. A day and a night
     share few blocks, yet a little of their edges everywhere.

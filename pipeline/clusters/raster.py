@@ -188,7 +188,7 @@ def _row_counts(sums: NDArray[np.int32], half: NDArray[np.int64], y: int, width:
 
 @Kernel
 def _is_core(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int, x: int, y: int) -> bool:
-    """Whether the disc around a pixel holds enough; nearest rows first, so that most pixels need few."""
+    """True where the disc around a pixel holds enough; counts the nearest rows first: few are needed."""
     above, left = half.size - 1, half[0]
     count = 0
     for dy in range(half.size):

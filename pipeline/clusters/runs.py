@@ -79,7 +79,7 @@ def connect(runs: Runs, half: NDArray[np.int64], parent: NDArray[np.int64]) -> N
 
 @Kernel
 def _touch(runs: Runs, a: int, b: int, gap: int) -> bool:
-    """Whether any run of chain a comes within `gap` columns of any run of chain b."""
+    """True where any run of chain a comes within `gap` columns of any run of chain b."""
     first, last, chain_run, _, _ = runs
     i, j = chain_run[a], chain_run[b]
     while i < chain_run[a + 1] and j < chain_run[b + 1]:
@@ -138,7 +138,7 @@ def _tiles(runs: Runs, height: int, width: int) -> NDArray[np.bool_]:
 
 @Kernel
 def _is_near_core(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
-    """Whether any tile within `reach` rows and columns holds core pixels."""
+    """True where any tile within `reach` rows and columns holds core pixels."""
     bottom, right = (
         min((y + reach) // _TILE + 1, tiles.shape[0]),
         min((x + reach) // _TILE + 1, tiles.shape[1]),

@@ -26,7 +26,7 @@ _MANY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """How many, and their bytes."""
+    """A number of pictures, and their bytes."""
 
     files: int = 0
     bytes: int = 0
@@ -65,7 +65,7 @@ class EvidenceStore:
         self._put: dict[str, float] = {}  # when, by the monotonic clock
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store a picture; when this returns it is whole and on disk (with `fsync`).
+        """Store a picture; when this returns it is complete and on disk (with `fsync`).
 
         Returns:
             How a record names it: ``sha256:`` and 64 hexadecimal digits.
@@ -123,7 +123,7 @@ class EvidenceStore:
         return Pictures(files, size)
 
     def size(self) -> Pictures:
-        """How many pictures there are; the folder, which may hold millions, is looked through once."""
+        """All pictures; the folder, which may hold millions, is listed once."""
         if self._size is None:
             sizes = [path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*")]
             self._size = Pictures(len(sizes), sum(sizes))  # what is put meanwhile may be missing

@@ -1,4 +1,4 @@
-"""What makes a line a record, and records a chain."""
+"""The checks of one line, and of its link to the record before."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ WITHIN_S = 5.0
 """Events of a recording and of its stream are one within so long: the start of a recorded file is known to a
 second or two, and its frames are sampled at other moments."""
 
-_APART = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
+_IGNORED = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
 
 _SHOWN = 120
@@ -24,7 +24,7 @@ _SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A difference of two journals; `id` is the record's, empty for the camera as a whole."""
+    """A difference of two journals; `id` is the record's, empty where it concerns the camera."""
 
     camera: str
     id: str
@@ -36,7 +36,7 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two journals of a camera agree.
+    """The agreement of two journals of a camera.
 
     Attributes:
         records: records that say the same.
@@ -71,21 +71,21 @@ def compare(journal: Path, other: Path) -> Comparison:
     Raises:
         JournalError: one of the two cannot be read.
     """
-    mine, theirs = _files(journal), _files(other)
+    names = (journal, other)
+    mine, theirs = (_read(path) for path in names)
     same, differences = {}, list[Discrepancy]()
     for camera in sorted(mine.keys() | theirs.keys()):
         if camera in mine and camera in theirs:
-            pair = _PairOfJournals(camera, (journal, other), _records(mine[camera]), _records(theirs[camera]))
-            same[camera] = pair.compare()
-            differences += pair.differences
+            same[camera], own = _compare_camera(mine[camera], theirs[camera], names)
+            differences += [Discrepancy(camera, record, reason) for record, reason in own]
         else:
-            name, files = (journal, mine[camera]) if camera in mine else (other, theirs[camera])
-            differences.append(Discrepancy(camera, "", f"only in {name}: {len(_records(files))} records"))
+            name, records = (journal, mine[camera]) if camera in mine else (other, theirs[camera])
+            differences.append(Discrepancy(camera, "", f"only in {name}: {len(records)} records"))
     return Comparison(same, tuple(differences))
 
 
 def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float) -> list[tuple[int, int]]:
-    """As many pairs as there can be of times (seconds, rising) that are at most `within_s` apart.
+    """The largest matching of times (seconds, rising) that are at most `within_s` apart.
 
     Returns:
         Their indices, rising; each time is in one pair at most.
@@ -102,69 +102,41 @@ def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float)
     return pairs
 
 
-class _PairOfJournals:
-    """Two journals of one camera while they are compared."""
+_Differences = list[tuple[str, str]]
+"""Id of the record, or empty, and what differs."""
 
-    def __init__(
-        self, camera: str, names: tuple[Path, Path], mine: list[Record], theirs: list[Record]
-    ) -> None:
-        self._camera, self._names, self._mine, self._theirs = camera, names, mine, theirs
-        self.differences: list[Discrepancy] = []
 
-    def compare(self) -> Agreement:
-        """Compare the records, and note the differences."""
-        by_id = {two.id: (two, place) for place, two in enumerate(self._theirs)}
-        twins = [(one, *by_id.pop(one.id)) for one in self._mine if one.id in by_id]  # each at most once
-        limits = [(one, two) for one, two, _ in twins if one.config_sha256 != two.config_sha256]
-        if limits:
-            one, two = limits[0]
-            self._note(
-                "",
-                f"other limits (replay with --limits?): config_sha256 is {one.config_sha256}, in "
-                f"{self._names[1]} {two.config_sha256}; {len(limits)} records",
-            )
-        last, agreed = -1, 0
-        for one, two, place in twins:
-            late, last = place < last, max(last, place)
-            if reason := f"it stands elsewhere in {self._names[1]}" if late else self._difference(one, two):
-                self._note(one.id, reason)
-            else:
-                agreed += 1
-        met = {id(each) for one, two, _ in twins for each in (one, two)}
-        sides = [_events(r for r in side if id(r) not in met) for side in (self._mine, self._theirs)]
-        return Agreement(agreed, *self._compare_events(*sides))
+def _compare_camera(
+    mine: list[Record], theirs: list[Record], names: tuple[Path, Path]
+) -> tuple[Agreement, _Differences]:
+    """Compare two journals of one camera; the reasons name their folders."""
+    by_id = {record.id: record for record in theirs}
+    twins = [(one, by_id.pop(one.id)) for one in mine if one.id in by_id]  # each at most once
+    differences: _Differences = []
+    if limits := [(one, two) for one, two in twins if one.config_sha256 != two.config_sha256]:
+        one, two = limits[0]
+        hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
+        text = f"other limits (replay with --limits?): config_sha256 is {hashes}; {len(limits)} records"
+        differences.append(("", text))
+    differing = [(one.id, reason) for one, two in twins if (reason := _difference(one, two, names[1]))]
+    paired = {id(each) for pair in twins for each in pair}
+    left = [[record for record in side if id(record) not in paired] for side in (mine, theirs)]
+    matched, most, unmatched = _match_events(_events(left[0]), _events(left[1]), names)
+    return Agreement(len(twins) - len(differing), matched, most), differences + differing + unmatched
 
-    def _note(self, record: str, reason: str) -> None:
-        self.differences.append(Discrepancy(self._camera, record, reason))
 
-    def _difference(self, one: Record, two: Record) -> str:
-        """What the two say differently; empty where they say the same."""
-        apart = _APART | {"held"} if one.config_sha256 != two.config_sha256 else _APART
-        if bool(one.held) != bool(two.held):
-            apart |= {*CUT_WHERE_HELD, "box"}
-        if not (one.evidence and two.evidence):
-            apart |= {"evidence"}
-        ours, others = (_without(record.members(), apart) for record in (one, two))
-        keys = [key for key in {**ours, **others} if ours.get(key) != others.get(key)]
-        return "; ".join(
-            f"{key} is {_short(ours.get(key))}, in {self._names[1]} {_short(others.get(key))}" for key in keys
-        )
-
-    def _compare_events(self, mine: _Events, theirs: _Events) -> tuple[int, int]:
-        """Match events and note the rest; how many match, of how many."""
-        matched, rest = 0, list[tuple[float, str, str]]()
-        for what in sorted(mine.keys() | theirs.keys()):
-            sides = mine.get(what, []), theirs.get(what, [])
-            ours, others = ([time for time, *_ in side] for side in sides)
-            pairs = match_times(ours, others, WITHIN_S)
-            matched += len(pairs)
-            for number, (side, name) in enumerate(zip(sides, self._names, strict=True)):
-                met = {pair[number] for pair in pairs}
-                alone = (event for place, event in enumerate(side) if place not in met)
-                rest += [(time, record, f"only in {name}: {_short(text)}") for time, record, text in alone]
-        for _, record, reason in sorted(rest):
-            self._note(record, reason)
-        return matched, max(sum(map(len, side.values())) for side in (mine, theirs))
+def _difference(one: Record, two: Record, other: Path) -> str:
+    """Members that differ and both values; empty where the two say the same."""
+    ignored = _IGNORED | {"held"} if one.config_sha256 != two.config_sha256 else _IGNORED
+    if bool(one.held) != bool(two.held):
+        ignored |= {*CUT_WHERE_HELD, "box"}
+    if not (one.evidence and two.evidence):
+        ignored |= {"evidence"}
+    ours, theirs = (_without(record.members(), ignored) for record in (one, two))
+    keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+    return "; ".join(
+        f"{key} is {_short(ours.get(key))}, in {other} {_short(theirs.get(key))}" for key in keys
+    )
 
 
 _Events = dict[tuple[str, str], list[tuple[float, str, str]]]
@@ -172,14 +144,33 @@ _Events = dict[tuple[str, str], list[tuple[float, str, str]]]
 
 
 def _events(records: Iterable[Record]) -> _Events:
-    """A record that only completes another one has none."""
-    found: _Events = {}
+    """The events of records; one that only completes another record has none."""
+    events: _Events = {}
     for record in records:
         for sentence in record.sentences if not record.continues else ():
             kind = sentence.action or sentence.type if record.event == "change" else record.event
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
-            found.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
-    return {what: sorted(events) for what, events in found.items()}
+            events.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
+    return {kind: sorted(each) for kind, each in events.items()}
+
+
+def _match_events(mine: _Events, theirs: _Events, names: tuple[Path, Path]) -> tuple[int, int, _Differences]:
+    """Count the events that match, and all; lists the others in the order of time."""
+    matched, rest = 0, list[tuple[float, str, str]]()
+    for kind in mine.keys() | theirs.keys():
+        both = mine.get(kind, []), theirs.get(kind, [])
+        ours, others = ([time for time, *_ in events] for events in both)
+        pairs = match_times(ours, others, WITHIN_S)
+        matched += len(pairs)
+        for number, (events, name) in enumerate(zip(both, names, strict=True)):
+            paired = {pair[number] for pair in pairs}
+            rest += [
+                (time, record, f"only in {name}: {_short(text)}")
+                for place, (time, record, text) in enumerate(events)
+                if place not in paired
+            ]
+    most = max(sum(map(len, events.values())) for events in (mine, theirs))
+    return matched, most, [(record, reason) for _, record, reason in sorted(rest)]
 
 
 def _without(value: Any, names: frozenset[str]) -> Any:
@@ -189,18 +180,16 @@ def _without(value: Any, names: frozenset[str]) -> Any:
     return [_without(each, names) for each in value] if isinstance(value, list) else value
 
 
-def _files(path: Path) -> dict[str, list[Path]]:
-    """The files of each camera's journal."""
+def _read(path: Path) -> dict[str, list[Record]]:
+    """Each camera's records but for deletions, which concern the journal itself."""
     folder = path / "journal" if (path / "journal").is_dir() else path
-    files = {chain.camera: list(chain.files) for chain in find_chains([folder])[0]}
-    if not files:
+    chains, _ = find_chains([folder])
+    if not chains:
         raise JournalError(f"{folder} holds no records: give a folder of journals or a replay's --out")
-    return files
-
-
-def _records(files: list[Path]) -> list[Record]:
-    """All records but those of deletions, which are of the journal itself."""
-    return [record for path in files for record in read_journal(path) if record.event != "deletion"]
+    return {
+        chain.camera: [r for file in chain.files for r in read_journal(file) if r.event != "deletion"]
+        for chain in chains
+    }
 
 
 def _short(value: object) -> str:

@@ -40,7 +40,7 @@ class SegmentLimits:
 
 
 class SegmentWriter:
-    """The only writer of a journal: appends whole lines or nothing; failures of the disk leave as `OSError`.
+    """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
     Args:
         folder, camera: which journal.
@@ -52,10 +52,10 @@ class SegmentWriter:
         full: the others, oldest first.
         deleted: segments that the anchor no longer counts, and whose files are still there.
         first: number of the first record of the current segment, or what it will be.
-        size: bytes of whole lines in it.
+        size: bytes of complete lines in it.
         end: end of the chain at opening.
         token: 32 hexadecimal digits that name the journal, the same for every run on it. So a daemon that
-            was killed takes its own lease up again at once, and two journals of one camera are told apart.
+            was killed takes its own lease up again at once, and two journals of one camera differ.
 
     Raises:
         JournalLockedError: another writer has the journal.
@@ -196,7 +196,7 @@ class SegmentWriter:
         return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
 
     def _resume(self) -> None:
-        """Find the whole lines of the current segment, its first record, and the end of the chain."""
+        """Find the complete lines of the current segment, its first record, and the end of the chain."""
         first = last = None
         with (
             suppress(FileNotFoundError),

@@ -72,7 +72,7 @@ class Start:
     line: bytes = b""
 
     def save(self, path: Path) -> None:
-        """Replace the file at `path` as a whole; when this returns it is on the disk.
+        """Replace the file at `path`; when this returns it is on the disk.
 
         Raises:
             OSError: the folder cannot be written.
@@ -104,7 +104,7 @@ class Chain:
 def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
     """The chains of journals, merged files and folders, each once, and the folders that hold none.
 
-    A file stands for its whole chain, a folder for all chains that lie in it and in its ``journal``.
+    A file stands for its chain, a folder for all chains that lie in it and in its ``journal``.
     """
     chains: dict[tuple[Path, str], Chain] = {}
     empty = []
@@ -135,8 +135,8 @@ def closed_name(name: str) -> tuple[str, int] | None:
 def closed_segments(folder: Path, camera: str) -> list[Segment]:
     """The full segments of a camera, oldest first; empty where the folder cannot be read."""
     named = [(path, closed_name(path.name)) for path in folder.glob("*.jsonl")]
-    found = [Segment(path, name[1]) for path, name in named if name and name[0] == camera]
-    return sorted(found, key=lambda segment: segment.first)
+    segments = [Segment(path, name[1]) for path, name in named if name and name[0] == camera]
+    return sorted(segments, key=lambda segment: segment.first)
 
 
 def read_journal(path: Path) -> Iterator[Record]:
@@ -196,9 +196,9 @@ def line_before(file: int, end: int) -> bytes:
     start = end - 1  # the last byte may be the line's own end
     while start > 0:
         block = max(0, start - _BLOCK)
-        found = os.pread(file, start - block, block).rfind(b"\n")
-        if found >= 0:
-            start = block + found + 1
+        place = os.pread(file, start - block, block).rfind(b"\n")
+        if place >= 0:
+            start = block + place + 1
             break
         start = block
     start = max(0, start)

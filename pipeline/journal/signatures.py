@@ -1,9 +1,9 @@
-"""Signed checkpoints of a journal: who holds the key has seen the chain up to here, at this time.
+"""Signed checkpoints of a journal: the holder of the key vouches for the chain up to a record and a time.
 
-A hash chain shows that a line was changed, but not that somebody has written the whole chain anew or cut off
-one of its ends. A signature (Ed25519, RFC 8032) of the last record's number and hash, made every few minutes
-with a key that only the daemon reads, shows that up to the record; one of the anchor, where retention has
-left the beginning, shows that the records before it were deleted by the daemon.
+A hash chain shows that a line was changed, but not that the chain was rewritten or cut off at its beginning
+or end. A signature (Ed25519, RFC 8032) of the last record's number and hash, made every few minutes with a
+key that only the daemon reads, shows that up to the record; one of the anchor, where retention has left the
+beginning, shows that the records before it were deleted by the daemon.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Signature(BaseModel):
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
     def line(self) -> bytes:
-        """As canonical JSON, without a line end."""
+        """Canonical JSON, without a line end."""
         return rfc8785.dumps(self.model_dump(by_alias=True))
 
     def fault(self, camera: str, keys: Collection[str] = ()) -> str:
-        """What is wrong with it as a signature of the camera's chain by one of the keys; empty: nothing."""
+        """Why it is no signature of the camera's chain by one of the keys; empty where it is one."""
         if keys and self.key not in keys:
             return f"signed with the key {self.key}, which is not among the keys given"
         try:
@@ -73,7 +73,7 @@ class Signature(BaseModel):
 
 
 def _message(members: Mapping[str, Any]) -> bytes:
-    """What is signed."""
+    """The signed bytes."""
     return rfc8785.dumps({name: members[name] for name in ("schema", "camera", "seq", "hash", "time")})
 
 
@@ -118,7 +118,7 @@ class Signatures:
             True where a signature was added.
 
         Raises:
-            OSError: it cannot be written; what was there stays whole.
+            OSError: it cannot be written; what was there is unchanged.
         """
         if self._last is None:
             self._last = self._resume()
@@ -135,10 +135,10 @@ class Signatures:
             return 0
         sync_folder(self.path.parent)  # who made the file may have been killed before that
         content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.path, whole)
-        signed = (signature for _, signature in read_signatures(content[:whole]))
+        complete = content.rfind(b"\n") + 1
+        if complete < len(content):
+            os.truncate(self.path, complete)
+        signed = (signature for _, signature in read_signatures(content[:complete]))
         ours = [s.seq for s in signed if isinstance(s, Signature) and s.key == self._key.public]
         return ours[-1] if ours else 0
 
@@ -172,14 +172,14 @@ def read_signatures(content: bytes, schema: str = CHECKPOINT) -> Iterator[tuple[
     A last line without its end is left out: its writer was interrupted, or is still writing.
     """
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        reason = f"no signature {schema}: it was written by something else"
         try:
             signature = Signature.model_validate_json(line)
-            whole = (
-                signature.schema_ == schema and signature.line() == line
-            )  # no byte may be spelled otherwise
         except ValueError:
-            whole = False
-        yield number, signature if whole else f"no signature {schema}: it was written by something else"
+            yield number, reason
+            continue
+        is_canonical = signature.schema_ == schema and signature.line() == line
+        yield number, signature if is_canonical else reason
 
 
 def load_signatures(folder: Path, camera: str) -> list[Signature]:
@@ -201,7 +201,7 @@ def find_fault(
     Args:
         lines: of `read_signatures`.
         camera: whose chain.
-        hashes: of the records that were signed and are there, by number.
+        hashes: of the records that were signed, by number; empty where one is gone.
         end: of the chain; None where it does not hold to its end, which is then not compared.
         keys: public keys that may have signed; empty allows any.
     """
@@ -212,7 +212,7 @@ def find_fault(
         reason = signature.fault(camera, keys)
         if not reason and signature.seq < last:
             reason = f"it signs {signature.seq} after {last}"
-        if not reason and hashes.get(signature.seq, signature.hash) != signature.hash:
+        if not reason and (hashes.get(signature.seq) or signature.hash) != signature.hash:
             reason = f"record {signature.seq} is not the one that was signed at {signature.time}"
         if not reason and end and signature.seq > end.seq:
             reason = (

@@ -47,9 +47,9 @@ class Journal:
     """One camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl`` and its only writer.
 
     A last line that a crash tore is moved to ``<camera>.torn`` at opening, and the chain goes on behind the
-    last whole line. `append` may run in one thread while others publish, acknowledge and delete.
+    last complete line. `append` may run in one thread while others publish, acknowledge and delete.
 
-    Where `hold` allows it, no disk ends the narrating: while the journal cannot be opened (unreadable,
+    Where `hold` allows it, no disk stops the narration: while the journal cannot be opened (unreadable,
     damaged, not mounted) or takes no lines, narrations are held in memory, in their order.
 
     Args:
@@ -217,14 +217,14 @@ class Journal:
             if before.seq not in self._places:
                 self._last(lambda end: end.seq <= before.seq)
             place = self._places.get(before.seq, (0, 0))
-            found = list(islice(self._walk(*place), count))
-            if not all(hash_holds(line[:-1]) for line, _ in found):  # nothing damaged is ever published
+            lines = list(islice(self._walk(*place), count))
+            if not all(hash_holds(line[:-1]) for line, _ in lines):  # nothing damaged is ever published
                 raise self._damaged("a hash does not match")
-            if not found:
+            if not lines:
                 return Backlog((), before)
-            last = self._line_end(found[-1][0])
-            self._places = {before.seq: place, last.seq: found[-1][1]}
-            return Backlog(tuple(line[:-1] for line, _ in found), last)
+            last = self._line_end(lines[-1][0])
+            self._places = {before.seq: place, last.seq: lines[-1][1]}
+            return Backlog(tuple(line[:-1] for line, _ in lines), last)
 
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
         """The last record whose stream id is not greater.
@@ -365,20 +365,20 @@ class Journal:
     def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[ChainEnd, bytes]:
         """The last record that is `reached`, as no later one is, and its line."""
         with self._lock:
-            found, line, begin = self._origin(), b"", 0
+            end, line, begin = self._origin(), b"", 0
             for segment in self._writer.segments:
                 first = next((line for line, _ in self._walk(segment.first)), b"")
                 if first and reached(self._line_end(first)):
                     begin = segment.first
             for raw, place in self._walk(begin):
-                end = self._line_end(raw)
-                if not reached(end):
+                later = self._line_end(raw)
+                if not reached(later):
                     break
-                found, line, self._places = end, raw, {end.seq: place}
-            return found, line
+                end, line, self._places = later, raw, {later.seq: place}
+            return end, line
 
     def _walk(self, first: int = 0, offset: int = 0) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """The whole lines behind a place (segment and byte), each with the place behind it.
+        """The complete lines behind a place (segment and byte), each with the place behind it.
 
         The lock must be held: no segment may begin meanwhile.
 
@@ -415,7 +415,7 @@ class Journal:
 
 
 def _load_end(path: Path) -> ChainEnd:
-    """What was saved by `acknowledge`, or the start of a journal where nothing can be read."""
+    """The position that `acknowledge` saved, or the start of a journal where it cannot be read."""
     try:
         members = json.loads(path.read_bytes())
         stream_id = parse_stream_id(str(members["stream_id"]))

@@ -84,7 +84,7 @@ class Narration:
         rate_hz: detection rate, None for a change between stills.
         state_sha256: hash (hex) of what the camera had learnt before the footage; empty where it had nothing.
         since, reason: with GAP its beginning (its end is `until`), and why (overload, camera_down, outage).
-        deletion, rule: members of these parts of a record, see `pipeline.record_members`.
+        deletion, rule: members of these parts of a record, see `pipeline.record`.
     """
 
     id: str

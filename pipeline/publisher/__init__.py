@@ -1,6 +1,6 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.connection import PublisherError, RedisServer, ServerAwayError
+from pipeline.publisher.connection import PublisherError, ServerAwayError
 from pipeline.publisher.delivery import Backoff, Delivery, drain
 from pipeline.publisher.publisher import (
     CHANNEL,
@@ -28,7 +28,6 @@ __all__ = [
     "Publisher",
     "PublisherError",
     "PublisherOptions",
-    "RedisServer",
     "ServerAwayError",
     "StreamConflictError",
     "StreamMovedError",

@@ -47,7 +47,7 @@ class StreamMovedError(PublisherError):
 
 @dataclass(frozen=True, slots=True)
 class PublisherOptions:
-    """How records are published.
+    """Options of publishing.
 
     Attributes:
         maxlen: entries a stream keeps, about (``MAXLEN ~``).
@@ -200,12 +200,12 @@ def stream_key(camera: str) -> str:
 
 
 def lease_key(camera: str) -> str:
-    """Who writes to the camera's stream; on the same slot as the stream."""
+    """The lease of the camera's writer; on the same slot as the stream."""
     return f"narrated:{{{camera}}}:writer"
 
 
 def _watch(pipeline: Pipeline, key: str, lease: str) -> tuple[str | None, str]:
-    """Who holds the lease, and the last id of the stream; both are watched from here on."""
+    """The holder of the lease and the last id of the stream; both are watched from here on."""
     pipeline.watch(lease, key)  # type: ignore[no-untyped-call]
     holder: Any = pipeline.get(lease)
     try:
@@ -220,7 +220,7 @@ def _watch(pipeline: Pipeline, key: str, lease: str) -> tuple[str | None, str]:
 def _entry(line: bytes) -> tuple[str, dict[Any, Any], bool]:
     """Id and fields of an entry, and whether its message is held.
 
-    The fields are flat ones to filter by, and the whole record under ``json``.
+    The fields are flat ones to filter by, and the record under ``json``.
     """
     record = json.loads(line)
     objects = dict.fromkeys(sentence["object"] for sentence in record["sentences"])

@@ -12,13 +12,12 @@ _SHOWN_S = 5.0
 _SHORTEST_S = 1.5
 
 
-def subtitles(records: Sequence[Record], start: datetime, *, srt: bool = False) -> str:
-    """WebVTT, or SRT: each sentence from its own time on, or else from its record's after frame.
+def subtitles(records: Sequence[Record], start: datetime) -> str:
+    """WebVTT: each sentence from its own time on, or else from its record's after frame.
 
     Args:
         records: of one camera.
         start: time of the clip's first frame; cues are relative to it.
-        srt: SRT in place of WebVTT.
 
     Returns:
         The file's content. Sentences of one moment share a cue, which lasts until the next one or for five
@@ -27,18 +26,15 @@ def subtitles(records: Sequence[Record], start: datetime, *, srt: bool = False) 
     cues: dict[float, list[str]] = {}
     for record in records:
         for text, moment in _timed(record):
-            line = " ".join(text.split())
-            if not srt:  # no markup, and no arrow, which would begin another cue
-                line = html.escape(line, quote=False)
+            line = html.escape(" ".join(text.split()), quote=False)  # an arrow would begin another cue
             cues.setdefault(max(0.0, round((moment - start).total_seconds(), 3)), []).append(line)
     offsets = sorted(cues)
-    blocks = [] if srt else ["WEBVTT\n"]
+    blocks = ["WEBVTT\n"]
     for number, offset in enumerate(offsets, 1):
         following = offsets[number] if number < len(offsets) else offset + _SHOWN_S
         end = max(offset + _SHORTEST_S, min(offset + _SHOWN_S, following))
         lines = "\n".join(cues[offset])
-        times = f"{_timestamp(offset)} --> {_timestamp(end)}"
-        blocks.append(f"{number}\n{times.replace('.', ',') if srt else times}\n{lines}\n")
+        blocks.append(f"{number}\n{_timestamp(offset)} --> {_timestamp(end)}\n{lines}\n")
     return "\n".join(blocks)
 
 

@@ -1,7 +1,7 @@
 """Frames from video files, folders of stills and RTSP cameras."""
 
 from pipeline.redaction import redacted
-from pipeline.sources.areas import Polygon, check_polygons, covered
+from pipeline.sources.areas import Polygon, covered
 from pipeline.sources.frame import (
     Clock,
     ConnectionState,
@@ -26,7 +26,6 @@ __all__ = [
     "SourceError",
     "SourceOptions",
     "SourceReport",
-    "check_polygons",
     "covered",
     "open_source",
     "read_still",

@@ -1,4 +1,4 @@
-"""Parts of the picture that must not be seen, or are not looked at: polygons in shares of the frame."""
+"""Privacy areas and masks of the picture: polygons in shares of the frame."""
 
 from __future__ import annotations
 

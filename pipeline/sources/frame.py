@@ -121,7 +121,7 @@ def seconds_between(before: Timed, after: Timed) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How a source is read.
+    """Options of reading a source.
 
     Attributes:
         sample_hz: frames a second that are handed out. Of a file the frames nearest to ``k / sample_hz``
@@ -180,7 +180,6 @@ class SourceReport:
         reconnections: times a live source was opened again.
         errors: one redacted sentence per failed input or interruption, the newest `ERRORS_KEPT`.
         state: what a live source is doing; None for files.
-        since: aware UTC time at which `state` began.
         clock: where the time of the newest frame came from; None before the first.
         skew_s: the camera's clock less ours in seconds, the way of the packets included; None where the
             camera tells no time.
@@ -194,7 +193,6 @@ class SourceReport:
     reconnections: int = 0
     errors: tuple[str, ...] = ()
     state: ConnectionState | None = None
-    since: datetime | None = None
     clock: Clock | None = None
     skew_s: float | None = None
     screening: SourceReport | None = None

@@ -12,9 +12,11 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipeline.distance import l2_luma
+from pipeline.loop import Loop
+from pipeline.redaction import redacted
 from pipeline.sources.decode import IntactFrames
-from pipeline.sources.frame import Luma
-from pipeline.sources.screen import Screen, moves
+from pipeline.sources.frame import Luma, Source, SourceError, SourceReport
 
 STILL_S = 10.0
 """Motion this long ago lets the gate close: longer than any pair waits to settle."""
@@ -35,6 +37,87 @@ does not blind the camera."""
 
 HELD_BYTES = 32 << 20
 """Packets that are held at most; beyond, they are decoded."""
+
+
+LATE_S = 3.0
+"""A sub-stream without a picture for so long shows nothing: the main stream is decoded."""
+
+WAKING_L2 = 12.0
+"""L2 distance of a block, in grey levels, that is motion: below the least lower threshold."""
+
+_BLOCK = 16
+
+
+def has_motion(before: Luma | None, after: Luma) -> bool:
+    """True where anything moved between two luma planes, or there is nothing to compare."""
+    if before is None or before.shape != after.shape:
+        return True
+    return bool(l2_luma(before, after, _BLOCK)[1].max() > WAKING_L2)
+
+
+class Screen:
+    """Watches a camera's sub-stream for motion, in a thread of its own.
+
+    Args:
+        source: the sub-stream, its areas blackened.
+
+    Attributes:
+        moved_s: monotonic time of the last motion.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.moved_s = self._frame_s = float("-inf")
+        self._source = source
+        self._loop = Loop(f"screen {source.camera}", self._watch)
+
+    @property
+    def is_current(self) -> bool:
+        """True while frames of the sub-stream arrive."""
+        return monotonic() - self._frame_s <= LATE_S
+
+    @property
+    def report(self) -> SourceReport:
+        """Counts of the sub-stream."""
+        return self._source.report
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the thread that reads the sub-stream last got on; 0 before it has begun."""
+        return self._source.silent_s if self._loop.alive else 0.0
+
+    def start(self) -> None:
+        """Start the thread; a second call does nothing."""
+        if not self._loop.started:
+            self._loop.start()
+
+    def raise_error(self) -> None:
+        """Raise what has ended the thread, as `raise_error`."""
+        raise_error(self._loop, self._source.camera)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._loop.stop()
+        self._source.close()
+
+    def _watch(self) -> None:
+        last: Luma | None = None
+        with self._source as frames:
+            for frame in frames:
+                self._frame_s = monotonic()
+                if has_motion(last, frame.luma):
+                    self.moved_s = self._frame_s
+                last = frame.luma
+        self._loop.stop()  # closed, or the footage has ended
+
+
+def raise_error(thread: Loop, camera: str) -> None:
+    """Raise what has ended a thread that reads for a camera, if anything has.
+
+    Raises:
+        SourceError: it, without secrets.
+    """
+    if (error := thread.error) is not None:
+        raise SourceError(redacted(f"{camera}: {type(error).__name__}: {error}")) from None
 
 
 class Arrived(NamedTuple):
@@ -77,7 +160,7 @@ class Gate:
     def connected(self) -> None:
         """A new connection: decode everything until nothing has moved for a while."""
         self.idle = self._waking = self._apart = False
-        self._seen: Luma | None = None
+        self._plane: Luma | None = None
         self._keyframe_s: float | None = None
         self._gap_s: float | None = None
         self._given: int | None = None  # pts up to which nothing is given out again
@@ -108,7 +191,7 @@ class Gate:
             self._last = packet
             return held
         if packet.is_keyframe and (
-            now_s - self._fresh_s >= FRESH_S or not (self._screen and self._screen.sees)
+            now_s - self._fresh_s >= FRESH_S or not (self._screen and self._screen.is_current)
         ):
             self._release(len(self._held) - 1)  # nothing before it can be given out any more
             self._fresh_s = now_s
@@ -138,9 +221,9 @@ class Gate:
 
     def look(self, plane: Luma) -> None:
         """Take the luma plane of a frame that was handed out, and decide how much is decoded from here on."""
-        seen, self._seen = self._seen, plane
+        last, self._plane = self._plane, plane
         now_s = monotonic()
-        if moves(seen, plane):
+        if has_motion(last, plane):
             self._moved_s = max(self._moved_s, now_s)
             self._waking = self.idle
         elif not self.idle and now_s - self._moved_s >= self._still_s and self._may_rest(now_s):
@@ -148,7 +231,7 @@ class Gate:
 
     def _is_quiet(self, now_s: float) -> bool:
         """True where the screen shows no motion, or sees nothing and keyframes are looked at instead."""
-        if self._screen is not None and self._screen.sees:
+        if self._screen is not None and self._screen.is_current:
             return now_s - self._screen.moved_s >= self._still_s
         return self._keyframes
 

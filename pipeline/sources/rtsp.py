@@ -24,9 +24,8 @@ from pipeline.loop import Loop
 from pipeline.sources.clock import CaptureClock, ReceiveClock
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.gate import Gate
+from pipeline.sources.gate import Gate, Screen, raise_error
 from pipeline.sources.picture import View
-from pipeline.sources.screen import Screen, raise_error
 from pipeline.sources.state import Connection
 from pipeline.sources.times import Sampler
 
@@ -105,9 +104,8 @@ class RtspSource:
     @property
     def report(self) -> SourceReport:
         """Counts so far, and the state; `errors` has each interruption."""
-        state, since = self._connection.now
         screening = self._screen.report if self._screen else None
-        return replace(self._report, state=state, since=since, screening=screening)
+        return replace(self._report, state=self._connection.state, screening=screening)
 
     @property
     def silent_s(self) -> float:

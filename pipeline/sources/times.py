@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -12,46 +11,12 @@ from pathlib import Path
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Time of the first frame where nothing says better: the same at every run."""
 
-_VIRAT = re.compile(r"VIRAT_S_(\d{2})(\d{2})(\d{2})_(\d{2})_(\d{6})_(\d{6})$", re.IGNORECASE)
 _STAMP = re.compile(
     r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})[T _-]?(\d{2})[-_.:]?(\d{2})"
     r"(?:[-_.:]?(\d{2}))?Z?(?!\d)"
 )
-
-
 _TO_THE_MILLISECOND = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})\d{3}(?!\d)")
 _UNIX = re.compile(r"(?<!\d)(1[4-9]\d{8})(?:\.\d{1,9}|\d{3})?(?!\d)")
-
-
-@dataclass(frozen=True, slots=True)
-class ViratName:
-    """Scene, sequence and offset in the name of a VIRAT ground video.
-
-    ``VIRAT_S_XXYYZZ_KK_SSSSSS_TTTTTT``: XX group, YY scene of the group (one fixed camera view), ZZ
-    sequence, KK segment of the sequence, SSSSSS and TTTTTT its first and last second in the sequence.
-
-    Attributes:
-        scene: ``VIRAT_S_XXYY``; segments of one scene are one camera.
-        sequence: ZZ.
-        segment: KK.
-        start_s: SSSSSS, offset of the segment from the start of its sequence, in seconds.
-        end_s: TTTTTT.
-    """
-
-    scene: str
-    sequence: int
-    segment: int
-    start_s: int
-    end_s: int
-
-
-def virat_name(path: Path) -> ViratName | None:
-    """Scene, sequence and offset from a VIRAT file name; None for other names."""
-    match = _VIRAT.match(path.stem)
-    if match is None:
-        return None
-    group, scene, sequence, segment, start_s, end_s = match.groups()
-    return ViratName(f"VIRAT_S_{group}{scene}", int(sequence), int(segment), int(start_s), int(end_s))
 
 
 def stamp_in_name(path: Path) -> datetime | None:
@@ -128,7 +93,7 @@ class Sampler:
         self._taken_us: int | None = None
 
     def takes(self, pts: int, time_base: Fraction, received_us: int = 0) -> bool:
-        """True for the first frame seen of a slot.
+        """True for the first frame of a slot.
 
         Args:
             pts: counts `time_base` from the start.

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from pipeline.redaction import redacted
 from pipeline.sources.frame import Source, SourceError, SourceOptions
 from pipeline.sources.stills import is_still, open_stills
-from pipeline.sources.times import virat_name
 from pipeline.sources.video import open_videos
 
 _DEFAULTS = SourceOptions()
@@ -31,8 +30,8 @@ def open_source(
         url: a video file; a glob whose files are segments of one camera, read in turn; a folder or
             a glob of still images; a single still; ``file://`` for any of these; ``rtsp://``, ``rtsps://``.
         options: sampling, analysis size, start time, time-outs.
-        camera: name of the camera. None takes the scene of VIRAT names (``VIRAT_S_XXYY``), the name of the
-            file, the folder of several files, or the host and path of a URL.
+        camera: name of the camera; None takes the name of the file, the folder of several files, or the host
+            and path of a URL.
         screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
 
     Returns:
@@ -88,7 +87,8 @@ def _open_files(place: str, options: SourceOptions, camera: str | None) -> Sourc
             raise SourceError(f"{path}: matches no file: check the pattern, and quote it for the shell")
     else:
         paths = [path]
-    return open_files(paths, options, camera or slug(_camera_of(paths, folder=path.is_dir())))
+    name = paths[0].resolve().parent.name if len(paths) > 1 or path.is_dir() else paths[0].stem
+    return open_files(paths, options, camera or slug(name))
 
 
 def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> Source:
@@ -103,21 +103,6 @@ def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> So
     if stills:
         raise SourceError(f"{paths[0].parent}: both still images and videos: give a pattern for one of them")
     return open_videos(paths, options, camera)
-
-
-def _camera_of(paths: Sequence[Path], *, folder: bool) -> str:
-    virat = [virat_name(path) for path in paths]
-    scenes = {name.scene for name in virat if name}
-    if len(scenes) > 1:
-        raise SourceError(
-            f"these are several cameras ({', '.join(sorted(scenes))}): give them one by one,"
-            f" as in '{min(scenes)}*.mp4'"
-        )
-    if scenes and all(virat):
-        return scenes.pop()
-    if len(paths) == 1 and not folder:
-        return paths[0].stem
-    return paths[0].resolve().parent.name
 
 
 def slug(text: str) -> str:

@@ -25,12 +25,10 @@ from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
-    ViratName,
     elapsed,
     natural_key,
     parse_creation_time,
     stamp_in_name,
-    virat_name,
 )
 
 SHORT_BY_S = 1.0
@@ -265,29 +263,12 @@ def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
 def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
     """Segments in the order of their time, each with its start where something tells it.
 
-    VIRAT names give sequence and offset: a sequence follows on the one before it by name. Otherwise times of
-    recording order them and keep the gaps between them; without these, their names do, and one starts where
-    the one before ended. `start` is the time of the first segment (VIRAT: of offset 0 of the first sequence).
+    Times of recording order them and keep the gaps between them; without these, their names do, and one
+    starts where the one before ended. `start` is the time of the first segment.
     """
     by_name = sorted(segments, key=lambda segment: natural_key(segment.path))
-    virat = [(name, segment) for segment in by_name if (name := virat_name(segment.path))]
-    if len(virat) == len(by_name):
-        return _virat_order(virat, start)
     if not all(segment.recorded for segment in by_name):
         return [replace(by_name[0], start=start or by_name[0].recorded or EPOCH), *by_name[1:]]
     by_time = sorted(by_name, key=lambda segment: segment.recorded or EPOCH)
     first = by_time[0].recorded or EPOCH
     return [replace(s, start=(start or first) + ((s.recorded or EPOCH) - first)) for s in by_time]
-
-
-def _virat_order(named: list[tuple[ViratName, VideoFile]], start: datetime | None) -> list[VideoFile]:
-    named = sorted(named, key=lambda pair: (pair[0].sequence, pair[0].start_s, pair[0].segment))
-    origin = start or named[0][1].recorded or EPOCH
-    ordered: list[VideoFile] = []
-    sequence, sequence_end_s, base_s = named[0][0].sequence, 0, 0
-    for virat, segment in named:
-        if virat.sequence != sequence:
-            sequence, base_s = virat.sequence, sequence_end_s
-        ordered.append(replace(segment, start=origin + timedelta(seconds=base_s + virat.start_s)))
-        sequence_end_s = max(sequence_end_s, base_s + virat.end_s)
-    return ordered

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from models.boxes import Box
+from models.boxes import Box, inside
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.motion import sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
 HALT_S = 3.0
 """What drove and has rested so long has stopped."""
+
+HALT_PERSON_S = 4.0
+"""Who walked and has rested so long has stopped."""
 
 PAIR_S = 4.5
 """No frame before is older: no more of them are held."""
@@ -31,7 +34,7 @@ STOOD_S = 4.0
 """... and elsewhere."""
 
 MET_S = 3.0
-"""Two people who came together have stood so long."""
+"""Two people who came together have stood so long, with nobody else beside them."""
 
 WAITING_S = 60.0
 """Nobody waits who has rested for less."""
@@ -40,6 +43,9 @@ _CAME = 1.5  # own sizes that something went before it came to rest
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
+_CROWD = 4  # people who stand there: one more is no event
+_COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
+_MEETING = 2  # who meet
 _CELLS = 16
 _PASSES = 3  # tracks that have driven through a place make it one where things drive
 _USUAL = 2.0  # times the longest of most rests at a place
@@ -64,12 +70,12 @@ class Turns:
         seen = [t for t in tracks if t.state == "confirmed" and t.unseen_s == 0 and not t.part]
         for track in seen:
             if track.rests_since_s is None:
-                yield from self._goes(track, time_s, aspect)
+                yield from self._goes(track, seen, time_s, aspect)
             else:
                 yield from self._stands(track, seen, time_s, aspect)
         yield from _meetings(seen, time_s, aspect)
 
-    def _goes(self, track: Track, time_s: float, aspect: float) -> Iterator[Event]:
+    def _goes(self, track: Track, seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
         cell = _cell(track.last.box)
         if _drives(track) and f"{cell}" not in track.announced and _moves(track, aspect):
             self.driven[cell] += 1
@@ -83,7 +89,8 @@ class Turns:
             return
         track.announced = ()
         self._learn(track, end - start)
-        if _drives(track) and end - start >= (RESTED_S if self._is_road(box) else STOOD_S):
+        stood = RESTED_S if _drives(track) and self._is_road(box) else STOOD_S
+        if _stops(track) and end - start >= stood and not _covered(track, seen):
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
             yield _event(track, "resumed", end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
@@ -98,15 +105,16 @@ class Turns:
         kept = [each for each in track.announced if not each.startswith("rest ")]
         track.announced = (*kept, f"rest {start} {time_s}")
         before = max(start - HALT_S / 2, track.first.time_s)
-        if _drives(track) and "halt" not in kept and rested >= HALT_S:
+        halt_s = HALT_S if _drives(track) else HALT_PERSON_S
+        if _stops(track) and not {"halt", "met"} & set(kept) and rested >= halt_s:
             earlier = track.at(max(start - 2 * HALT_S, track.first.time_s)) or track.last.box
             came = sizes_apart(earlier, track.last.box, aspect) >= _CAME
-            if came and not _queues(track, seen, aspect):
+            if came and not _is_usual(track, seen, aspect):
                 track.announced = (*track.announced, "halt")
                 yield _event(track, "stopped", start, (before, time_s), rested, aspect=aspect, rests=True)
         if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
             track.announced = (*track.announced, "parked")
-            if not self._is_road(track.last.box):
+            if _drives(track) and not self._is_road(track.last.box):
                 pair = time_s - PAIR_S, time_s
                 yield _event(track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True)
         walked = sizes_apart(track.first.box, track.last.box, aspect) >= _CAME
@@ -138,15 +146,21 @@ def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[E
     standing = [t for t in seen if t.object == "person" and t.rests_since_s is not None]
     for one, two in combinations(standing, 2):
         since = max(one.rests_since_s or 0.0, two.rests_since_s or 0.0)
-        key = f"met {two.id}"
-        if time_s - since < MET_S or key in one.announced or f"met {one.id}" in two.announced:
+        key = f"beside {two.id}"
+        if time_s - since < MET_S or key in one.announced:
             continue
-        if sizes_apart(one.last.box, two.last.box, aspect) > _TOGETHER:
+        near = [
+            t
+            for t in seen
+            if t.object == "person" and sizes_apart(one.last.box, t.last.box, aspect) <= _APART
+        ]
+        if len(near) > _MEETING or sizes_apart(one.last.box, two.last.box, aspect) > _TOGETHER:
             continue
         earlier = max(since - _RECENTLY_S, one.first.time_s, two.first.time_s)
         a, b = one.at(earlier), two.at(earlier)
         one.announced = (*one.announced, key)
         if a and b and sizes_apart(a, b, aspect) >= _APART:
+            one.announced, two.announced = (*one.announced, "met"), (*two.announced, "met")
             event = _event(
                 one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
             )
@@ -180,6 +194,10 @@ def _event(
     )  # fmt: skip
 
 
+def _stops(track: Track) -> bool:
+    return _drives(track) or track.object == "person"
+
+
 def _drives(track: Track) -> bool:
     return track.family in ("vehicle", "two-wheeler")
 
@@ -189,10 +207,19 @@ def _moves(track: Track, aspect: float) -> bool:
     return len(track.observations) > 3 and speed > 0.5 * float(sizes(np.array([track.last.box]), aspect)[0])  # noqa: PLR2004
 
 
-def _queues(track: Track, seen: Sequence[Track], aspect: float) -> bool:
-    """Another vehicle stands close by."""
-    others = [t for t in seen if t is not track and _drives(t) and t.rests_since_s is not None]
-    return any(sizes_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
+def _is_usual(track: Track, seen: Sequence[Track], aspect: float) -> bool:
+    """Whether a stop is no event: in a queue, in a crowd, or where tracks may have been exchanged."""
+    others = [t for t in seen if t is not track and t.rests_since_s is not None]
+    if _drives(track):
+        return any(_drives(t) and sizes_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
+    return sum(t.object == "person" for t in others) >= _CROWD or _covered(track, seen)
+
+
+def _covered(track: Track, seen: Sequence[Track]) -> bool:
+    """Whether a person's box lies partly within another's."""
+    return track.object == "person" and any(
+        inside(track.last.box, t.last.box) > _COVERED for t in seen if t is not track
+    )
 
 
 def _cell(box: Box) -> tuple[int, int]:

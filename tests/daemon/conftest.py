@@ -19,13 +19,13 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from embedded_redis import EmbeddedServer
 from forked_commands import Forked, forker
 from running_daemon import unused_port
 
 import models
 from daemon import cli
 from daemon.config import secrets
-from daemon.service.embedded_redis import EmbeddedServer
 from models.captioner import Captioner
 from models.checkpoint import save
 from models.encoders.encoder import ENCODERS

@@ -11,9 +11,9 @@ from threading import Event, Timer
 import pytest
 import redis
 from doc_pages import page
+from embedded_redis import EmbeddedServer
 from narrations import narration
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import Journal
 from pipeline.publisher import drain, open_publisher, subscribe
 

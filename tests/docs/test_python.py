@@ -12,8 +12,7 @@ import cv2
 import numpy as np
 import pytest
 from doc_pages import ROOT, code_blocks, page, sections, table
-
-from daemon.service.embedded_redis import EmbeddedServer
+from embedded_redis import EmbeddedServer
 
 WIDTH, HEIGHT = 640, 360
 

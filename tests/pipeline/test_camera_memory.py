@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from pipeline import camera_memory
 from pipeline.camera_memory import CameraMemory
 from pipeline.narration.narration import FrameStamp
 
@@ -22,6 +24,19 @@ def test_the_last_frame_comes_back(tmp_path: Path) -> None:
     again = CameraMemory(path)
     assert (again.seen, again.tracks) == (SEEN, TRACKS)
     assert again.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_monotonic_clock_counts_until_a_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, boot = tmp_path / "yard.json", tmp_path / "boot_id"
+    boot.write_text("one")
+    monkeypatch.setattr(camera_memory, "_BOOT_ID", boot)
+    CameraMemory(path).save(replace(SEEN, steady_s=60.5), TRACKS)
+    kept = []
+    for boot_id in ("one", "two"):
+        boot.write_text(boot_id)
+        seen = CameraMemory(path).seen
+        kept.append(seen.steady_s if seen else "nothing")
+    assert kept == [60.5, None]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from pipeline.feedback import FILE, LONGEST, TYPES, FeedbackError, FeedbackStore
-from pipeline.record_members import RecordSentence
+from pipeline.record import RecordSentence
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from confined_units import (
     no_namespaces,
     runnable,
 )
+from embedded_redis import EmbeddedServer, find_servers
 from forwarding_here import Camera, Receiver, until
 
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.distance import l2_rgb
-from pipeline.pairs import FramePair, PairOptions, candidate_pairs
+from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, SourceError, SourceOptions, open_source
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds, calibrate
 from train.samples import new_folder, write_image
@@ -189,10 +189,10 @@ def footage_pairs(path: Path, count: int, place: int, options: ExtractOptions) -
     thresholds = options.thresholds
     if thresholds is None:
         with open_source(str(path), SourceOptions()) as source:
-            thresholds = calibrate(source, SCREENING_BLOCK).thresholds
+            thresholds = calibrate(source) or PairThresholds()
     with open_source(str(path), SourceOptions()) as source:
         if options.mode == "candidate":
-            yield from candidate_pairs(source, thresholds, PairOptions())
+            yield from candidate_pairs(source, thresholds)
         else:
             seed = 1_000_003 * options.seed + place
             yield from random_pairs(source, count, thresholds, seed)

@@ -18,7 +18,7 @@ from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.feedback import Feedback, FeedbackStore
 from pipeline.journal import read_journal
 from pipeline.journal.segments import find_chains
-from pipeline.record_members import Record
+from pipeline.record import Record
 from train.footage.cameras import FootageError
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import FAMILY

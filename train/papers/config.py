@@ -72,7 +72,7 @@ class TrainConfig(_Strict):
 def load_config(path: Path, **training: Any) -> TrainConfig:
     """Read a configuration; values of `training` that are not None override the section of that name."""
     try:
-        content = read_yaml(path.read_text(encoding="utf-8")).values
+        content = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except YamlError as error:

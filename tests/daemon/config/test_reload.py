@@ -8,11 +8,11 @@ from threading import Timer
 
 import pytest
 from daemon_here import operated, running, until
+from embedded_redis import EmbeddedServer
 
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.service.state import Daemon
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention

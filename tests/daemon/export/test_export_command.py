@@ -243,8 +243,8 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> 
     recorder.parent.mkdir()
     shutil.copy(house.clip, recorder)
     with Search(house.journals, LocalTime.named("UTC")) as search:
-        search.look()
-        (found,) = search.answer(Question(Filters(cameras=("yard",)), measure=Measure("last"))).found
+        search.index.update()
+        (found,) = search.answer(Question(Filters(cameras=("yard",)), measure=Measure("last"))).results
     live = found.record.model_copy(
         update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
     )

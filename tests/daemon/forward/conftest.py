@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from embedded_redis import EmbeddedServer, find_servers
 from forwarding_here import Broker, Camera, Listener, Receiver
 
 from daemon.forward import queue, sender
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 
 
 @pytest.fixture(autouse=True)

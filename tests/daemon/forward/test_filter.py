@@ -16,8 +16,7 @@ from daemon.forward.message import Filter, Message
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import EVENT_SENTENCES, Narration
-from pipeline.record import ChainEnd, Record, build_record
-from pipeline.record_members import Action
+from pipeline.record import Action, ChainEnd, Record, build_record
 
 CAR = Sentence("A car has appeared in the lot.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
 PERSON = Sentence("A person has left at the entrance.", "disappeared", "person", None, 0.4, 0.55)

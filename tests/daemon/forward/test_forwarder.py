@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import redis
 from doc_pages import page
+from embedded_redis import EmbeddedServer
 from forwarding_here import Camera, Receiver, forwarding
 from waiting import until
 
 from daemon.forward.forwarder import Forwarding
 from daemon.forward.queue import dead_key
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
 

@@ -206,11 +206,10 @@ def test_secrets_show_nowhere(
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "dead letter" in err
-    shown = narrated("check-config", "-c", path, "--print-effective")
-    assert shown.code == 0, shown.err
-    assert "${env:HOOK}" in shown.out
+    checked = narrated("check-config", "-c", path)
+    assert checked.code == 0, checked.err
     for secret in ("s3cr3tpath", "hunter2", "passw0rd", "t0k3n", "plainkey"):
-        for where in (out, err, arguments, json.dumps(dead), shown.out):
+        for where in (out, err, arguments, json.dumps(dead), checked.out + checked.err):
             assert secret not in where
 
 

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def search(folder: Path):
     with Search(folder, BERLIN) as opened:
-        opened.look()
+        opened.index.update()
         yield opened
 
 
@@ -60,7 +60,7 @@ def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
     folder = tmp_path / "journal"
     write_record(folder)
     with Search(folder, BERLIN) as search:
-        search.look()
+        search.index.update()
         still = search.asker().read("which cars are still there", NOW)
         assert [visit.track for visit in search.selection.visits(still)] == ["c4"]
         begin, end = (int(moment(f"2026-11-23T{clock}").timestamp() * 1e6) for clock in ("17:00", "17:10"))
@@ -80,7 +80,7 @@ def test_without_tracks_it_is_refused_to_say_who_is_there(tmp_path):
         lines = [line for line in path.read_bytes().splitlines() if b'"track"' not in line]
         path.write_bytes(b"".join(line + b"\n" for line in lines))
     with Search(folder, BERLIN) as search:
-        search.look()
+        search.index.update()
         asked = search.asker().read("who is still there", NOW)
         with pytest.raises(SearchError, match="no tracks"):
             search.answer(asked)
@@ -212,4 +212,4 @@ def test_offsets_change_to_the_second():
 
 def test_a_question_without_words_finds_everything(search):
     assert restate(Question(), BERLIN) == "Everything"
-    assert len(search.selection.spread(Question())) == search.answer(Question()).shown
+    assert len(search.selection.spread(Question())) == search.answer(Question()).count

@@ -43,7 +43,7 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
         opened = {}
         for zone in {row[0] for row in table()}:
             opened[zone] = stack.enter_context(Search(folder, LocalTime.named(zone)))
-            opened[zone].look()
+            opened[zone].index.update()
         yield opened, names
 
 
@@ -90,7 +90,7 @@ def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str
         return {str(groups[0].visits)}
     if asked.measure.durations or asked.measure.order == "longest":
         return {f"{visit.track}={visit.seconds:.0f}" for visit in search.selection.visits(asked)} or {"-"}
-    return {names[found.record.id] for found in search.answer(asked).found} or {"-"}
+    return {names[found.record.id] for found in search.answer(asked).results} or {"-"}
 
 
 def expected(result: str) -> set[str]:

@@ -31,8 +31,8 @@ def test_people_on_the_path_are_told_as_people(clips: Path) -> None:
     """In vtest nothing but people moves: what is told is about people, somewhere in the picture."""
     plan, captioner = CameraPlan("vtest", str(clips / "opencv_vtest.avi")), load_captioner()
     with open_source(plan.url, plan.source, plan.name) as source:
-        thresholds = calibrate(source).thresholds
-        pairs = list(itertools.islice(candidate_pairs(source, thresholds, plan.pairs), 8))
+        thresholds = calibrate(source)
+        pairs = list(itertools.islice(candidate_pairs(source, thresholds), 8))
     changes = find_changes(pairs, plan.change_options(captioner), captioner.salience)
     narrations = narrate(changes, captioner, plan.describe)
     sentences = [s for narration in narrations for s in narration.sentences]

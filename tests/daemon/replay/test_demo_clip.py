@@ -1,4 +1,4 @@
-"""The demo's clip is the right one or there is a message that says what to do."""
+"""The demo's clip is the right one, or there is a message that says what to do."""
 
 from __future__ import annotations
 
@@ -10,32 +10,26 @@ import pytest
 from daemon.replay import demo
 
 
-def _nothing(target: Path) -> None:
-    """A mirror that is away."""
-    raise OSError("no route")
+@pytest.mark.parametrize(("content", "reason"), [(None, "No such file"), (b"<html>", "sha256 differs")])
+def test_a_failed_download_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, reason: str
+) -> None:
+    mirror, cache = tmp_path / "mirror.avi", tmp_path / "cache"
+    if content is not None:
+        mirror.write_bytes(content)
+    monkeypatch.setattr(demo, "CLIP_URL", mirror.as_uri())
+    with pytest.raises(demo.DemoClipError, match=f"{reason}.*VIDEO="):
+        demo.demo_clip(cache)
+    assert list(cache.iterdir()) == []
 
 
-def _garbage(target: Path) -> None:
-    """A mirror that sends a page instead."""
-    target.write_bytes(b"<html>")
-
-
-def test_says_what_was_tried_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "WAYS", {"away": _nothing, "a page": _garbage})
-    with pytest.raises(demo.DemoClipError, match=r"away: no route\n.*a page: .*\n.*VIDEO="):
-        demo.demo_clip(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_takes_the_next_way_and_keeps_the_clip(
+def test_a_damaged_clip_is_downloaded_again_and_kept(
     tmp_path: Path, clips: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def copy(target: Path) -> None:
-        shutil.copyfile(clips / "opencv_vtest.avi", target)
-
-    clip = tmp_path / "vtest.avi"
+    mirror, clip = tmp_path / "mirror.avi", tmp_path / demo.CLIP_NAME
+    shutil.copyfile(clips / "opencv_vtest.avi", mirror)
     clip.write_bytes(b"half a file")
-    monkeypatch.setattr(demo, "WAYS", {"a page": _garbage, "a copy": copy})
+    monkeypatch.setattr(demo, "CLIP_URL", mirror.as_uri())
     assert demo.demo_clip(tmp_path) == clip
-    monkeypatch.setattr(demo, "WAYS", {})
+    mirror.unlink()
     assert demo.demo_clip(tmp_path) == clip

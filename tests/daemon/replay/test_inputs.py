@@ -59,10 +59,6 @@ def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp
             "y_cam_2": ["z/y/cam.mp4"],
         },
         {
-            "VIRAT_S_0000": ["VIRAT_S_000001_00_000000_000010.mp4"],
-            "VIRAT_S_0102": ["VIRAT_S_010204_05_000856_000890.mp4", "VIRAT_S_010204_07_001000_001036.mp4"],
-        },
-        {
             "625": ["625_201708101101.mp4", "625_201708101116.mp4"],
             "626": ["626_2017-08-10_11-01-30.mp4"],
             "clip_123456789012": ["clip_123456789012.mp4"],
@@ -70,7 +66,7 @@ def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp
         },
         {"lot": ["lot/2.jpg", "lot/10.jpg"]},
     ],
-    ids=["each video", "namesakes", "scenes of VIRAT", "time stamps", "stills"],
+    ids=["each video", "namesakes", "time stamps", "stills"],
 )
 def test_which_files_are_one_camera(tmp_path: Path, files: dict[str | None, list[str]]) -> None:
     touch(tmp_path, *(name for names in files.values() for name in names))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from embedded_redis import EmbeddedServer
 from running_daemon import until
 
 from daemon.replay import output
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import verify
 from pipeline.publisher import stream_key
 

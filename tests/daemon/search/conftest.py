@@ -40,7 +40,7 @@ def seconds(text: str) -> float:
 def searching(folder: Path, zone: str = "UTC") -> Iterator[Search]:
     """A search that has looked into the journals."""
     with Search(folder, LocalTime.named(zone)) as search:
-        search.look()
+        search.index.update()
         yield search
 
 
@@ -85,9 +85,9 @@ def ask(house: House) -> Iterator[Callable[..., list[str]]]:
     ) -> list[str]:
         search = Search(house.folder, LocalTime.named(zone))
         opened.append(search)
-        search.look()
+        search.index.update()
         return [
-            found.record.text for found in search.answer(Question(filters, span, Measure(**measure))).found
+            found.record.text for found in search.answer(Question(filters, span, Measure(**measure))).results
         ]
 
     yield asked

@@ -17,9 +17,9 @@ def test_copies_and_merged_files_are_left_out(house):
     (house.folder / "narrations.jsonl").write_bytes(content["yard"] + content["front"])
     (house.folder / "zz_backup.jsonl").write_bytes(content["yard"])
     with Search(house.folder, UTC_ZONE) as search:
-        look = search.look()
-        assert look.records == 4
-        assert set(look.left_out) == {"narrations.jsonl", "zz_backup.jsonl"}
+        update = search.index.update()
+        assert update.records == 4
+        assert set(update.left_out) == {"narrations.jsonl", "zz_backup.jsonl"}
 
 
 def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
@@ -32,8 +32,8 @@ def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
     content = b"".join((house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard"))
     (out / "narrations.jsonl").write_bytes(content)
     with Search(journal_folder(out), UTC_ZONE) as search:
-        assert search.look().records == 6
-        assert search.faults() == []
+        assert search.index.update().records == 6
+        assert search.index.faults() == []
         assert search.selection.cameras() == ["front", "yard"]
 
 

@@ -14,7 +14,7 @@ from narrations import narration
 from unpublished import unpublished
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question
+from daemon.questions.question import Filters, NoJournalsError, Question
 from daemon.search import index as index_module
 from daemon.search import intake as intake_module
 from daemon.search import store as store_module
@@ -30,9 +30,8 @@ UTC_ZONE = LocalTime.named("UTC")
 def seqs(folder: Path, camera: str | None = None) -> list[int]:
     with searching(folder) as search:
         question = Question(Filters(cameras=(camera,) if camera else ()))
-        found = [each.record.seq for each in search.answer(question).found]
-        assert not search.reader.gone
-        assert not search.reader.changed
+        found = [each.record.seq for each in search.answer(question).results]
+        assert not search.reader.missing
         return found
 
 
@@ -40,12 +39,12 @@ def test_it_catches_up_over_segments(house):
     for second in range(7):
         house.tell(second)
     with Search(house.folder, UTC_ZONE) as search:
-        assert search.look().records == 7
+        assert search.index.update().records == 7
         for second in range(7, 23):
             house.tell(second)
-        assert search.look().records == 16  # the segment that was begun has another name now
-        assert search.look().records == 0
-        assert search.faults() == []
+        assert search.index.update().records == 16  # the segment that was begun has another name now
+        assert search.index.update().records == 0
+        assert search.index.faults() == []
     assert len(list(house.folder.glob("*.jsonl"))) > 3
     assert seqs(house.folder) == list(range(1, 24))
 
@@ -67,7 +66,7 @@ def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_
         for found in search.follow(Question(), _StopWhen(lambda: done.is_set() and len(seen) >= count), 0):
             seen.append(found.record.seq)  # noqa: PERF401 - while it grows
         writer.join()
-        assert search.faults() == []
+        assert search.index.faults() == []
     assert seen == list(range(1, count + 1))
     assert seqs(tmp_path) == seen
 
@@ -96,9 +95,9 @@ def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house
 
     with Search(house.folder, UTC_ZONE) as search:
         monkeypatch.setattr(index_module, "journal_files", overtaken)
-        search.look()
-        told = [each.record.seq for each in search.answer(Question()).found]
-    assert told == list(range(1, journal.end.seq + 1))
+        search.index.update()
+        read = [each.record.seq for each in search.answer(Question()).results]
+    assert read == list(range(1, journal.end.seq + 1))
     assert len(looks) > 2
 
 
@@ -126,9 +125,9 @@ def test_what_was_cut_off_and_written_anew_is_read_anew(house):
     (house.folder / "yard.published").unlink(missing_ok=True)
     house.tell(7, said("A person has appeared.", thing="person"))
     with searching(house.folder) as search:
-        texts = [each.record.text for each in search.answer(Question()).found]
+        texts = [each.record.text for each in search.answer(Question()).results]
         assert texts == ["A car has appeared.", "A car has appeared.", "A person has appeared."]
-        assert search.faults() == []
+        assert search.index.faults() == []
 
 
 def test_what_is_deleted_goes_from_the_index_with_its_words(house):
@@ -145,64 +144,53 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
     assert "A zebra has appeared." not in texts(house.folder)
     with Search(house.folder, UTC_ZONE) as search:
         assert "zebra" not in search.selection.objects()
-        assert search.faults() == []  # the anchor of retention says why the first ones are missing
+        assert search.index.faults() == []
         search.index.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"zebra" not in (house.folder / "index.sqlite3").read_bytes().lower()
 
 
 def texts(folder: Path) -> list[str]:
     with searching(folder) as search:
-        return [each.record.text for each in search.answer(Question()).found]
+        return [each.record.text for each in search.answer(Question()).results]
 
 
-def test_an_index_of_another_version_is_built_anew_with_a_word(house, monkeypatch):
+@pytest.mark.parametrize("content", [b"no database at all" * 400, b"SQLite format 3\x00" + bytes(5000), None])
+def test_an_index_that_does_not_fit_is_built_again(house, monkeypatch, content):
+    """Damaged, or of another version."""
     house.tell(0)
     assert seqs(house.folder) == [1]
-    monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
-    with Search(house.folder, UTC_ZONE) as search:
-        assert "and is built again" in search.notice
-        assert search.look().records == 1
-    with Search(house.folder, UTC_ZONE) as search:
-        assert search.notice == ""
-        assert search.look().records == 0
-
-
-@pytest.mark.parametrize("content", [b"no database at all" * 400, b"SQLite format 3\x00" + bytes(5000)])
-def test_a_damaged_index_is_built_anew_with_a_word(house, content):
-    house.tell(0)
-    (house.folder / "index.sqlite3").write_bytes(content)
-    with Search(house.folder, UTC_ZONE) as search:
-        assert "damaged" in search.notice
-        assert search.look().records == 1
+    if content:
+        (house.folder / "index.sqlite3").write_bytes(content)
+    else:
+        monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
+    for new in (1, 0):
+        with Search(house.folder, UTC_ZONE) as search:
+            assert search.index.update().records == new
 
 
 def test_where_it_cannot_be_written_it_lies_in_the_users_cache(house, tmp_path, monkeypatch):
     house.tell(0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (house.folder / "index.sqlite3").mkdir()  # root may write everywhere, but not into a folder's place
-    with Search(house.folder, UTC_ZONE) as search:
-        assert str(tmp_path / "cache") in search.notice
-        assert search.look().records == 1
     assert seqs(house.folder) == [1]
+    (index,) = (tmp_path / "cache" / "narrated").glob("index-*.sqlite3")
+    index.unlink()
+    index.mkdir()
+    with pytest.raises(NoJournalsError, match="XDG_CACHE_HOME"):
+        seqs(house.folder)
 
 
 def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
     house.tell(0)
-    monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
-    with Search(house.folder, UTC_ZONE) as search:
-        assert "in memory" in search.notice
-        assert search.look().records == 1
-    assert not (house.folder / "index.sqlite3").exists()
-
-
-def test_a_disk_that_gets_full_is_left_to_the_journals(house, monkeypatch):
-    house.tell(0)
     with searching(house.folder) as search:
         house.tell(1)
         monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
-        assert search.look().records == 2  # built in memory
-        assert "MB are free" in search.notice
-        assert [each.record.seq for each in search.answer(Question()).found] == [1, 2]
+        with pytest.raises(NoJournalsError, match="MB are free"):
+            search.index.update()
+    (house.folder / "index.sqlite3").unlink()
+    with pytest.raises(NoJournalsError, match="MB are free"):
+        seqs(house.folder)
+    assert not (house.folder / "index.sqlite3").exists()
 
 
 def test_two_processes_that_build_it_at_the_same_time_put_nothing_in_twice(house, tmp_path):
@@ -211,7 +199,7 @@ def test_two_processes_that_build_it_at_the_same_time_put_nothing_in_twice(house
     script = (
         "import sys; from pathlib import Path; from daemon.search import index\n"
         "index.BLOCK = 2; one = index.Index(Path(sys.argv[1])); print('ready', flush=True)\n"
-        "sys.stdin.read(); one.look()"
+        "sys.stdin.read(); one.update()"
     )
     running = [
         subprocess.Popen(
@@ -239,10 +227,10 @@ def test_a_changed_line_is_found_and_marked(house):
     changed = path.read_bytes().replace(b"A car has", b"A van has", 2)
     path.write_bytes(changed)
     with searching(house.folder) as search:
-        found = list(search.answer(Question()).found)
+        found = list(search.answer(Question()).results)
         assert "A van has appeared." in found[0].record.sentences[0].text + found[0].record.text
         assert ["does not verify" in " ".join(each.marks) for each in found] == [True, False, False]
-        (fault,) = search.faults()
+        (fault,) = search.index.faults()
         assert "yard.jsonl:1: the hash does not match" in fault
 
 
@@ -254,20 +242,9 @@ def test_a_line_that_is_no_record_is_named_and_the_rest_found(house):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b'{"half": \xff\n' + lines[2])
     with searching(house.folder) as search:
-        found = list(search.answer(Question()).found)
+        found = list(search.answer(Question()).results)
         assert [each.record.seq for each in found] == [1, 3]
-        assert "records before it are missing" in found[1].marks[0]
-        assert "yard.jsonl:2: no record" in search.faults()[0]
-
-
-def test_a_missing_segment_is_named(house):
-    for second in range(16):
-        house.tell(second)
-    closed = house.journals["yard"].closed()
-    closed[1].path.unlink()
-    with searching(house.folder) as search:
-        (fault,) = search.faults()
-        assert f"seq {closed[2].first} of yard does not continue seq {closed[1].first - 1}" in fault
+        assert "yard.jsonl:2: no record" in search.index.faults()[0]
 
 
 def test_a_closed_segment_that_is_changed_later_is_read_anew(house):
@@ -275,11 +252,11 @@ def test_a_closed_segment_that_is_changed_later_is_read_anew(house):
         house.tell(second)
     path = house.journals["yard"].closed()[1].path
     with searching(house.folder) as search:
-        assert search.faults() == []
+        assert search.index.faults() == []
         path.write_bytes(path.read_bytes().replace(b"A car has", b"A van has"))
         os.utime(path, ns=(0, 0))
-        search.look()
-        assert "the hash does not match" in search.faults()[0]
+        search.index.update()
+        assert "the hash does not match" in search.index.faults()[0]
 
 
 def test_every_camera_name_that_is_allowed_is_kept_apart(house):
@@ -290,16 +267,6 @@ def test_every_camera_name_that_is_allowed_is_kept_apart(house):
             house.tell(10 * second + again, camera=camera)
     for camera in alike + odd:
         assert seqs(house.folder, camera) == list(range(1, 7)), camera
-
-
-def test_clocks_that_stepped_back_are_marked(house):
-    for second in (100, 200, 50, 60):
-        house.tell(second)
-    with searching(house.folder) as search:
-        found = list(search.answer(Question()).found)
-        assert [each.record.after.moment.second for each in found] == [50, 0, 40, 20]  # by what clocks said
-        assert [each.record.seq for each in found if each.marks] == [3]
-        assert search.faults() == []
 
 
 def test_nothing_of_the_index_endangers_the_journals(house):
@@ -328,12 +295,12 @@ def test_a_failure_in_the_midst_leaves_nothing_half_written(house, monkeypatch):
             intake_module.Intake, "save", fails
         )  # its phrases have numbers by now, which are taken back
         with pytest.raises(sqlite3.DatabaseError):
-            index.look()
-    assert index.look().records == 4
+            index.update()
+    assert index.update().records == 4
     assert index.faults() == []
     index.close()
     with Search(house.folder, UTC_ZONE) as search:
-        assert len(list(search.answer(Question(Filters(objects=("car",)))).found)) == 4
+        assert len(list(search.answer(Question(Filters(objects=("car",)))).results)) == 4
 
 
 def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_asked_for(house, tmp_path):
@@ -342,18 +309,18 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
         other.append(narration(0, sentences=(said("A van has appeared.", thing="van", confidence=0.8),)))
     with searching(house.folder) as search:
         (house.folder / "yard.jsonl").write_bytes((tmp_path / "yard.jsonl").read_bytes())
-        assert list(search.answer(Question(Filters(objects=("car",)))).found) == []
-        assert search.reread()
-        search.look()
-        assert [each.record.text for each in search.answer(Question()).found] == ["A van has appeared."]
+        assert list(search.answer(Question(Filters(objects=("car",)))).results) == []
+        assert search.reader.missing == 1
+        search.index.update()
+        assert [each.record.text for each in search.answer(Question()).results] == ["A van has appeared."]
 
 
 def test_records_that_another_process_indexed_are_news_to_a_listener(house):
     """`narrated query` may be quicker than the live page."""
     house.tell(0)
     with Search(house.folder, UTC_ZONE) as listener, Search(house.folder, UTC_ZONE) as other:
-        listener.look()
+        listener.index.update()
         house.tell(1)
-        other.look()
-        assert [found.record.seq for found in listener.new(Question(), listener.look())] == [2]
-        assert listener.look().records == 0
+        other.index.update()
+        assert [found.record.seq for found in listener.new(Question(), listener.index.update())] == [2]
+        assert listener.index.update().records == 0

@@ -155,15 +155,3 @@ def test_at_most_64_listen(house: ServedHouse) -> None:
         assert answers.count(b"HTTP/1.1 503") == 56
         for connection in connections:
             connection.close()
-
-
-def test_a_head_that_does_not_come_to_its_end_is_cut_off(served: Served) -> None:
-    address = ("127.0.0.1", served.port)
-    with socket.create_connection(address, 30) as slow, socket.create_connection(address, 30) as kept:
-        slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-        kept.sendall(b"GET /alive HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert kept.recv(12) == b"HTTP/1.1 200"
-        kept.sendall(b"GET /alive HTTP/1.1\r\n")
-        assert slow.recv(100) == b"", "closed after ten seconds"
-        while kept.recv(1000):
-            pass

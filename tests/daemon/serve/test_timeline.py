@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.serve.review import day_bounds
-from daemon.serve.timeline import BARS, timeline
+from daemon.serve.timeline import timeline
 
 LONDON, HERE = LocalTime.named("Europe/London"), LocalTime.named("UTC")
 START = datetime(2026, 5, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def test_a_day_has_a_bar_for_each_quarter_of_an_hour() -> None:
     drawn = timeline(spread(*moments), START, START + timedelta(days=1), HERE)
     ((camera, count, (bar,)),) = drawn.lanes
     assert (camera, count, bar.height) == ("cam0", 2, 1)
-    assert bar.words == "1 May 2026, 06:00:00: 2 narrations"
+    assert bar.title == "1 May 2026, 06:00:00: 2 narrations"
     assert (bar.begin, bar.end) == (START + timedelta(hours=6), START + timedelta(hours=6, minutes=15))
     assert [words for _, words in drawn.labels] == [f"{hour:02d}:00" for hour in range(0, 24, 3)]
 
@@ -38,7 +38,8 @@ def test_a_day_is_as_long_as_clocks_say(day: date, hours: int) -> None:
     assert end - begin == timedelta(hours=hours)
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=LONDON.zone)
     drawn = timeline(spread((noon, 1)), begin, end, LONDON)
-    assert drawn.lanes[0][2][0].begin == noon
+    bar = drawn.lanes[0][2][0]
+    assert bar.begin <= noon < bar.end
     x, words = drawn.labels[4]
     assert words == f"{(begin + x * (end - begin)).astimezone(LONDON.zone):%H:%M}"
 
@@ -52,7 +53,6 @@ def test_every_narration_is_in_a_bar(moments: list[tuple[datetime, int]]) -> Non
     drawn = timeline(spread(*moments), None, None, HERE)
     assert sum(count for _, count, _ in drawn.lanes) == len(moments)
     for camera, count, bars in drawn.lanes:
-        assert all(0 <= bar.x < 1 and 0 < bar.height <= 1 and 1 / bar.width <= BARS + 5.01 for bar in bars)
+        assert all(0 <= bar.x < 1 and 0 < bar.height <= 1 for bar in bars)
         own = [moment for moment, n in moments if f"cam{n}" == camera]
         assert sum(bar.begin <= moment < bar.end for bar in bars for moment in own) == count
-    assert len(drawn.labels) <= 12

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from confined_units import NAMESPACES, no_namespaces
+from embedded_redis import EmbeddedServer
 from numba.core.caching import _CacheLocator
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal
 from pipeline.publisher import subscribe
 

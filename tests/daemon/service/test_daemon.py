@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from embedded_redis import EmbeddedServer
 from running_daemon import until, unused_port
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
 

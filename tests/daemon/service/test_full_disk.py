@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import redis
+from embedded_redis import EmbeddedServer
 from forked_commands import Forked
 from running_daemon import page, unused_port
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_camera, verify
 from pipeline.publisher import stream_key
 from pipeline.record import Record, read_record

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, until, unused_port
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import subscribe
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import av
 import pytest
+from embedded_redis import EmbeddedServer
 from running_daemon import until
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.camera_memory import CameraMemory
 from pipeline.gate import GAP_S, SEEN_S
 from pipeline.journal import read_journal, verify

@@ -12,10 +12,10 @@ from typing import Any
 
 import av
 import redis
+from embedded_redis import EmbeddedServer
 from prometheus_client.parser import text_string_to_metric_families
 from running_daemon import page, until
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
 from pipeline.record import Record, read_record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,8 +11,7 @@ from typing import Self
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.threads import work_queue
-from daemon.threads.calibration import CalibrationStore, opening
+from daemon.threads import camera_thread, work_queue
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
@@ -22,17 +22,15 @@ LIMIT_S = 30.0
 
 
 class AsIfLive:
-    """A clip that says it is a camera; counts how often it was opened."""
+    """A clip that says it is a camera."""
 
     live = True
     silent_s = 0.0
     duration_s = None
-    opened = 0
 
     def __init__(self, plan: CameraPlan) -> None:
         self.camera = plan.name
         self._file = open_source(plan.url, plan.source, plan.name)
-        AsIfLive.opened += 1
 
     @property
     def report(self) -> SourceReport:
@@ -68,7 +66,7 @@ def run(thread: CameraThread, queue: WorkQueue) -> list[tuple[int, int]]:
 def expected(clip: Path) -> list[tuple[int, int]]:
     with open_source(str(clip), SourceOptions(), "room") as source:
         frames = list(source)
-    thresholds = calibrate(frames).thresholds
+    thresholds = calibrate(frames)
     return [(pair.before.pts, pair.after.pts) for pair in candidate_pairs(frames, thresholds)]
 
 
@@ -82,28 +80,17 @@ def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
     assert thread.hung_s == 0.0
 
 
-def test_a_live_camera_calibrates_itself_and_misses_nothing(clip: Path, tmp_path: Path) -> None:
-    store, plan = CalibrationStore(tmp_path), CameraPlan("room", str(clip), tracked=False)
-    for content in ("", "{", "[]", '{"schema": "narrated-calibration/1"}'):  # what is damaged is made again
-        (tmp_path / "room.json").write_text(content)
-        assert store.load(plan) is None
-    for _ in range(2):  # measured, and then read
+def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for seconds in (60.0, 5.0):
+        monkeypatch.setattr(camera_thread, "CALIBRATION_S", seconds)
         queue = WorkQueue(["room"], 8)
-        assert run(CameraThread(plan, queue, AsIfLive, store), queue) == expected(clip)
-        calibration = store.load(plan)
-        assert calibration is not None
-        assert calibration.measured
-    assert [path.name for path in tmp_path.iterdir()] == ["room.json"]
-    assert store.load(CameraPlan("room", "rtsp://elsewhere/s", tracked=False)) is None
-    assert store.load(CameraPlan("room", str(clip), SourceOptions(sample_hz=5))) is None
-
-
-def test_a_new_password_needs_no_new_calibration(clip: Path, tmp_path: Path) -> None:
-    store = CalibrationStore(tmp_path)
-    with open_source(str(clip)) as source:
-        store.save(CameraPlan("a", "rtsp://me:hunter2@host/s"), calibrate(source))
-    assert store.load(CameraPlan("a", "rtsp://me:new@host/s")) is not None
-    assert "hunter2" not in (tmp_path / "a.json").read_text()
+        plan = CameraPlan("room", str(clip), tracked=False)
+        found = run(CameraThread(plan, queue, AsIfLive), queue)
+        assert [after for _, after in found] == [after for _, after in expected(clip)]
+        assert "room: lower threshold" in caplog.text
 
 
 def test_an_error_waits_for_the_main_thread() -> None:
@@ -153,10 +140,3 @@ def test_a_stopped_thread_ends_although_nobody_takes_its_pairs(other_clip: Path)
     queue.close()
     assert thread.loop.join(10)
     assert thread.loop.error is None
-
-
-def test_the_opening_of_footage(clip: Path) -> None:
-    with open_source(str(clip)) as source:
-        frames = list(source)
-    assert len(list(opening(frames, 5.0))) == 11
-    assert len(list(opening(frames, 1000.0))) == len(frames)

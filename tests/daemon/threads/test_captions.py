@@ -90,7 +90,7 @@ def test_out_of_memory_halves_the_batch_and_the_next_ones_for_a_while(
     assert rounded(captioning.narrate(batch, manner(small))) == whole
     assert asked[6:] == [2, 2, 2, 2]
     assert not captioning.failed
-    assert sum("batches of 2 pairs" in r.getMessage() for r in caplog.records) == 1
+    assert sum("batches of 2 " in r.getMessage() for r in caplog.records) == 1
     monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
     captioning.narrate(batch, manner(small))
     assert asked[10] == 8

@@ -12,7 +12,6 @@ import pytest
 from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
 from daemon.threads import camera_thread
-from daemon.threads.calibration import CalibrationStore
 from daemon.threads.cameras import Cameras
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
@@ -51,7 +50,7 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
     free, reached = threading.Event(), threading.Event()
     health = Health(heartbeats=Heartbeats(clock))
     queue = WorkQueue([plan.name], capacity=8)
-    cameras = Cameras([plan], queue, CalibrationStore(tmp_path), lambda _, go: go(), lambda _: None)
+    cameras = Cameras([plan], queue, lambda _, go: go(), lambda _: None)
 
     def hang(_: JournalledPair) -> None:
         reached.set()
@@ -87,7 +86,7 @@ def test_a_reader_that_hangs_is_noticed(
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
         options = SourceOptions(open_timeout_s=5.0)
         plan = CameraPlan("yard", url, options, screening=url if screened else None, lower=20, upper=250)
-        cameras = Cameras([plan], WorkQueue(["yard"], 8), CalibrationStore(tmp_path), lambda *_: None, print)
+        cameras = Cameras([plan], WorkQueue(["yard"], 8), lambda *_: None, print)
         health = Health(cameras=cameras)
         cameras.start()
         waiting, _ = silent.accept()  # for an answer

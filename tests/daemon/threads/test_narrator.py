@@ -198,6 +198,22 @@ def test_a_while_without_the_daemon_is_a_gap(captioner: Captioner, tmp_path: Pat
     assert verify([tmp_path]).ok
 
 
+@pytest.mark.parametrize("wrong_s", [0, 100 * 86400, -100 * 86400])
+def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed(
+    captioner: Captioner, tmp_path: Path, wrong_s: float
+) -> None:
+    def start(second: float, ahead_s: float) -> list[JournalledPair]:
+        with Journal(tmp_path, "room", fsync=False) as journal:
+            camera = plan(url="rtsp://10.0.0.5/")
+            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+            seen = replace(frame(ahead_s + second, False, "room"), steady_s=second)
+            return telling.process([Work(Seen(seen))])
+
+    assert start(1000, 0) == start(1010, wrong_s) == start(1020, 0) == []
+    (gap,) = start(1100, wrong_s)
+    assert gap.record.text == "Nothing was seen for a minute: narrated was not running."
+
+
 def test_a_camera_that_was_away_leaves_a_gap(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
     away = Gap(frame(0, False, "room"), frame(600, False, "room"))

@@ -1,4 +1,4 @@
-"""Overload is told once, and not as so many wrong clocks."""
+"""Overload is logged once, and not as so many wrong clocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def watch(overload: Overload, clock: Clock, seconds: float, waited_s: float, *sk
         overload.update(waited_s, len(skews), {f"cam{n}": skew for n, skew in enumerate(skews)})
 
 
-def test_overload_is_told_once_in_words_and_no_clock_is_blamed_for_it(
+def test_overload_is_logged_once_and_no_clock_is_blamed_for_it(
     overload: Overload, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch(overload, clock, 100, TOO_SLOW_S, RIGHT, RIGHT, RIGHT, RIGHT)
@@ -41,7 +41,7 @@ def test_overload_is_told_once_in_words_and_no_clock_is_blamed_for_it(
         watch(overload, clock, 100, 25, BEHIND, BEHIND, BEHIND, RIGHT)
         watch(overload, clock, STEADY_S / 2, 0, BEHIND, BEHIND, BEHIND, RIGHT)
     assert len(caplog.records) == 1
-    assert "this machine is too slow for 4 cameras: pairs wait 25 s" in caplog.text
+    assert "too slow for its cameras (4): pairs wait 25 s" in caplog.text
     assert overload.now
     watch(overload, clock, STEADY_S + 1, 0, RIGHT, RIGHT, RIGHT, RIGHT)
     assert not overload.now
@@ -49,7 +49,7 @@ def test_overload_is_told_once_in_words_and_no_clock_is_blamed_for_it(
     assert "keeps up with its cameras again" in caplog.text
 
 
-def test_a_wrong_clock_is_told_when_it_lasts_once_until_it_is_right(
+def test_a_wrong_clock_is_logged_once_when_it_lasts_until_it_is_right(
     overload: Overload, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):  # a jam
@@ -59,18 +59,9 @@ def test_a_wrong_clock_is_told_when_it_lasts_once_until_it_is_right(
     for away in (None, BEHIND, -1.5):
         watch(overload, clock, 2 * STEADY_S, 0, BEHIND, FAR_AHEAD)
         watch(overload, clock, 5, 0, away, FAR_AHEAD)
-    told = [record.message for record in caplog.records]
-    assert len(told) == 2
-    assert "cam0: the camera's clock is 3.0 s behind; its times are used all the same" in told[0]
-    assert "cam1: the camera's clock is 3600.0 s ahead; times of receipt are used" in told[1]
+    first, second = (record.message for record in caplog.records)
+    assert first.startswith("cam0: the camera's clock less this machine's is -3.0 s; its times are used")
+    assert second.startswith("cam1: the camera's clock less this machine's is +3600.0 s; times of receipt")
     watch(overload, clock, 2, 0, RIGHT, FAR_AHEAD)
     watch(overload, clock, 2 * STEADY_S, 0, BEHIND, FAR_AHEAD)
     assert len(caplog.records) == 3
-
-
-def test_all_cameras_behind_are_one_fault(
-    overload: Overload, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    watch(overload, clock, 3 * STEADY_S, 0, *[BEHIND] * 13)
-    assert len(caplog.records) == 1
-    assert "the clocks of all 13 cameras are 3.0 s behind or more" in caplog.text

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import redis
+from embedded_redis import EmbeddedServer, find_servers
 from narrations import narration
 from waiting import until
 
-from daemon.service.embedded_redis import EmbeddedServer, find_servers
 from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal, verify

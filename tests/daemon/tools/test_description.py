@@ -4,13 +4,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from daemon.tools.description import Description
-from daemon.tools.gaps import Gap
 from models.captioner import Sentence
 
 
 def members(sentence: Sentence) -> dict[str, Any]:
     narration = SimpleNamespace(sentences=(sentence,))
-    return Description("", Gap(), cast("Any", None), cast("Any", narration)).sentences()[0]
+    return Description("", None, cast("Any", None), cast("Any", narration)).sentences()[0]
 
 
 def test_a_plain_sentence_has_the_plain_members() -> None:

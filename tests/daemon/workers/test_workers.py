@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import redis
 from doc_pages import page
+from embedded_redis import EmbeddedServer
 from forked_commands import Forked
 from mean_detector import DEADLY, FAULTY, Mean
 from waiting import LIMIT_S, until
 
-from daemon.service.embedded_redis import EmbeddedServer
 from daemon.workers import remote
 from daemon.workers.messages import (
     LONGEST_SIDE,

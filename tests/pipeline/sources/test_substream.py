@@ -14,12 +14,10 @@ import pytest
 
 from pipeline.sources import ConnectionState, SourceOptions, SourceReport, open_source
 from pipeline.sources import gate as gate_module
-from pipeline.sources import screen as screen_module
 from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate
+from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate, Screen
 from pipeline.sources.picture import View
 from pipeline.sources.rtsp import RtspSource
-from pipeline.sources.screen import Screen
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 VIEW = View(SourceOptions(analysis_width=96))
@@ -34,7 +32,7 @@ class Told:
     """What a gate asks its screen, set by the test."""
 
     def __init__(self):
-        self.sees, self.moved_s = True, NEVER
+        self.is_current, self.moved_s = True, NEVER
 
 
 @pytest.fixture(scope="module", params=CODECS, ids=str)
@@ -143,7 +141,7 @@ def test_without_the_small_stream_the_large_one_is_screened(clip, keyframes):
     modes = []
 
     def at(index, _):
-        told.sees = not 60 <= index < 100
+        told.is_current = not 60 <= index < 100
         modes.append(gate.idle)
 
     given = screened(clip, gate, at)
@@ -173,7 +171,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
         assert time.monotonic() < end, blind.report
         time.sleep(0.02)
     camera = watch(source)
-    camera.until(lambda: gate.idle and blind.sees)
+    camera.until(lambda: gate.idle and blind.is_current)
     decoded, nothing = source.report.decoded, blind.moved_s
     seen = blind.report.sampled
     camera.until(lambda: blind.report.sampled >= seen + 2)  # 1 s: 30 packets of the large stream
@@ -187,7 +185,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     server.tell("rest")
     camera.until(lambda: gate.idle)
     small.__exit__()
-    monkeypatch.setattr(screen_module, "LATE_S", 1.0)
+    monkeypatch.setattr(gate_module, "LATE_S", 1.0)
     camera.until(lambda: not gate.idle)
     camera.more(5)
     camera.until(lambda: source.report.screening.state is ConnectionState.BACKING_OFF)
@@ -206,13 +204,13 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
 
 def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(make_clip, monkeypatch):
     seconds = 100.0
-    monkeypatch.setattr(screen_module, "monotonic", lambda: seconds)
+    monkeypatch.setattr(gate_module, "monotonic", lambda: seconds)
     screen = Screen(open_source(str(make_clip()), QUICK, "yard: sub-stream"))
-    assert not screen.sees
+    assert not screen.is_current
     screen.start()
     screen._loop.join(60)
     seconds = 102.9
-    assert screen.sees
+    assert screen.is_current
     seconds = 103.1
-    assert not screen.sees
+    assert not screen.is_current
     screen.close()

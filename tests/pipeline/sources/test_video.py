@@ -69,21 +69,6 @@ def test_start_creation_time_and_epoch(make_clip):
     )
 
 
-def test_virat_segments_are_one_camera_with_their_offsets(make_clip, tmp_path):
-    for name in ("VIRAT_S_040102_00_000000_000004", "VIRAT_S_040101_01_000020_000022"):
-        make_clip(f"{name}.mp4", range(20))
-    make_clip("VIRAT_S_040101_00_000010_000012.mp4", range(20))
-    options = SourceOptions(sample_hz=1)
-    frames, source = read(tmp_path / "VIRAT_S_0401*.mp4", options)
-    assert source.camera == "VIRAT_S_0401"
-    assert seconds(frames) == [10, 11, 20, 21, 22, 23]  # sequence 02 follows on 01, which ends at 22 s
-    frames, source = read(tmp_path / "VIRAT_S_040101_01_000020_000022.mp4", options)
-    assert (source.camera, seconds(frames)) == ("VIRAT_S_0401", [20, 21])
-    make_clip("VIRAT_S_050000_00_000000_000002.mp4", range(3))
-    with pytest.raises(SourceError, match=r"several cameras \(VIRAT_S_0401, VIRAT_S_0500\)"):
-        open_source(str(tmp_path / "*.mp4"))
-
-
 def test_segments_with_recording_times_keep_their_gaps_and_never_overlap(make_clip, tmp_path):
     for name, second in (("a", 30), ("b", 0), ("c", 1)):
         at = {"creation_time": f"2020-01-01T00:00:{second:02d}.000000Z"}

@@ -313,6 +313,29 @@ def test_a_car_that_drives_in_and_stays_has_stopped_and_parked_and_then_drives_o
     assert events[4].duration_s == pytest.approx(events[4].time_s - events[0].time_s)
 
 
+def stroll(stays_s: float) -> Callable[[float], Box | None]:
+    """Walks in from the left, stands in the middle, and walks on."""
+
+    def way(t: float) -> Box | None:
+        walked = 0.12 * min(max(t - 2, 0), 4) + 0.12 * max(t - 6 - stays_s, 0)
+        return (walked - 0.05, 0.4, 0.05, 0.25) if t >= 2 else None
+
+    return way
+
+
+def test_a_person_who_walks_in_and_stands_has_stopped_and_walks_on() -> None:
+    _, events = follow([("person", RED, stroll(8.0))], 22.0)
+    assert [e.kind for e in events] == ["entered", "stopped", "resumed", "left"]
+    assert events[1].time_s == pytest.approx(6.0, abs=0.6)
+    assert events[2].duration_s == pytest.approx(8.0, abs=1.5)
+
+
+def test_one_more_in_a_crowd_that_stands_is_no_event() -> None:
+    others = [("person", GREEN, lambda _t, k=k: (0.05 + 0.12 * k, 0.7, 0.05, 0.25)) for k in range(5)]
+    _, events = follow([("person", RED, stroll(8.0)), *others], 13.0)
+    assert [e.kind for e in events] == ["entered"]
+
+
 def test_how_long_it_had_stood_is_said_only_if_it_was_seen_to_stop() -> None:
     def way(t: float) -> Box:
         return (0.4 + 0.15 * max(t - 8, 0), 0.5, 0.2, 0.2)

