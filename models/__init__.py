@@ -92,5 +92,10 @@ def load_captioner(
         captioner = CAPTIONERS[label.name]().of(label, arrays, device, encoder)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        extra = "gpu" if label.name == DEFAULT else "papers"
+        raise CheckpointError(f"{path}: {label.name} needs torch: pip install 'narrated[{extra}]'") from error
     captioner.record, captioner.sha256 = label.record, label.sha256
     return captioner

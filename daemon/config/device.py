@@ -55,6 +55,6 @@ def load_on(device: str, checkpoint: Path) -> Captioner:
         DeviceError, CheckpointError: see there.
     """
     captioner = load_captioner(checkpoint, choose_device(device))
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(default_threads())
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(default_threads())
     return captioner

@@ -1,0 +1,133 @@
+"""The interface of all captioners."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.embedding import AppearanceEmbedding
+from models.label import CheckpointLabel
+from models.sentences import DescribeOptions, Outline, Sentence, Sighted
+
+if TYPE_CHECKING:  # it loads torch
+    from models.encoders.encoder import Encoder
+
+__all__ = ["Captioner", "DescribeOptions", "Outline", "PairInput", "Sentence", "Sighted"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairInput:
+    """A frame pair as captioners take it, with K clusters.
+
+    Attributes:
+        views: uint8 RGB ``(2, h, w, 3)``, before aligned and after, at the captioner's `image_size` or, where
+            it `sees_views`, at a size of their own (see `models.grounded.inference.canvas`).
+        masks: bool ``(K, mask height, mask width)``, the cluster masks.
+        boxes: float32 ``(K, 4)``, ``x, y, width, height`` in 0..1.
+        active: float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame.
+        gap_s: seconds between before and after, NaN where that is not known.
+        tiles: uint8 RGB ``(T, 2, S, S, 3)``, both frames in square windows where something small differs.
+        windows: float32 ``(T, 4)``, those of the tiles, in 0..1 of the frame.
+        images: both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
+    """
+
+    views: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+    boxes: NDArray[np.float32]
+    active: NDArray[np.float32]
+    gap_s: float = float("nan")
+    tiles: NDArray[np.uint8] | None = None
+    windows: NDArray[np.float32] | None = None
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
+
+
+class Captioner(ABC):
+    """Writes the sentences about frame pairs.
+
+    Attributes:
+        name: key in `CAPTIONERS`.
+        image_size: ``(height, width)`` of the images it takes.
+        sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
+        record: how it was trained: plain values, kept in the checkpoint.
+        sees_views: it takes frames of any size and tiles, not frames of `image_size`.
+        appearance: the appearance embedding; None where the checkpoint has none.
+    """
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """Hyperparameters, plain values with defaults.
+
+        The constructor takes them by keyword; training configurations and checkpoints name them.
+        """
+
+    name: str
+    image_size: tuple[int, int]
+    sha256: str
+    record: Mapping[str, Any]
+    sees_views: bool = False
+    appearance: AppearanceEmbedding | None = None
+
+    @classmethod
+    @abstractmethod
+    def of(
+        cls,
+        label: CheckpointLabel,
+        arrays: Mapping[str, NDArray[Any]],
+        device: str,
+        encoder: Encoder | None = None,
+    ) -> Self:
+        """The captioner in a checkpoint.
+
+        Args:
+            label: the checkpoint's.
+            arrays: its weights by name.
+            device: where it shall run, "cpu", "cuda", "cuda:1", ...
+            encoder: one that is loaded already; None loads the one that the label names.
+
+        Raises:
+            CheckpointError: the weights do not fit, or are of another encoder.
+        """
+
+    @abstractmethod
+    def label(self) -> dict[str, Any]:
+        """Its arguments, encoder and vocabulary, for the label of its checkpoint."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its weights by name, for its checkpoint."""
+
+    @property
+    @abstractmethod
+    def device(self) -> str:
+        """Where it runs."""
+
+    @abstractmethod
+    def cpu_copy(self) -> Captioner:
+        """The same on the CPU, which lives on when the device fails."""
+
+    def release_memory(self) -> None:  # noqa: B027 - most hold none
+        """Give back what its device's memory holds for later."""
+
+    @property
+    def min_confidence(self) -> float:
+        """Least confidence of a sentence, unless the options say otherwise."""
+        return 0.0
+
+    def salience(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Ranks ``(K,)`` of clusters by height, width, area and active pixels ``(K, 4)``, in 0..1."""
+        return np.zeros(len(features), np.float32)
+
+    @abstractmethod
+    def describe(
+        self, pairs: Sequence[PairInput], options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
+        """Per pair its sentences, most salient first.
+
+        One that nothing changed is left out unless the options want it, and so is one that repeats an
+        earlier one about the same place.
+        """
