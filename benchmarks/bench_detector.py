@@ -27,7 +27,7 @@ from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
-from train.footage.votes import merged
+from train.footage.votes import merge_votes
 from train.grounded.detection_scores import area, viewed
 from train.grounded.graph import draw
 from train.grounded.start import starting_detector
@@ -51,7 +51,7 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
 def of_votes(files: list[TeacherFile]) -> Callable[[Image], Found]:
     """What several detectors agree on."""
     ensemble = teachers(files, threads=2)
-    return lambda image: [(v.family, v.p, v.box) for v in merged([raw for _, raw in ensemble(image)])]
+    return lambda image: [(v.family, v.p, v.box) for v in merge_votes([raw for _, raw in ensemble(image)])]
 
 
 def precision(

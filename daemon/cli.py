@@ -32,13 +32,11 @@ VERBS = {
 }
 """Help of each verb; its function has the name of its file in `daemon.commands`."""
 
-ALIASES = {"search": "query"}
-
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 
 
 class _NarratedCommands(LazyCommands):
-    package, verbs, aliases = "daemon.commands", VERBS, ALIASES
+    package, verbs = "daemon.commands", VERBS
 
 
 app = typer.Typer(
@@ -114,13 +112,13 @@ def _report(error: Exception) -> int:
 
 
 def _format_error(error: Exception) -> str:
-    from pipeline.redaction import redacted  # noqa: PLC0415
+    from pipeline.redaction import redact  # noqa: PLC0415
 
     if type(error).__module__.split(".")[0] in _OWN_PACKAGES:
-        return redacted(error)
+        return redact(error)
     if isinstance(error, OSError) and error.filename:
-        return redacted(f"{error.filename}: {error.strerror}")
-    return redacted(f"{type(error).__name__}: {error} (NARRATED_DEBUG=1 shows where)")
+        return redact(f"{error.filename}: {error.strerror}")
+    return redact(f"{type(error).__name__}: {error} (NARRATED_DEBUG=1 shows where)")
 
 
 def _complain(line: str) -> None:

@@ -61,7 +61,7 @@ def iou(a: Box, b: Box) -> float:
     return shared / max(area(a) + area(b) - shared, _LEAST_AREA)
 
 
-def inside(box: Box, other: Box) -> float:
+def share_inside(box: Box, other: Box) -> float:
     """Share 0..1 of a box that lies within another."""
     return intersection(box, other) / max(area(box), _LEAST_AREA)
 

@@ -53,7 +53,7 @@ class State:
         )
 
     def reorder(self, rows: Tensor) -> State:
-        """As `select`, for N rows that each take the memory of a row of the same pair and cluster."""
+        """Like `select`, for N rows that each take the memory of a row of the same pair and cluster."""
         return replace(self, memory=tuple(x.index_select(0, rows) for x in self.memory))
 
     def remember(self, *memory: Tensor) -> State:

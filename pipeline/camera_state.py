@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.boxes import Box, iou
-from models.families import family_of
+from models.families import THINGS, family_of
 from models.language.places import place
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
-from pipeline.sources import Frame, Polygon, covered, seconds_between
+from pipeline.narration.narration import Narration
+from pipeline.pairs import Cause, FramePair
+from pipeline.scenery import Scenery
+from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
 from pipeline.tracking.reidentification import Reidentification
@@ -45,6 +48,7 @@ class CameraState:
         suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
         people: what those look like who are there or have left; None without an embedding.
+        scenery: places where nothing is reported again.
     """
 
     limits: MessageLimits
@@ -58,6 +62,7 @@ class CameraState:
     suppressed: int = 0
     saved: dict[str, Any] | None = None
     people: Reidentification | None = None
+    scenery: Scenery = field(default_factory=Scenery)
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
@@ -76,7 +81,8 @@ class CameraState:
             self.tracker.interrupt()
         self._hold(frame)
         self._forget_ended(self.tracker)
-        events = self.tracker.update(time_s, detections, small)
+        events = self.tracker.update(time_s, detections, small, motion.quiet_s)
+        events = self.scenery.filter(events, self.tracker.tracks, aspect)
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
         for event in events:
@@ -87,7 +93,7 @@ class CameraState:
     def continue_from(self, earlier: CameraState) -> None:
         """Take over the tracks of the same camera under another plan."""
         self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
-        self.people = earlier.people
+        self.people, self.scenery = earlier.people, earlier.scenery
         self.colours, self.entered_from = earlier.colours, earlier.entered_from
         self.reported = earlier.reported
 
@@ -98,7 +104,7 @@ class CameraState:
             return False
         height, width = self.frames[-1].luma.shape
         x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-        hidden = covered(masks, (height, width))
+        hidden = polygon_mask(masks, (height, width))
         return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
 
     def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:
@@ -144,6 +150,22 @@ class CameraState:
             family_of(track.object) == family_of(name) and iou(track.last.box, box) > _SAME_PLACE
             for track in self.tracker.tracks
         )
+
+    def without_known(self, narration: Narration, pair: FramePair) -> Narration:
+        """The narration of a pair without what tracks explain, and without scenery.
+
+        Only of a scene that was watched all the time it is known that nothing came to a place: what changes
+        there in silence, once reported, is scenery. Things may come and go once.
+        """
+        kept = [s for s in narration.sentences if not (s.box and self.explains(s.box, s.object))]
+        for sentence in list(kept) if pair.cause is Cause.BASELINE else ():
+            if sentence.box and sentence.type in ("appeared", "disappeared"):
+                is_thing = sentence.object in THINGS
+                name = f"{sentence.type} {sentence.object}" if is_thing else sentence.object
+                if self.scenery.knows(name, sentence.box):
+                    kept.remove(sentence)
+                self.scenery.learn(name, sentence.box)
+        return replace(narration, sentences=tuple(kept))
 
     def _forget_ended(self, tracker: Tracker) -> None:
         """Let go of what is known of tracks that the tracker no longer has."""

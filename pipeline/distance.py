@@ -40,7 +40,7 @@ def l2_rgb(
     _check_block(block)
     height, width = a.shape[:2]
     planes = [np.ascontiguousarray(each.reshape(height, -1)) for each in (a, b)]
-    return _rooted(squared_blocks(planes[0], planes[1], block, 3 * block), height, width, 3, block)
+    return _root_means(squared_blocks(planes[0], planes[1], block, 3 * block), height, width, 3, block)
 
 
 def l2_luma(
@@ -62,7 +62,7 @@ def l2_luma(
     squares = np.multiply(apart, apart, dtype=np.uint16).astype(np.int64)
     rows, columns = (np.arange(0, side, block) for side in a.shape)
     sums = np.add.reduceat(np.add.reduceat(squares, rows, axis=0), columns, axis=1)
-    return _rooted(sums, a.shape[0], a.shape[1], 1, block)
+    return _root_means(sums, a.shape[0], a.shape[1], 1, block)
 
 
 def _check(a: NDArray[np.uint8], b: NDArray[np.uint8], channels: int) -> None:
@@ -83,7 +83,7 @@ def _check_block(block: int) -> None:
         raise ValueError(f"a block of {block} pixels is not within 1..{_MAX_BLOCK}")
 
 
-def _rooted(
+def _root_means(
     sums: NDArray[np.int64], height: int, width: int, channels: int, block: int
 ) -> tuple[float, NDArray[np.float32]]:
     """Distances of the frame and of its blocks, from their sums of squares."""

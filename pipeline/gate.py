@@ -55,6 +55,7 @@ class MotionFrame:
         restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
         follows_loss: True where frames right before it were given up, because the machine is too slow.
         follows_gap: True where there was no frame for `GAP_S` before it.
+        quiet_s: for so long before it nothing moved, and the gate was closed.
     """
 
     frame: Frame
@@ -62,12 +63,15 @@ class MotionFrame:
     restart: bool = False
     follows_loss: bool = False
     follows_gap: bool = False
+    quiet_s: float = 0.0
 
     @classmethod
-    def of(cls, frame: Frame, *, restart: bool = False, follows_gap: bool = False) -> MotionFrame:
+    def of(
+        cls, frame: Frame, *, restart: bool = False, follows_gap: bool = False, quiet_s: float = 0.0
+    ) -> MotionFrame:
         """A frame and its small picture."""
         small = frame.picture.small(SMALL_WIDTH)
-        return cls(frame, small, restart=restart, follows_gap=follows_gap)
+        return cls(frame, small, restart=restart, follows_gap=follows_gap, quiet_s=quiet_s)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,6 +191,7 @@ def watch(
     preroll: deque[Frame] = deque()
     is_open = has_gap = False
     last: Frame | None = None
+    quiet_since: Frame | None = None
     slots = Slots(PAIR_INTERVAL_S)
     notes = Slots(SEEN_S)
     for frame in frames:
@@ -198,15 +203,20 @@ def watch(
             yield Seen(frame)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
             preroll.clear()
+            quiet_since = None
         if tracked:
-            was_open, is_open = is_open, gate.update(frame)
+            is_open = gate.update(frame)
             if is_open:
-                looked_at = [*preroll, frame] if not was_open else [frame]
+                looked_at = [*preroll, frame]
                 preroll.clear()
                 for each in looked_at:
-                    yield MotionFrame.of(each, restart=gate.cut and each is frame, follows_gap=has_gap)
-                    has_gap = False
+                    quiet_s = _seconds(quiet_since, each) if quiet_since else 0.0
+                    yield MotionFrame.of(
+                        each, restart=gate.cut and each is frame, follows_gap=has_gap, quiet_s=quiet_s
+                    )
+                    has_gap, quiet_since = False, None
             else:
+                quiet_since = quiet_since or frame
                 _remember(preroll, frame)
         last = frame
         if slots.takes(frame):

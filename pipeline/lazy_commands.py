@@ -16,12 +16,10 @@ class LazyCommands(TyperGroup):
     Attributes:
         package: holds a file for each command, with a function of the file's name.
         verbs: what --help says of each command, in its order.
-        aliases: further names of commands.
     """
 
     package: ClassVar[str]
     verbs: ClassVar[Mapping[str, str]]
-    aliases: ClassVar[Mapping[str, str]] = {}
     _listing = False
 
     def __init__(self, **settings: Any) -> None:
@@ -30,11 +28,10 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
         """The command of that name, None where there is none."""
-        name = self.aliases.get(cmd_name, cmd_name)
-        if self._listing or name not in self.verbs:
-            return self.commands.get(name)
-        file, alone = name.replace("-", "_"), typer.Typer(add_completion=False)
-        alone.command(name)(getattr(import_module(f"{self.package}.{file}"), file))
+        if self._listing or cmd_name not in self.verbs:
+            return self.commands.get(cmd_name)
+        file, alone = cmd_name.replace("-", "_"), typer.Typer(add_completion=False)
+        alone.command(cmd_name)(getattr(import_module(f"{self.package}.{file}"), file))
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -28,7 +28,6 @@ from models.language.templates import noun_phrase
 from models.sentences import PlacedSentence, Sentence
 
 HOUR = timedelta(hours=1)
-MINUTE = timedelta(minutes=1)
 
 _Kind = tuple[str, str, str]
 

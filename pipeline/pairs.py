@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame, Image, Polygon, covered
+from pipeline.sources import Frame, Image, Polygon, polygon_mask
 from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
@@ -92,7 +92,7 @@ def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> flo
     """
     images = [before.image, after.image]
     if masks:
-        hidden = covered(masks, (images[0].shape[0], images[0].shape[1]))
+        hidden = polygon_mask(masks, (images[0].shape[0], images[0].shape[1]))
         images = [np.where(hidden[..., None], np.uint8(0), image) for image in images]
     return l2_rgb(images[0], images[1])[0]
 

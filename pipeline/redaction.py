@@ -15,7 +15,7 @@ _SECRET_QUERY = re.compile(
 )
 
 
-def redacted(text: object) -> str:
+def redact(text: object) -> str:
     """The text with user names, passwords and tokens of every URL in it replaced by ``***``.
 
     Returns:

@@ -1,28 +1,24 @@
-"""Stories: one object that keeps moving is told once.
+"""Repetitions: one object that keeps moving is reported once.
 
 A camera that sees somebody for twenty seconds proposes six pairs, and each of them is right: he appeared, he
 moved, he moved, he is gone. A person who reads them wants two sentences. Of each camera it is remembered
-what was told within the last `MEMORY_S`, and a sentence that only goes on with it is dropped:
+what was reported within the last `MEMORY_S`, and a sentence that only repeats it is dropped:
 
-* "there already": it *appeared*, but a sentence (told or dropped) of the last `AGAIN_S` had it there. Later
-  than that the picture is believed: that it left was missed.
+* "there already": it *appeared*, but a sentence (reported or dropped) of the last `AGAIN_S` had it there.
+  Later than that the picture is believed: that it left was missed.
 * "moving on": it *moved*, and it came to where it was less than `MEMORY_S` ago, or it only stirs. What had
-  been at rest that long (a parked car, somebody at a desk) has something to tell when it moves, and what
-  was never told has, too.
+  been at rest that long (a parked car, somebody at a desk), or was never reported, is reported.
 * "walked on": it is *gone* here and one of its kind *appeared* within its reach, in the same pair, while the
-  two were never seen at the same time, and it was still on its way when the pair began. Nobody saw that it
-  was one object, but that is what walkers look like when they are lost from sight for a step.
-* "gone already": it is *gone*, as was told of the frame with which this pair begins.
-* "part of it": it *moved* or is *gone*, but lies within a person who was told, is much smaller, and was never
-  told itself: a head that turned, a leg. Of the other families nothing is that limber.
-
-Whoever is followed through the frames between (`pipeline.following`) is known by his track: what that tells
-is kept whole, and only remembered for the narrations that know no more than their two frames.
+  two were never seen at the same time, and it was still on its way when the pair began: walkers look like
+  that when they are lost for a step.
+* "gone already": it is *gone*, as was reported of the frame with which this pair begins.
+* "part of it": it *moved* or is *gone*, but lies within a person who was reported, is much smaller, and was
+  never reported itself: a head that turned, a leg. Of the other families nothing is that limber.
 
 Appeared and disappeared of one object are both kept, however briefly it stayed; who comes and goes within a
 few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
-objects, scene events and sentences without a box are always told. What a story knows is lost with the
-process: after a restart a sentence may be told that would have been dropped.
+objects, scene events and sentences without a box are always reported. After a restart a sentence may be
+reported that would have been dropped.
 """
 
 from __future__ import annotations
@@ -57,14 +53,14 @@ _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
 @dataclass(slots=True)
 class _KnownObject:
-    """What was told to be somewhere.
+    """An object that was reported at a place.
 
     Attributes:
         family: of its class; "any" fits every other.
         box: where it was last mentioned.
-        count: how many were told as one.
+        count: how many were reported as one.
         since: when it came to this place, at the latest.
-        mentioned: when it was last there, in a sentence told or dropped.
+        mentioned: when it was last there, in a sentence reported or dropped.
     """
 
     family: str
@@ -75,7 +71,7 @@ class _KnownObject:
 
 
 class Stories:
-    """What one camera has told lately; to be followed narration by narration, in order.
+    """What one camera has reported lately; narrations are followed in order.
 
     Attributes:
         dropped: sentences that were dropped, by the reasons above.
@@ -86,13 +82,12 @@ class Stories:
         self._things: list[_KnownObject] = []
         self._gone: list[_KnownObject] = []
 
-    def follow(self, narration: Narration, *, returned: bool = False, tracked: bool = False) -> Narration:
-        """The narration without the sentences that only go on with what was told.
+    def follow(self, narration: Narration, *, returned: bool = False) -> Narration:
+        """The narration without the sentences that only repeat what was reported.
 
         Args:
             narration: the camera's next one, or one without sentences.
             returned: the scene was as before again soon after (`FramePair.returned`).
-            tracked: it is told from tracks, each object's story once: it is remembered and kept whole.
         """
         if narration.event is not SceneEvent.NONE:
             if narration.event is not SceneEvent.LIGHT:
@@ -111,8 +106,6 @@ class Stories:
         self._gone = gone
         if returned:
             self._things, self._gone = kept
-        if tracked:
-            return narration
         self.dropped.update(reasons.values())
         remaining = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
         return replace(narration, sentences=remaining) if reasons else narration
@@ -154,7 +147,7 @@ class Stories:
         return ""
 
     def _stay_behind(self, before: datetime, after: datetime) -> None:
-        """Where a clock was set back, what was told by the later time counts as told just before."""
+        """Where a clock was set back, what was reported by the later time counts as just before."""
         if not any(thing.mentioned > after for thing in (*self._things, *self._gone)):
             return
         for things in (self._things, self._gone):
@@ -170,11 +163,11 @@ class Stories:
         return False
 
     def _unmentioned(self, after: datetime) -> list[_KnownObject]:
-        """What no sentence of this narration has told of yet: in a queue one goes where another was."""
+        """What no sentence of this narration has named yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
 
     def _walked_on(self, narration: Narration) -> dict[int, str]:
-        """Pairs of sentences, by number, that tell of one object on its way as if it were two."""
+        """Pairs of sentences, by number, about one object on its way as if it were two."""
         before = narration.before.time
         gap_s = (narration.after.time - before).total_seconds()
         on_its_way = [t for t in self._things if (before - t.since).total_seconds() <= _ON_ITS_WAY_S]
@@ -207,7 +200,7 @@ def _turn(sentence: Sentence) -> int:
 
 
 def _sides(sentence: Sentence) -> tuple[Box | None, Box | None]:
-    """Where it was and where it is; of a captioner that tells one box, this one on both sides."""
+    """Where it was and where it is; of a captioner that gives one box, this one on both sides."""
     if sentence.before is None and sentence.after is None:
         return sentence.box, sentence.box
     return sentence.before, sentence.after

@@ -84,6 +84,7 @@ class Receiver:
         self.port, self.status, self.delay_s = unused_port(), 204, 0.0
         self.answers: dict[str, str] = {}
         self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.paths: list[str] = []
         self.taken: list[dict[str, Any]] = []
         self._server: ThreadingHTTPServer | None = None
         self.start()
@@ -95,7 +96,7 @@ class Receiver:
     @property
     def ids(self) -> list[str]:
         """Of the records that were taken."""
-        return [body["id"] for body in self.taken]
+        return [json.loads(body["message"])["id"] for body in self.taken]
 
     def start(self) -> None:
         receiver = self
@@ -104,6 +105,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 receiver.requests.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                receiver.paths.append(self.path)
                 time.sleep(receiver.delay_s)
                 self.send_response(receiver.status)
                 for name, value in receiver.answers.items():

@@ -1,4 +1,4 @@
-"""How far something is: what whoever waits is called with."""
+"""Callbacks of progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a confidence can be believed, and how it is made so."""
+"""Calibration of a confidence, and its measures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reliability(confidence: ArrayLike, right: ArrayLike, bins: int = 10) -> Reli
     Raises:
         ValueError: the lengths differ, or a confidence is not in 0..1.
     """
-    sure, true = _checked(confidence, right)
+    sure, true = _check(confidence, right)
     if not bool(((sure >= 0) & (sure <= 1)).all()):
         raise ValueError("a confidence is a number from 0 to 1")
     number = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
@@ -68,7 +68,7 @@ def logit(confidence: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.log(p / (1 - p)), np.float64)
 
 
-def calibrated(scores: ArrayLike, slope: float, offset: float) -> NDArray[np.float64]:
+def to_probabilities(scores: ArrayLike, slope: float, offset: float) -> NDArray[np.float64]:
     """Probabilities ``1 / (1 + exp(-(slope * score + offset)))``."""
     z = np.asarray(scores, np.float64) * slope + offset
     return np.asarray(np.exp(-np.logaddexp(0.0, -z)), np.float64)
@@ -85,12 +85,12 @@ def fit_confidence(scores: ArrayLike, right: ArrayLike) -> tuple[float, float]:
         right: bool ``(N,)``.
 
     Returns:
-        Slope and offset for `calibrated`. Where all scores are equal the slope is 0.
+        Slope and offset for `to_probabilities`. Where all scores are equal the slope is 0.
 
     Raises:
         ValueError: the lengths differ, there are none, or a score is not finite.
     """
-    x, true = _checked(scores, right)
+    x, true = _check(scores, right)
     if not len(x) or not bool(np.isfinite(x).all()):
         raise ValueError("fitting confidence needs at least one score, and finite ones only")
     n_right = int(true.sum())
@@ -112,7 +112,7 @@ def _fit(x: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, fl
     return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
-def _checked(values: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _check(values: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     numbers, true = np.asarray(values, np.float64), np.asarray(right, np.bool_)
     if numbers.ndim != 1 or numbers.shape != true.shape:
         raise ValueError(

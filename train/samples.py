@@ -196,7 +196,7 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         id=name,
         before=folder / str(entry.get("before", f"{name}.png")),
         after=folder / str(entry.get("after", f"{name}_2.png")),
-        sentences=tuple(filter(worded, sentences)),
+        sentences=tuple(filter(has_words, sentences)),
         changes=changes,
         camera=str(entry.get("camera", "")),
         kind=str(entry.get("kind", "")),
@@ -218,8 +218,8 @@ def sample_entry(sample: Sample) -> dict[str, object]:
     }
 
 
-def worded(text: str) -> bool:
-    """Whether there is a word in it: a letter."""
+def has_words(text: str) -> bool:
+    """True where the text has a letter."""
     return re.search(r"[^\W\d_]", text) is not None
 
 

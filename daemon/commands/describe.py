@@ -24,7 +24,7 @@ from daemon.config.settings import CameraDefaults
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan
-    from daemon.tools.description import PairPaths
+    from daemon.replay.description import PairPaths
     from models.captioner import Captioner
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
@@ -61,7 +61,7 @@ def describe(
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
     gap_s = parse_option(parse_duration, gap)
     from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.tools.description import PairPaths  # noqa: PLC0415
+    from daemon.replay.description import PairPaths  # noqa: PLC0415
 
     plan = camera_plan("describe", "", CameraDefaults())
     loaded = load_chosen_captioner(captioner, device)
@@ -75,7 +75,7 @@ def _describe_many(
     file: Path, gap_s: float | None, captioner: Captioner, plan: CameraPlan, out: Path | None
 ) -> bool:
     """Print one JSON line per pair that can be read; whether all could be."""
-    from daemon.tools.description import PairError, describe, read_pairs  # noqa: PLC0415
+    from daemon.replay.description import PairError, describe, read_pairs  # noqa: PLC0415
 
     lines = list(read_pairs(file))
     failures = [each for each in lines if isinstance(each, PairError)]
@@ -99,7 +99,7 @@ def _describe_many(
 def _describe_one(
     paths: PairPaths, captioner: Captioner, plan: CameraPlan, out: Path | None, *, as_json: bool
 ) -> None:
-    from daemon.tools.description import PairError, describe  # noqa: PLC0415
+    from daemon.replay.description import PairError, describe  # noqa: PLC0415
 
     [one] = describe([paths], captioner, plan)
     if isinstance(one, PairError):

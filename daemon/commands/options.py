@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -72,19 +69,6 @@ def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
 
     text = f"Print the JSON Schema of {of} and exit."
     return typer.Option("--schema", help=text, callback=print_schema, is_eager=True)
-
-
-@contextmanager
-def stop_at_signal() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set while the context lasts."""
-    stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def choose_captioner(

@@ -14,12 +14,13 @@ from typing import Annotated, TextIO
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json, stop_at_signal
+from daemon.commands.options import Json
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.search import output
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Group
+from daemon.service.signals import Signals
 from pipeline.disk import replacing
 
 _SHOWN = 50
@@ -76,8 +77,9 @@ def query(
             for gap in output.gap_sentences(search, asked):
                 selection.warn(gap)
             if follow:
-                with stop_at_signal() as stop:
-                    for result in search.follow(asked, stop, _EVERY_S):
+                with Signals() as signals:
+                    signals.watching()
+                    for result in search.follow(asked, signals.stop, _EVERY_S):
                         _write(file, _record_lines([result], search, shape))
                         file.flush()
 

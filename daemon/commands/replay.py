@@ -25,11 +25,9 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
 from pipeline.report.words import many
 
-if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
-    from daemon.replay.cluster import RayCluster
-    from daemon.replay.replay import ReplayOptions, ReplayReport
+if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --help
+    from daemon.replay.replay import ReplayReport
     from daemon.threads.camera_thread import Span
-    from models.captioner import Captioner
     from pipeline.record import Record
 _SOME_FAILED, _INTERRUPTED = 3, 130
 
@@ -95,8 +93,15 @@ def replay(
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
+    from rich.console import Console  # noqa: PLC0415
+
     from daemon.config.plan import camera_plan  # noqa: PLC0415
+    from daemon.replay.cluster import RayCluster, replay_on  # noqa: PLC0415
+    from daemon.replay.inputs import find_footage  # noqa: PLC0415
     from daemon.replay.output import check_output  # noqa: PLC0415
+    from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
+    from daemon.replay.replay import ReplayOptions, replay  # noqa: PLC0415
+    from daemon.service.formatting import offset_line  # noqa: PLC0415
 
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     plan = replace(plan, source=replace(plan.source, fast=fast))
@@ -107,12 +112,20 @@ def replay(
     if out and not resume:
         check_output(out, force=force)
     loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
-    from daemon.replay.cluster import RayCluster  # noqa: PLC0415
-    from daemon.replay.replay import ReplayOptions  # noqa: PLC0415
-
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
-    cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration)) if ray else None
-    finish(_run(paths, camera, loaded, options, cluster, json=json), out, json=json)
+
+    def show(record: Record, offset_s: float) -> None:
+        progress.print(record.line().decode() if json else offset_line(record, offset_s))
+
+    logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
+    with ReplayProgress(Console(stderr=True)) as progress:
+        footage = find_footage(paths, camera)
+        if ray:
+            cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration))
+            report = replay_on(cluster, footage, loaded, options, show=show, progress=progress)
+        else:
+            report = replay(footage, loaded, options, show, progress)
+    finish(report, out, json=json)
 
 
 def _settings(
@@ -150,36 +163,6 @@ def _span(begin: str | None, end: str | None) -> Span:
     if backwards:
         raise typer.BadParameter(f"--from {begin} --to {end}: nothing lies between; --to must be later")
     return Span(first, last)
-
-
-def _run(
-    paths: list[str],
-    camera: str | None,
-    captioner: Captioner,
-    options: ReplayOptions,
-    cluster: RayCluster | None,
-    *,
-    json: bool,
-) -> ReplayReport:
-    from rich.console import Console  # noqa: PLC0415
-
-    from daemon.replay.inputs import find_footage  # noqa: PLC0415
-    from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
-    from daemon.replay.replay import replay  # noqa: PLC0415
-    from daemon.service.formatting import offset_line  # noqa: PLC0415
-
-    def show(record: Record, offset_s: float) -> None:
-        line = record.line().decode() if json else offset_line(record, offset_s)
-        progress.print(line)
-
-    logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
-    with ReplayProgress(Console(stderr=True)) as progress:
-        footage = find_footage(paths, camera)
-        if cluster:
-            from daemon.replay.cluster import replay_on  # noqa: PLC0415
-
-            return replay_on(cluster, footage, captioner, options, show=show, progress=progress)
-        return replay(footage, captioner, options, show, progress)
 
 
 def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:

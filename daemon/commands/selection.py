@@ -17,7 +17,7 @@ from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
 from daemon.config.state import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
-from daemon.questions.question import NoJournalsError, Question, SearchError, merged
+from daemon.questions.question import NoJournalsError, Question, SearchError, merge_options
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
@@ -74,7 +74,7 @@ class Selection:
             with Search(folder, local, self.evidence, _progress()) as search:
                 _update(search)
                 if self.question:
-                    asked = merged(asked, search.asker().read(" ".join(self.question), now))
+                    asked = merge_options(asked, search.asker().read(" ".join(self.question), now))
                     typer.echo(f"understood as: {restate(asked, local)}", err=True)
                 yield search, asked
 

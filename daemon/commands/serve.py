@@ -36,9 +36,11 @@ def serve(
         _print_password(new_password)
         return
     configuration = load_configuration(config) if config else None
-    given = {"listen": listen, "passwords": passwords, "timezone": timezone}
+    given = {"listen": listen, "passwords": passwords}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(serve_page(settings, configuration, journal, evidence, verbose=verbose))
+    raise typer.Exit(
+        serve_page(settings, configuration, journal, evidence, timezone=timezone, verbose=verbose)
+    )
 
 
 def serve_page(
@@ -47,6 +49,7 @@ def serve_page(
     journal: Path | None,
     evidence: Path | None = None,
     *,
+    timezone: str | None = None,
     verbose: bool = False,
 ) -> int:
     """Serve; gives the exit code.
@@ -69,6 +72,7 @@ def serve_page(
             unit_folder(folder.parent if folder.name == "journal" else folder),
             list(configuration.cameras) if configuration else None,
             configuration.http.listen if configuration else None,
+            timezone or (configuration.timezone if configuration else None),
         )
         return run(settings, options, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True))
 
@@ -81,7 +85,10 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
     """
     from pydantic import ValidationError  # noqa: PLC0415
 
-    written = configuration.serve.model_dump(mode="json") if configuration else {}
+    written = configuration.serve.model_dump() if configuration else {}
+    if configuration:
+        host, port = configuration.serve.listen
+        written["listen"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         return ServeSettings.model_validate({**written, **given})
     except ValidationError as error:

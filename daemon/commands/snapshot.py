@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
+import cv2
+import numpy as np
 import typer
 
 from daemon.commands.options import ConfigurationFile, address_and_settings, write_picture
 from daemon.config.configuration import load_configuration
-from daemon.config.plan import camera_plan
+from daemon.config.plan import CameraPlan, camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
-from daemon.tools.snapshot import draw_areas, take_snapshot
-from pipeline.redaction import redacted
+from pipeline.loop import Loop
+from pipeline.redaction import redact
+from pipeline.sources import Image, Polygon, Source, SourceError, open_source
+
+ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
+"""RGB of the outlines."""
+
+_LETTERS, _RULED = (255, 255, 255), (60, 60, 60)
+_FONT = cv2.FONT_HERSHEY_SIMPLEX
+_RULER = 10
+_PALE = 0.35
+_POLL_S = 0.1
 
 
 def snapshot(
@@ -30,11 +44,88 @@ def snapshot(
     """Save one picture of a camera; privacy areas are black in it."""
     address, settings = address_and_settings(camera, load_configuration(config))
     if not isinstance(settings, Camera):
-        raise typer.BadParameter(f"{config} has no camera {redacted(camera)!r}")
+        raise typer.BadParameter(f"{config} has no camera {redact(camera)!r}")
     plan = camera_plan(camera, Secrets().reveal(address), settings)
-    image = take_snapshot(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
+    image = _take(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
     if overlay:
         image = draw_areas(image, settings)
     path = out or Path(f"{camera}.png")
     write_picture(image, path)
     typer.echo(f"wrote {path}, {image.shape[1]} x {image.shape[0]} pixels", err=True)
+
+
+def _take(plan: CameraPlan, limit_s: float) -> Image:
+    """The first picture that the camera, or the file, gives; privacy areas are black in it.
+
+    Raises:
+        SourceError: none came in time; the message says why.
+    """
+    with open_source(plan.url, plan.source, plan.name) as source:
+        until = monotonic() + limit_s
+        watch = Loop("snapshot", lambda: _give_up(source, until), _POLL_S)
+        watch.start()
+        try:
+            frame = next(iter(source), None)
+        finally:
+            watch.stop()
+        if frame is None:
+            reason = source.report.errors[-1] if source.report.errors else f"no picture within {limit_s:g} s"
+            raise SourceError(f"{plan.name}: {reason.removeprefix(f'{plan.name}: ')}")
+        return frame.image
+
+
+def _give_up(source: Source, until: float) -> None:
+    """Close the source at its first failure, or after the limit: a daemon would try again for ever."""
+    if (source.live and source.report.errors) or monotonic() >= until:
+        source.close()
+
+
+def draw_areas(image: Image, camera: Camera) -> Image:
+    """The picture with a ruler in tenths, and every zone, mask and privacy area outlined and named.
+
+    Args:
+        image: RGB uint8 ``(height, width, 3)``.
+        camera: its areas.
+
+    Returns:
+        A copy of the same shape.
+    """
+    height, width = image.shape[:2]
+    grid = image.copy()
+    for tenth in range(1, _RULER):
+        x, y = width * tenth // _RULER, height * tenth // _RULER
+        cv2.line(grid, (x, 0), (x, height - 1), _LETTERS, 1)
+        cv2.line(grid, (0, y), (width - 1, y), _LETTERS, 1)
+        _write(grid, f".{tenth}", (x + 2, height - 5), _RULED)
+        _write(grid, f".{tenth}", (2, y - 5), _RULED)
+    drawn = np.asarray(cv2.addWeighted(grid, _PALE, image, 1 - _PALE, 0), np.uint8)
+    for area in camera.zones:
+        _outline(drawn, area.polygon, ZONE, f"zone {area.name}")
+    for kind, colour, areas in (("mask", MASK, camera.masks), ("privacy", PRIVACY, camera.privacy)):
+        for name, polygon in areas.items():
+            _outline(drawn, polygon, colour, f"{kind} {name}")
+    return drawn
+
+
+def _scale(image: Image) -> float:
+    return max(0.35, float(image.shape[1]) / 1600)
+
+
+def _outline(image: Image, polygon: Polygon, colour: Sequence[int], label: str) -> None:
+    height, width = image.shape[:2]
+    corners = np.round(np.array(polygon) * (width, height) - 0.5).astype(np.int32)
+    cv2.polylines(image, [corners], True, colour, max(1, round(2 * _scale(image))), cv2.LINE_AA)
+    x, y = corners[corners[:, 1].argmin()]
+    _write(image, label, (int(x) + 4, int(y) + round(30 * _scale(image))), colour)
+
+
+def _write(image: Image, text: str, place: tuple[int, int], ground: Sequence[int]) -> None:
+    """White letters on a ground of their own; an outline around them is drawn beside them by OpenCV 5."""
+    plain = text.encode("ascii", "replace").decode()  # OpenCV's own fonts know no other letters
+    scale = _scale(image)
+    (width, height), below = cv2.getTextSize(plain, _FONT, scale, 1)
+    # A label near an edge is moved in; one that is wider than the picture shows its beginning.
+    x = max(1, min(place[0], image.shape[1] - 1 - width))
+    y = max(height + 1, min(place[1], image.shape[0] - 1 - below))
+    cv2.rectangle(image, (x - 1, y - height - 1), (x + width, y + below), ground, cv2.FILLED)
+    cv2.putText(image, plain, (x, y), _FONT, scale, _LETTERS, 1, cv2.LINE_AA)

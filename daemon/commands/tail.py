@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Json, OptionalFile, Server, schema_option, stop_at_signal
+from daemon.commands.options import Cameras, Json, OptionalFile, Server, schema_option
 from daemon.config.secrets import Secrets
 from daemon.service.formatting import time_line
+from daemon.service.signals import Signals
 from pipeline.record import json_schema
 
 DEFAULT_SERVER = "redis://localhost:6379"
@@ -36,8 +37,9 @@ def tail(
     from pipeline.publisher import subscribe  # noqa: PLC0415
 
     url, begin = Secrets().reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
-    with stop_at_signal() as stop:
-        records = subscribe(url, camera or None, begin, stop)
+    with Signals() as signals:
+        signals.watching()
+        records = subscribe(url, camera or None, begin, signals.stop)
         for record in islice((each for each in records if not each.held), count):
             sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
             sys.stdout.flush()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from contextlib import closing
+from typing import Annotated
 
 import typer
 
@@ -12,14 +12,8 @@ from daemon.commands.options import CaptionerChoice, Device, OptionalFile, Verbo
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 
-if TYPE_CHECKING:
-    from models.grounded.grounded import Grounded
-
 BATCH = {"cpu": 1, "cuda": 16}
 """Requests that are detected in together; a processor gains nothing from more than one."""
-
-WATCHDOG_S = 150
-"""WatchdogSec of the unit: longer than any batch may take."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,45 +37,34 @@ def worker(
         )
     secrets = Secrets()
     secrets.reveal(url)  # one that is absent ends it before anything is loaded
+    import numpy as np  # noqa: PLC0415
+
     from daemon.service.log import start_logging  # noqa: PLC0415
+    from daemon.service.signals import Signals  # noqa: PLC0415
+    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.workers.worker import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     start_logging(verbose=verbose)
     loaded = load_chosen_captioner(captioner, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])
-    _serve(loaded, lambda: secrets.reveal(url))
-
-
-def _serve(captioner: Grounded, url: Callable[[], str]) -> None:
-    """Detect for clients until SIGTERM or SIGINT.
-
-    Raises:
-        PublisherError: the server's URL is malformed, or it refuses for good.
-    """
-    import numpy as np  # noqa: PLC0415
-
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
-    from daemon.workers.worker import Worker  # noqa: PLC0415
-
     watch = ServiceWatch()
-    with Signals() as signals:
-        captioner.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
-        batch = BATCH.get(captioner.device.partition(":")[0], 1)
-        worker = Worker(url, captioner.sha256, captioner, batch=batch)
+    with Signals() as signals, closing(watch):
+        loaded.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
+        batch = BATCH.get(loaded.device.partition(":")[0], 1)
+        server = Worker(lambda: secrets.reveal(url), loaded.sha256, loaded, batch=batch)
         watch.ready("detecting")
         signals.watching()
         logger.info(
             "worker %s detects with %s %s on %s",
-            *(worker.name, captioner.name, captioner.sha256[:12], captioner.device),
+            *(server.name, loaded.name, loaded.sha256[:12], loaded.device),
         )
 
         def progress() -> None:
-            watch.progress(worker.away or f"{worker.requests} requests done", healthy=True)
+            watch.progress(server.away or f"{server.requests} requests done", healthy=True)
 
         try:
-            worker.run(signals.stop, progress)
+            server.run(signals.stop, progress)
         finally:
             watch.stopping()
-            watch.close()

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.values import Seconds, Section, TimeZoneName
+from daemon.config.values import Section
 from pipeline.record import Action, Share
 
-KINDS = ("mqtt", "webhook", "apprise")
+KINDS = ("mqtt", "apprise")
 """Kinds of targets, which are keys of the section."""
 
 _Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown"]
@@ -72,7 +72,7 @@ class FilterSettings(Section):
     )
     confidence: Share = Field(0.0, description="lowest confidence of a sentence")
     hours: Annotated[str, BeforeValidator(_check_hours)] | None = Field(
-        None, description='times of day, by forward.timezone: "22:00-06:00"; null: always'
+        None, description='times of day, by `timezone`: "22:00-06:00"; null: always'
     )
 
 
@@ -86,11 +86,6 @@ class TargetSettings(Section):
         "{{ text }}", description="the message, a Jinja template; docs/forward.md lists the names it may use"
     )
     picture: PictureChoice = Field("overlay", description="which picture is sent along; none: no picture")
-    timeout: Seconds = Field("10s", validate_default=True, description="longest wait for the target")
-    attempts: Annotated[int, Field(ge=1, le=1000)] = Field(
-        5,
-        description="how often a record that the target refuses is tried before it becomes a dead letter",
-    )
 
 
 class MqttSettings(TargetSettings):
@@ -109,49 +104,24 @@ class MqttSettings(TargetSettings):
     )
 
 
-class WebhookSettings(TargetSettings):
-    """An address that takes a POST."""
-
-    kind = "webhook"
-
-    url: str = Field(description="https:// or http://; ${cred:NAME} where the address itself is a secret")
-    secret: str | None = Field(
-        None, description="${cred:NAME} of the key to sign with (HMAC-SHA256); null: not signed"
-    )
-    body: Template | None = Field(
-        None, description="the whole body, a Jinja template; null: JSON with everything, and the picture"
-    )
-    content_type: ClassVar[str] = "application/json"
-    headers: dict[str, str] = Field(default_factory=dict, description="further headers; secrets as in url")
-    ca: Annotated[Path | None, Field(strict=False)] = Field(
-        None, description="file of the authority that signed the server's certificate; null: the usual ones"
-    )
-
-    @model_validator(mode="after")
-    def _check_secret(self) -> Self:
-        if self.secret is not None and _PLACEHOLDER.fullmatch(self.secret) is None:
-            raise ValueError("secret: write ${cred:NAME}, ${file:PATH} or ${env:NAME}, not the key itself")
-        return self
-
-
 class AppriseSettings(TargetSettings):
-    """Any of the services that Apprise knows."""
+    """Any of the services that Apprise knows, or a web hook."""
 
     kind = "apprise"
 
-    url: str = Field(description="Apprise's address of the service, best as ${cred:NAME}")
+    url: str = Field(
+        description="Apprise's address of the service, or a web hook's https:// one, best as ${cred:NAME}"
+    )
     title: Template = Field("{{ camera }}", description="the title, a Jinja template")
 
 
 class ForwardSettings(Section):
     """Targets of `narrated forward`."""
 
-    timezone: TimeZoneName | None = Field(
-        None, description="time zone of hours and local times, such as Europe/Berlin; null: the machine's"
-    )
     mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")
-    webhook: dict[str, WebhookSettings] = Field(default_factory=dict, description="web hooks, by name")
-    apprise: dict[str, AppriseSettings] = Field(default_factory=dict, description="Apprise, by name")
+    apprise: dict[str, AppriseSettings] = Field(
+        default_factory=dict, description="services and web hooks through Apprise, by name"
+    )
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -171,12 +141,7 @@ class ForwardSettings(Section):
 
 
 def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
-    """Everything that may name a secret, with its key in the file."""
+    """Addresses, which may name secrets, with their keys in the file."""
     for kind in KINDS:
         for name, target in getattr(settings, kind).items():
-            where = f"forward.{kind}.{name}"
-            for key in ("url", "secret"):
-                if text := getattr(target, key, None):
-                    yield f"{where}.{key}", text
-            for header, text in getattr(target, "headers", {}).items():
-                yield f"{where}.headers.{header}", text
+            yield f"forward.{kind}.{name}.url", target.url

@@ -44,6 +44,8 @@ REMOVED = {
     "TARGET.longest_wait": f"{_FIXED} (60 s)",
     "TARGET.off_delay": f"{_FIXED} (60 s)",
     "TARGET.content_type": f"{_FIXED} (application/json)",
+    "TARGET.timeout": f"{_FIXED} (10 s)",
+    "TARGET.attempts": f"{_FIXED} (5)",
 }
 """Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 
@@ -55,6 +57,9 @@ _EMBEDDED = (
 
 def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Take removed keys out of a configuration's values; yields each with its advice."""
+    if not path:
+        yield from _move_timezones(values)
+        yield from _move_webhooks(values)
     for key, value in list(values.items()):
         here = (*path, key)
         if advice := REMOVED.get(_key_in_table(here)):
@@ -69,6 +74,31 @@ def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[K
             yield here, "this key is gone: write its file as `model`"
         elif isinstance(value, dict):
             yield from drop_removed(value, here)
+
+
+def _move_timezones(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    for name in ("serve", "forward"):
+        section = values.get(name)
+        if isinstance(section, dict) and "timezone" in section:
+            zone = section.pop("timezone")
+            values["timezone"] = values.get("timezone") or zone
+            yield (name, "timezone"), "this key is gone: write `timezone` at the top of the file, for both"
+
+
+def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Web hooks go out through Apprise."""
+    forward = values.get("forward")
+    if not isinstance(forward, dict):
+        return
+    hooks = forward.pop("webhook", None)
+    for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
+        keys = ("url", "filter", "picture", "template")
+        target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
+        forward["apprise"] = {**(forward.get("apprise") or {}), name: target}
+        yield (
+            ("forward", "webhook", name),
+            f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",
+        )
 
 
 def _key_in_table(path: KeyPath) -> str:

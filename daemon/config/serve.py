@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from daemon.config.values import ListenAnywhere, Section, TimeZoneName, is_loopback
+from daemon.config.values import ListenAnywhere, Section, is_loopback
 
 
 def _check_host(name: str) -> str:
@@ -37,9 +37,6 @@ class ServeSettings(Section):
     proxy: bool = Field(
         False,
         description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts",
-    )
-    timezone: TimeZoneName | None = Field(
-        None, description="of days and hours, such as Europe/Berlin; null: the machine's"
     )
 
     @property

@@ -20,6 +20,7 @@ from daemon.config.values import (
     Section,
     Size,
     Threshold,
+    TimeZoneName,
 )
 from models import DEFAULT, SHIPPED
 from pipeline.record import Share, check_camera
@@ -235,6 +236,11 @@ class Configuration(Section):
     state: Annotated[Path, Field(strict=False)] = Field(
         default_factory=usual_state,
         description="folder of journals and pictures; absent: systemd's StateDirectory or the user's",
+    )
+    timezone: TimeZoneName | None = Field(
+        None,
+        description="of hours and local times on the page and in messages, such as Europe/Berlin; null: the "
+        "machine's",
     )
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()

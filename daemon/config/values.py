@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Any
 
@@ -57,13 +58,15 @@ def format_listen(listen: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _check_loopback(listen: tuple[str, int]) -> tuple[str, int]:
-    if not is_loopback(listen[0]):
-        raise ValueError(
-            "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
-            "served on the loopback interface only; a proxy before them can ask for one"
-        )
-    return listen
+def _parse_loopback(value: object) -> tuple[str, int]:
+    with suppress(ValueError):
+        listen = parse_listen(value)
+        if is_loopback(listen[0]):
+            return listen
+    raise ValueError(
+        "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
+        "served on the loopback interface only; a proxy before them can ask for one"
+    )
 
 
 def _check_place_name(name: str) -> str:
@@ -116,7 +119,7 @@ Threshold = Annotated[
 ]
 """A number of grey levels; None is ``auto``."""
 ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen), _schema("127.0.0.1:8470")]
-Listen = Annotated[ListenAnywhere, AfterValidator(_check_loopback)]
+Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback), _schema("127.0.0.1:9464")]
 """On the loopback interface."""
 PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]

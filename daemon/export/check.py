@@ -71,7 +71,7 @@ def check_records(folder: Path) -> Iterator[str]:
 
 
 def sha256(path: Path) -> str:
-    """Of a file, in hexadecimal digits."""
+    """SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

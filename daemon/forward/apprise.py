@@ -1,9 +1,12 @@
-"""The services that Apprise knows: phones, chats, mail."""
+"""The services that Apprise knows: phones, chats, mail, and web hooks that take JSON."""
 
 from __future__ import annotations
 
 import logging
+import re
+import threading
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import apprise
 
@@ -11,17 +14,21 @@ from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import render
 from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError, Target
+from daemon.forward.target import TIMEOUT_S, AwayError, RefusedError, Target
+
+_STATUS = re.compile(r"error=(\d{3})\b")
+_MAY_PASS = frozenset({401, 403, 404, 407, 408, 425, 429})
+"""Not the message's fault: a password, an address or the hour is wrong."""
 
 
 class AppriseTarget(Target):
-    """Notifies one service. Apprise does not say why it failed: every failure may pass."""
+    """Notifies one service."""
 
     def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
         self._service = _load(secrets.reveal(settings.url))
         for each in self._service:
-            each.socket_connect_timeout = each.socket_read_timeout = settings.timeout
+            each.socket_connect_timeout = each.socket_read_timeout = TIMEOUT_S
         self._kind = ", ".join(str(each.service_name) for each in self._service)
 
     @classmethod
@@ -36,15 +43,45 @@ class AppriseTarget(Target):
         title, body = render(self._settings.title, values), render(self._settings.template, values)
         if not body.strip():
             raise RefusedError("the template is empty for this record")
-        picture = str(message.picture) if message.picture else None
-        if not self._service.notify(body=body, title=title, attach=picture):
-            raise AwayError(f"{self._kind} has not taken the notification")
+        picture = apprise.AppriseAttachment(str(message.picture)) if message.picture else None
+        _statuses.last.status = 0
+        # Not `Apprise.notify`, which may send in another thread.
+        if all(each.notify(body=body, title=title, attach=picture) for each in self._service):
+            return
+        status = _statuses.last.status
+        if 300 <= status < 500 and status not in _MAY_PASS:  # noqa: PLR2004
+            raise RefusedError(f"{self._kind} answers {status}")
+        reason = f"answers {status}" if status else "cannot be reached, or has not taken the notification"
+        raise AwayError(f"{self._kind} {reason}")
+
+
+class _Statuses(logging.Filter):
+    """Reads HTTP statuses from Apprise's log, by thread: `notify` returns no reason.
+
+    Nothing else becomes of the log: it shows addresses, which are secrets.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if status := _STATUS.search(record.getMessage()):
+            self.last.status = int(status[1])
+        return False
+
+
+_statuses = _Statuses()
+logging.getLogger("apprise").addFilter(_statuses)
 
 
 def _load(url: str) -> Any:
-    """Apprise with one address, empty where it does not know it; its log, which shows it, is silenced."""
-    logging.getLogger("apprise").disabled = True
+    """Apprise with one address, empty where it does not know it."""
     asset = apprise.AppriseAsset(app_id="narrated", async_mode=False, secure_logging=True)
     service = apprise.Apprise(asset=asset)
-    service.add(url)
+    if not service.add(url) and url.startswith(("http://", "https://")):
+        parts = urlsplit(url)  # Apprise passes on parameters that begin with -
+        given = [(f"-{key}", value) for key, value in parse_qsl(parts.query)]
+        query, scheme = urlencode([("redirect", "no"), *given]), parts.scheme.replace("http", "json")
+        service.add(parts._replace(scheme=scheme, query=query).geturl())
     return service

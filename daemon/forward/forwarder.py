@@ -116,7 +116,7 @@ def startup(
     """Start one thread a target."""
     folder = unit_folder(configuration.state / "forward")
     _lock(folder, resources)
-    zone = ZoneInfo(settings.timezone) if settings.timezone else None
+    zone = ZoneInfo(configuration.timezone) if configuration.timezone else None
     store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
     forwarding = Forwarding({}, Heartbeats(), ServiceWatch(), signals)
     resources.callback(forwarding.watch.close)

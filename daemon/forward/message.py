@@ -21,8 +21,8 @@ _MOST_BYTES = 10_000_000
 class Filter:
     """Selects sentences: one passes where camera and hour fit and it meets every condition.
 
-    A zone is recognized by its words in the sentence, which are the narrator's own. An event of the whole
-    scene has no object and no zone, so that a condition on either leaves it out.
+    A zone is recognized by its words in the sentence. An event of the scene has no object and no zone, so
+    that a condition on either leaves it out.
 
     Args:
         settings: the conditions.
@@ -105,11 +105,6 @@ class Message:
             "record": record.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
 
-    @property
-    def picture_type(self) -> str:
-        """MIME type of the picture."""
-        return "image/webp" if self.picture and self.picture.suffix == ".webp" else "image/jpeg"
-
     def picture_bytes(self) -> bytes | None:
         """The picture; None where there is none, retention took it, or it is too large to send."""
         try:
@@ -121,7 +116,7 @@ class Message:
 
 
 def kind_of(record: Record, sentence: RecordSentence) -> str:
-    """The type of the sentence, or the event of the whole scene."""
+    """The type of the sentence, or the event of the scene."""
     if record.event != "change":
         return record.event
     return "unknown" if sentence.type == "none" else sentence.type

@@ -21,17 +21,15 @@ from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
 from daemon.config.template import render
 from daemon.forward.message import Message, kind_of
-from daemon.forward.target import AwayError, Objects, Target
+from daemon.forward.target import TIMEOUT_S, AwayError, Target
+from models.families import KINDS
 from pipeline.record import RecordSentence
-
-ANNOUNCED_S = 1.0
-"""From announcing something new to its first event: until then Home Assistant does not listen to it."""
 
 LONGEST_STATE = 255
 """Characters of a state; Home Assistant takes no longer one."""
 
-MOST_OBJECTS = 50
-"""Binary sensors per camera: a captioner with words of its own must not make a thousand."""
+OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehicle", "animal")]
+"""Each has a binary sensor, where the target's filter names none."""
 
 _PORT, _TLS_PORT = 1883, 8883
 _KEEPALIVE_S = 30
@@ -51,18 +49,16 @@ class MqttTarget(Target):
         settings: which broker.
         secrets: put into its address.
         name: of the target; with `settings.topic` it names the session, so that a lost one is taken over.
-        objects: kinds of objects by camera, announced at every connection: the broker may have forgotten all.
+        cameras: announced at every connection, as the broker may have forgotten all; others when they come.
 
     Raises:
         AwayError: the broker cannot be reached, or refuses us.
     """
 
     updates = True
-    schemes = ("mqtt", "mqtts")
 
-    def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, objects: Objects) -> None:
-        self._settings, self._objects = settings, objects
-        self._announced: dict[str, tuple[tuple[str, ...], str | None]] = {}
+    def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, cameras: list[str]) -> None:
+        self._settings, self._cameras = settings, set(cameras)
         self._shown: dict[str, str] = {}  # id of the record in the retained topics, by camera
         self._answered, self._refusal = threading.Event(), ""
         address = urlsplit(secrets.reveal(settings.url))
@@ -77,34 +73,41 @@ class MqttTarget(Target):
             self._client.tls_set_context(ssl.create_default_context(cafile=settings.ca))
         self._client.will_set(f"{settings.topic}/status", "offline", qos=1, retain=True)
         self._client.on_connect = self._connected
-        self._client.connect_timeout = settings.timeout
+        self._client.connect_timeout = TIMEOUT_S
         self._client.reconnect_delay_set(1, _LONGEST_RECONNECT_S)
         try:
             self._client.connect(self._host, port, _KEEPALIVE_S)
         except (OSError, ValueError) as error:
             raise AwayError(f"{self._host}:{port} cannot be reached: {error}") from None
         self._client.loop_start()
-        if not self._answered.wait(settings.timeout) or self._refusal:
+        if not self._answered.wait(TIMEOUT_S) or self._refusal:
             self._client.disconnect()
             self._client.loop_stop()
             raise AwayError(f"{self._host}:{port} refuses the login: {self._refusal or 'no answer'}")
 
+    @classmethod
+    def check(cls, settings: MqttSettings, secrets: Secrets) -> str:
+        """See `Target.check`."""
+        try:
+            address = urlsplit(secrets.reveal(settings.url))
+            usable = address.scheme in ("mqtt", "mqtts") and address.hostname and address.port != 0
+        except ValueError:
+            usable = False
+        return "" if usable else "url: write mqtt://host or mqtts://host, with a port if need be"
+
     def send(self, message: Message) -> None:
         """Publish it; see `Target.send`."""
-        until = time.monotonic() + self._settings.timeout
+        until = time.monotonic() + TIMEOUT_S
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
         record, settings = message.record, self._settings
         if record.continues and self._shown.get(record.camera) != record.continues:
             return  # something newer is shown
         base = f"{settings.topic}/{slug(record.camera)}"
-        picture = message.picture_bytes()
-        kind = message.picture_type if picture else None
-        if announcement := self._announce(record.camera, (s.object for s in message.sentences), kind):
-            self._wait([announcement], until)
-            time.sleep(ANNOUNCED_S)
-            until += ANNOUNCED_S
         sent = []
+        if record.camera not in self._cameras:
+            self._cameras.add(record.camera)
+            sent += self._announce(record.camera)
         if not record.continues:
             sentences: Iterable[RecordSentence | None] = message.sentences or [None]
             events = (_event(message, sentence) for sentence in sentences)
@@ -117,7 +120,7 @@ class MqttTarget(Target):
             attributes = json.dumps(more | {"objects": record.objects}, ensure_ascii=False)
             sent.append(self._publish(f"{base}/attributes", attributes, retain=True))
             sent.append(self._publish(f"{base}/sentence", state, retain=True))
-            if picture:
+            if picture := message.picture_bytes():
                 sent.append(self._publish(f"{base}/picture", picture, retain=True))
             if time.time() - record.after.moment.timestamp() < settings.off_delay:
                 present = {s.object for s in message.sentences if s.type in _PRESENT}
@@ -136,24 +139,19 @@ class MqttTarget(Target):
         """Announce all; in paho's thread, at the first connection and at every later one."""
         self._refusal = str(code) if code.is_failure else ""
         if not self._refusal:
-            self._announced.clear()
-            for camera, objects in self._objects().items():
-                self._announce(camera, objects)
+            for camera in sorted(self._cameras):
+                self._announce(camera)
             self._publish(f"{self._settings.topic}/status", "online", retain=True)
         self._answered.set()
 
-    def _announce(self, camera: str, objects: Iterable[str], kind: str | None = None) -> Any:
-        """Describe the camera to Home Assistant, if there is anything new; the message, or None."""
+    def _announce(self, camera: str) -> list[Any]:
+        """Describe the camera to Home Assistant."""
         settings = self._settings
-        known, known_kind = self._announced.get(camera, ((), "image/jpeg"))
-        wanted = tuple(dict.fromkeys([*known, *(name for name in objects if name != "scene")]))[:MOST_OBJECTS]
-        kind = None if settings.picture == "none" else kind or known_kind
-        if settings.discovery is None or self._announced.get(camera) == (wanted, kind):
-            return None
-        self._announced[camera] = wanted, kind
-        payload = json.dumps(device(settings.topic, camera, wanted, settings.off_delay, kind))
+        if settings.discovery is None:
+            return []
+        payload = json.dumps(device(settings, camera))
         place = f"{settings.discovery}/device/{slug(f'{settings.topic}_{camera}')}/config"
-        return self._publish(place, payload, retain=True)
+        return [self._publish(place, payload, retain=True)]
 
     def _publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> Any:
         return self._client.publish(topic, payload, qos=1, retain=retain)
@@ -166,7 +164,7 @@ class MqttTarget(Target):
         except (ValueError, RuntimeError) as error:
             raise AwayError(f"{self._host} takes nothing: {error}") from None
         if not all(each.is_published() for each in sent):
-            raise AwayError(f"{self._host} has not acknowledged within {self._settings.timeout:g} s")
+            raise AwayError(f"{self._host} has not acknowledged within {TIMEOUT_S:g} s")
 
 
 def slug(text: str) -> str:
@@ -175,18 +173,9 @@ def slug(text: str) -> str:
     return plain if plain == text else f"{plain}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def device(
-    topic: str, camera: str, objects: Iterable[str], off_delay_s: float, picture_type: str | None
-) -> dict[str, Any]:
-    """The payload of device discovery (Home Assistant 2024.11 or later).
-
-    Args:
-        topic: what all topics begin with.
-        camera: its name.
-        objects: kinds of objects, each a binary sensor.
-        off_delay_s: how long the sensors stay on.
-        picture_type: MIME type of the last picture; None where none is sent.
-    """
+def device(settings: MqttSettings, camera: str) -> dict[str, Any]:
+    """The payload of device discovery (Home Assistant 2024.11 or later)."""
+    topic = settings.topic
     base, device_id = f"{topic}/{slug(camera)}", slug(f"{topic}_{camera}")
     sensors: dict[str, dict[str, Any]] = {
         "event": {
@@ -204,21 +193,21 @@ def device(
             "json_attributes_topic": f"{base}/attributes",
         },
     }
-    if picture_type:
+    if settings.picture != "none":
         sensors["picture"] = {
             "platform": "image",
             "name": "Last picture",
             "image_topic": f"{base}/picture",
-            "content_type": picture_type,
+            "content_type": "image/jpeg",
         }
-    for name in objects:
+    for name in settings.filter.object or OBJECTS:
         sensors[f"object_{slug(name)}"] = {
             "platform": "binary_sensor",
             "name": name.capitalize(),
             "icon": "mdi:motion-sensor",
             "state_topic": f"{base}/object/{slug(name)}",
             "payload_on": "ON",
-            "off_delay": max(1, round(off_delay_s)),
+            "off_delay": round(settings.off_delay),
         }
     status = {"payload_available": "online", "payload_not_available": "offline"}
     return {

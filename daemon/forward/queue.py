@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -47,16 +47,13 @@ class Queue:
     """Reads the group of a target; an entry stays pending until it is settled.
 
     The group is the queue. The file holds what a flushed Redis forgets: how far each stream was sent, so
-    that what the daemon then publishes again is not sent twice, and the kinds of objects sent.
+    that what the daemon then publishes again is not sent twice.
 
     Args:
         url: of the server; called again where it refuses the password.
         target: its name.
         path: of the file.
         from_start: where there is no group yet, begin with what the streams still hold.
-
-    Attributes:
-        objects: kinds of objects that the target was sent, by camera.
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
@@ -65,7 +62,6 @@ class Queue:
         state = _read_state(path)
         self._written = json.dumps(state)
         self._sent: dict[str, tuple[str, int]] = {} if from_start else state.get("sent", {})
-        self.objects: dict[str, list[str]] = state.get("objects", {})
         self._place = "0" if state or from_start else "$"  # where streams of the first look begin
         self._streams: set[str] = set()
         self._scan_at = 0.0
@@ -90,17 +86,15 @@ class Queue:
                 self._streams.clear()  # the server has lost the groups
                 self._pending, self._scan_at = True, 0.0
                 return []
-            found = [(key, entry, fields) for key, entries in answer or [] for entry, fields in entries]
-            self._pending = self._pending and bool(found)
-            found.sort(key=lambda each: parse_stream_id(each[1]))
-            return list(self._entries(client, found))
+            rows = [(key, entry, fields) for key, entries in answer or [] for entry, fields in entries]
+            self._pending = self._pending and bool(rows)
+            rows.sort(key=lambda each: parse_stream_id(each[1]))
+            return list(self._entries(client, rows))
 
-    def settle(self, entry: Entry, objects: Iterable[str] = ()) -> None:
-        """The entry leaves the queue; the target was sent these kinds of objects."""
+    def settle(self, entry: Entry) -> None:
+        """The entry leaves the queue."""
         if not entry.retried:
             self._sent[entry.stream] = entry.id, entry.record.seq
-        known = self.objects.setdefault(entry.record.camera, [])
-        known += [name for name in objects if name not in known]
         with self._server.client() as client:
             self._drop(client, entry.stream, entry.id)
 
@@ -122,7 +116,7 @@ class Queue:
 
     def save(self) -> None:
         """Write the file, if anything has changed."""
-        state = json.dumps({"sent": self._sent, "objects": self.objects})
+        state = json.dumps({"sent": self._sent})
         if state != self._written:
             self._written = state
             part = self._path.with_suffix(".part")
@@ -155,10 +149,10 @@ class Queue:
         self._place, self._scan_at = "0", monotonic() + _SCAN_EVERY_S
         self.save()
 
-    def _entries(self, client: Redis, found: list[tuple[str, str, dict[str, str] | None]]) -> Iterator[Entry]:
+    def _entries(self, client: Redis, rows: list[tuple[str, str, dict[str, str] | None]]) -> Iterator[Entry]:
         """Entries that hold records which were not sent yet; others are dropped."""
         seqs = {key: seq for key, (_, seq) in self._sent.items()}
-        for key, entry, fields in found:
+        for key, entry, fields in rows:
             sent, _ = self._sent.get(key, (NO_ENTRY, 0))
             record = None
             if parse_stream_id(entry) > parse_stream_id(sent) and fields:  # none: trimmed since it was read
@@ -172,7 +166,7 @@ class Queue:
             if (lost := record.seq - seqs.get(key, record.seq) - 1) > 0 and key != self._retry:
                 logger.warning(
                     "target %s: the stream of camera %s has lost %d records before they were sent "
-                    "(redis.maxlen is too small for so long a pause); they are in the journal only",
+                    "(it holds 100,000); they are in the journal only",
                     *(self.target, record.camera, lost),
                 )
             seqs[key] = record.seq

@@ -13,17 +13,17 @@ from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.template import TemplateError
 from daemon.forward.message import Filter, Message, find_picture
 from daemon.forward.queue import Entry, Queue
-from daemon.forward.target import DeliveryError, RefusedError, Target, target_class
+from daemon.forward.target import TIMEOUT_S, DeliveryError, RefusedError, Target, target_class
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
-LONGEST_RETRY_AFTER_S = 3600.0
-"""Longest pause that a target may ask for."""
+ATTEMPTS = 5
+"""Of a message that the target refuses; then it is a dead letter."""
 
 _WARN_EVERY_S = 60.0
 _LONGEST_REASON = 300
@@ -58,7 +58,7 @@ class Sender:
             f"target {queue.target}",
             self._turn,
             heartbeats=heartbeats,
-            within_s=LIMIT_S + 3 * settings.timeout,
+            within_s=LIMIT_S + 3 * TIMEOUT_S,
             last=self._close,
         )
 
@@ -66,8 +66,8 @@ class Sender:
         try:
             entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker is to know that we are there
-                kind, queue = target_class(self._settings), self._queue
-                self._target = kind(self._settings, self._secrets, queue.target, self._objects)
+                kind = target_class(self._settings)
+                self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -91,7 +91,7 @@ class Sender:
                 target.send(message)
             except (RefusedError, TemplateError) as error:
                 self._refusals += 1
-                if self._refusals < self._settings.attempts:
+                if self._refusals < ATTEMPTS:
                     raise
                 reason = _reason(error)
                 self._queue.bury(entry, reason)
@@ -102,16 +102,10 @@ class Sender:
                 self._refusals = 0
                 return
             self._recover()
-        self._queue.settle(entry, [s.object for s in sentences or ()])
-
-    def _objects(self) -> dict[str, list[str]]:
-        """Kinds of objects that the target was sent, by camera."""
-        sent = self._queue.objects
-        names = dict.fromkeys([*self._cameras, *filter(self._filter.has_camera, sent)])
-        return {name: list(sent.get(name, ())) for name in names}
+        self._queue.settle(entry)
 
     def _back_off(self, error: Exception) -> None:
-        """Warn once a minute, and wait: twice as long each time, or as long as the target asks."""
+        """Warn once a minute, and wait: twice as long each time."""
         self._queue.read_again()
         self.failing = _reason(error)
         if monotonic() - self._warned_at >= _WARN_EVERY_S:
@@ -119,8 +113,7 @@ class Sender:
             logger.warning("target %s: %s; trying again, nothing is lost", self._queue.target, self.failing)
         if not isinstance(error, RefusedError | TemplateError | ServerAwayError):
             self._close_target()  # opened again, it may have another password
-        asked_s = min(getattr(error, "retry_after_s", 0.0), LONGEST_RETRY_AFTER_S)
-        wait_s = max(asked_s, self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        wait_s = self._backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
         self.loop.beat(wait_s + LIMIT_S)
         self.loop.stopped.wait(wait_s)
@@ -142,4 +135,4 @@ class Sender:
 
 
 def _reason(error: Exception) -> str:
-    return redacted(hide_secrets(str(error)))[:_LONGEST_REASON]
+    return redact(hide_secrets(str(error)))[:_LONGEST_REASON]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from daemon.config.forward import TargetSettings
 from daemon.config.secrets import Secrets
 from daemon.forward.message import Message
 
-Objects = Callable[[], Mapping[str, list[str]]]
-"""Kinds of objects that a target was sent, by camera."""
+TIMEOUT_S = 10.0
+"""Longest wait for a target."""
 
 
 class DeliveryError(Exception):
@@ -21,15 +19,7 @@ class DeliveryError(Exception):
 
 
 class AwayError(DeliveryError):
-    """The target cannot be reached, or takes nothing now: later it will.
-
-    Attributes:
-        retry_after_s: seconds after which the target asks to be tried again; 0 where it does not say.
-    """
-
-    def __init__(self, words: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(words)
-        self.retry_after_s = retry_after_s
+    """The target cannot be reached, or takes nothing now: later it will."""
 
 
 class RefusedError(DeliveryError):
@@ -41,26 +31,18 @@ class Target(ABC):
 
     Attributes:
         updates: it shows the last message, and one that completes it can take its place.
-        schemes: of its address.
     """
 
     updates: ClassVar[bool] = False
-    schemes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def __init__(self, settings: Any, secrets: Secrets, name: str, objects: Objects) -> None:
-        """Open it; raises `AwayError`."""
+    def __init__(self, settings: Any, secrets: Secrets, name: str, cameras: list[str]) -> None:
+        """Open it, for messages of these cameras; raises `AwayError`."""
 
     @classmethod
+    @abstractmethod
     def check(cls, settings: Any, secrets: Secrets) -> str:
         """Why nothing can ever be sent as configured, without secrets; empty where it may."""
-        try:
-            address = urlsplit(secrets.reveal(settings.url))
-            usable = address.scheme in cls.schemes and address.hostname and address.port != 0
-        except ValueError:
-            usable = False
-        written = " or ".join(f"{scheme}://host" for scheme in cls.schemes)
-        return "" if usable else f"url: write {written}, with a port if need be"
 
     @abstractmethod
     def send(self, message: Message) -> None:
@@ -73,5 +55,5 @@ class Target(ABC):
 def target_class(settings: TargetSettings) -> type[Target]:
     """The class of the target; raises `ModuleNotFoundError` where its library is not installed."""
     module = import_module(f"daemon.forward.{settings.kind}")
-    found: type[Target] = getattr(module, f"{settings.kind.title()}Target")
-    return found
+    target: type[Target] = getattr(module, f"{settings.kind.title()}Target")
+    return target

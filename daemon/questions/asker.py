@@ -234,7 +234,7 @@ class _Parser:
         return True
 
     def _wanted(self) -> bool:
-        """How many, how long, which camera most, the busiest hour."""
+        """The measure: number, duration, busiest camera or busiest hour."""
         read = self.read
         if read.take(_WORDS["count"]):
             self.measure["count"] = True

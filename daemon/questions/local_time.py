@@ -47,7 +47,7 @@ class LocalTime:
 
     @classmethod
     def named(cls, name: str | None) -> LocalTime:
-        """Of a name such as ``Europe/London``; None is this machine's.
+        """The time zone of a name such as ``Europe/London``; None is this machine's.
 
         Raises:
             SearchError: there is no such time zone.

@@ -63,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is wanted of the narrations.
+    """The measure that a question asks for.
 
     Attributes:
         limit: None is one of the first, last or longest, else as many as the output shows.
@@ -109,7 +109,7 @@ class Question:
         return bounded or filters.open or measure.durations or measure.order == "longest"
 
 
-def merged(options: Question, asked: Question) -> Question:
+def merge_options(options: Question, asked: Question) -> Question:
     """A question in words, and options beside it that take precedence."""
     measure = _override(asked.measure, options.measure)
     timed = bool(options.filters.kinds) or options.measure.by_time

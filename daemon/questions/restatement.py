@@ -24,17 +24,17 @@ _KINDS = {
 
 
 def restate(question: Question, local: LocalTime) -> str:
-    """As in "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
+    """The question in words: "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
     filters, measure = question.filters, question.measure
     by = ["change" if name == "kind" else name.replace("-", " ") for name in measure.by]
     parts: tuple[object, ...] = (
         _subject(question),
         filters.longer_s is not None and f"longer than {duration_words(filters.longer_s)}",
         filters.shorter_s is not None and f"shorter than {duration_words(filters.shorter_s)}",
-        by and f"by {_joined(by, 'and')}",
+        by and f"by {_join(by, 'and')}",
         measure.most and "the most",
-        filters.cameras and f"on camera {_joined(filters.cameras, 'or')}",
-        filters.zones and f'at "{_joined(filters.zones, "or")}"',
+        filters.cameras and f"on camera {_join(filters.cameras, 'or')}",
+        filters.zones and f'at "{_join(filters.zones, "or")}"',
         filters.text and f"saying {filters.text}",
         filters.confidence is not None and f"at least {filters.confidence:.0%} sure",
         span_words(question.span, local),
@@ -44,12 +44,12 @@ def restate(question: Question, local: LocalTime) -> str:
 
 
 def _subject(question: Question) -> str:
-    """Who or what did what, and which of them."""
+    """The subject in words: which objects, and their action."""
     filters, measure = question.filters, question.measure
     somebody = "people, cyclists and motorcyclists"
-    names = _joined([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
-    said = " ".join(filter(None, (_joined(filters.colours, "or"), names)))
-    kinds = _joined([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
+    names = _join([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
+    said = " ".join(filter(None, (_join(filters.colours, "or"), names)))
+    kinds = _join([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
     if said and kinds:
         persons = bool(filters.objects) and {*filters.objects} <= {"somebody", *GROUPS["somebody"]}
         said += f" {'who' if persons else 'that'} {kinds}"
@@ -68,7 +68,7 @@ def _subject(question: Question) -> str:
 
 
 def span_words(span: Span, local: LocalTime) -> str:
-    """As in "Sun 22 Nov 2026 22:00 to 24:00"; empty where it is open."""
+    """The span in words: "Sun 22 Nov 2026 22:00 to 24:00"; empty where it is open."""
     since, until = (moment and local.of(moment) for moment in (span.since, span.until))
     words = ""
     if since and until and _is_midnight(since) and _is_midnight(until):
@@ -97,5 +97,5 @@ def _is_midnight(moment: datetime) -> bool:
     return moment.hour == moment.minute == moment.second == 0
 
 
-def _joined(words: tuple[str, ...] | list[str], last: str) -> str:
+def _join(words: tuple[str, ...] | list[str], last: str) -> str:
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -121,7 +121,7 @@ class SpanReader:
 
     @property
     def today(self) -> date:
-        """Of the time zone."""
+        """Today's date in the time zone."""
         return self.local.of(self.now).date()
 
     def take(self) -> bool:
@@ -392,7 +392,7 @@ class SpanReader:
     # Together
 
     def span(self) -> Span:
-        """What was read.
+        """The span that was parsed.
 
         Raises:
             SearchError: a clock may mean two times, or a time is to come.
@@ -435,7 +435,7 @@ class SpanReader:
         return low, self.high.minutes if of_morning else self._sure(self.high, days) or MINUTES
 
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
-        """Of two clocks; one without am or pm is read by the other."""
+        """The span between two clock times; one without am or pm takes the other's."""
         begin, end = low.minutes, high.minutes
         if (days and days.is_part) or (low.bare and high.bare and begin < _MORNING):
             return self._sure(low, days), self._sure(high, days)

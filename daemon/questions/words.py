@@ -66,7 +66,7 @@ _COLOURED = re.compile(
 
 
 def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
-    """What a word for an object means, where the records name the `known` ones.
+    """The objects that a word stands for, among the `known` ones of the records.
 
     Returns:
         Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.
@@ -79,7 +79,7 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
         return GROUPS[name], ""
     if name in ANIMALS:
         return (name, "animal"), name
-    return (_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
+    return (_check_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
 
 
 def colour_in(text: str) -> str:
@@ -90,15 +90,15 @@ def colour_in(text: str) -> str:
 
 def colour_of(word: str) -> str:
     """The colour that a word means; raises `SearchError`."""
-    return COLOURS[_known("colour", word.lower(), word, COLOURS)]
+    return COLOURS[_check_known("colour", word.lower(), word, COLOURS)]
 
 
 def kind_of(word: str) -> str:
     """The kind of change that a word means; raises `SearchError`."""
-    return _known("kind of change", word.lower().replace("-", "_").replace(" ", "_"), word, KINDS)
+    return _check_known("kind of change", word.lower().replace("-", "_").replace(" ", "_"), word, KINDS)
 
 
-def _known(what: str, name: str, word: str, names: set[str] | dict[str, Any]) -> str:
+def _check_known(what: str, name: str, word: str, names: set[str] | dict[str, Any]) -> str:
     if name not in names:
         raise SearchError(f"no {what} is called {word!r}; there are {', '.join(sorted(names))}")
     return name

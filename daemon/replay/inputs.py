@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.record import check_camera
-from pipeline.sources import SourceError, redacted
+from pipeline.sources import SourceError, redact
 from pipeline.sources.stills import is_still
 from pipeline.sources.times import name_without_stamp, natural_key
 
@@ -67,7 +67,7 @@ def _expand(place: str) -> list[Path]:
     place = place.removeprefix("file://")
     if "://" in place:
         raise SourceError(
-            f"{redacted(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "
+            f"{redact(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "
             "a camera belongs in the configuration of `narrated run`"
         )
     path = Path(place).expanduser()
@@ -106,9 +106,9 @@ def _group(path: Path) -> tuple[str, Path]:
 
 def _distinct(named: Sequence[tuple[str, Path]]) -> list[str]:
     """Names that may be names of cameras, no two alike; namesakes get their folder's name in front."""
-    plain = [_plain(name) for name, _ in named]
+    plain = [_plain_name(name) for name, _ in named]
     longer = [
-        name if plain.count(name) == 1 else _plain(f"{path.resolve().parent.name}_{name}")
+        name if plain.count(name) == 1 else _plain_name(f"{path.resolve().parent.name}_{name}")
         for name, (_, path) in zip(plain, named, strict=True)
     ]
     names: list[str] = []
@@ -120,5 +120,5 @@ def _distinct(named: Sequence[tuple[str, Path]]) -> list[str]:
     return names
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-")[:_LONGEST_NAME] or "camera"

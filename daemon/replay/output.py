@@ -49,7 +49,7 @@ class Outcome(BaseModel):
         first, last: times of its first and last frame; None where there was none.
         read_s: seconds of footage read.
         problems: one line each.
-        untold: how many sentences were found and not reported, by reason.
+        unreported: how many sentences were found and not reported, by reason.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,7 +58,7 @@ class Outcome(BaseModel):
     last: datetime | None
     read_s: float
     problems: tuple[str, ...]
-    untold: dict[str, int]
+    unreported: dict[str, int]
 
 
 class _State(BaseModel):

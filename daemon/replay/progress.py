@@ -1,4 +1,4 @@
-"""How far a replay is: one bar on stderr, on a terminal only."""
+"""Progress of a replay: one bar on stderr, on a terminal only."""
 
 from __future__ import annotations
 

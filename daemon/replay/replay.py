@@ -249,7 +249,7 @@ class _Replay:
             ),
             starts={name: outcome.first for name, outcome in outcomes.items() if outcome.first},
             ends={name: outcome.last for name, outcome in outcomes.items() if outcome.last},
-            repeated=sum(sum(outcome.untold.values()) for outcome in outcomes.values()),
+            repeated=sum(sum(outcome.unreported.values()) for outcome in outcomes.values()),
             gaps=tuple(problems),
             audit=(
                 ("Sampled", f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
@@ -283,7 +283,7 @@ class _Replay:
             last=thread.last_time,
             read_s=thread.read_s,
             problems=tuple(self._problems(thread)),
-            untold=self._narrator.unreported(thread.plan.name),
+            unreported=self._narrator.unreported(thread.plan.name),
         )
 
     def _show_next(self) -> None:

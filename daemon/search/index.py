@@ -30,7 +30,7 @@ _LONGEST_LINE = 16 * 2**20
 
 @dataclass(slots=True)
 class Update:
-    """What an update of the index has read.
+    """Counts of an update of the index.
 
     Attributes:
         records: number of those that are new since the update before, whichever process read them.

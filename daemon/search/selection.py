@@ -155,12 +155,6 @@ class Selection:
         )
         return [Location(*row) for row in self.connection.execute(sql, values | {"after": record})]
 
-    def spread(self, question: Question) -> list[tuple[int, str]]:
-        """Time (microseconds since 1970) and camera of each record that matches, by time."""
-        where, values = self._where(question)
-        sql = f"SELECT DISTINCT s.time, s.camera, s.record FROM sentences s WHERE {where} ORDER BY 1, 3"
-        return [(time, camera) for time, camera, _ in self.connection.execute(sql, values)]
-
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
         if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
@@ -194,7 +188,7 @@ class Selection:
         return visits[-limit:] if order == "last" else visits
 
     def count(self, question: Question) -> list[Group]:
-        """How many visits there are; records without tracks count as what arrives in them.
+        """Number of visits; a record without tracks counts its arrivals.
 
         Returns:
             By the question's groupings, times in their order, others the most frequent first; never empty
@@ -203,7 +197,7 @@ class Selection:
         where, values = self._where(question)
         filters, measure, counted = question.filters, question.measure, "s.counted"
         if not filters.kinds:  # each visit once: by its arrival where that has a place in time
-            arrivals = f"s.kind IN {_listed(ARRIVALS)}"
+            arrivals = f"s.kind IN {_sql_list(ARRIVALS)}"
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
@@ -293,14 +287,14 @@ class Selection:
                 there = ", ".join(known) or "none yet"
                 raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
         if filters.cameras:
-            where.append(f"s.camera IN {_listed(filters.cameras)}")
+            where.append(f"s.camera IN {_sql_list(filters.cameras)}")
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
         if one or (question.asked_at and (filters.objects or filters.kinds)):
             where.append("s.counted")
         if question.presence and one:
-            where.append(f"s.kind IN {_listed(ARRIVALS)}")
+            where.append(f"s.kind IN {_sql_list(ARRIVALS)}")
         if filters.open:
             there = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
             where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
@@ -320,7 +314,7 @@ class Selection:
         if kinds:
             where.append(_of_kinds(kinds, placed=bool(filters.zones)))
         if filters.colours:
-            where.append(f"s.colour IN {_listed([colour_of(word) for word in filters.colours])}")
+            where.append(f"s.colour IN {_sql_list([colour_of(word) for word in filters.colours])}")
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
@@ -354,7 +348,7 @@ class Selection:
             "SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
             f"(v.end IS NULL AND {_END} > :since))"
         )
-        return f"(({inside}) OR (s.kind IN {_listed(ARRIVALS)} AND s.visit IN ({there})))"
+        return f"(({inside}) OR (s.kind IN {_sql_list(ARRIVALS)} AND s.visit IN ({there})))"
 
     def _touches(self, gap: Gap, begin: int, end: int) -> bool:
         """True where a gap touches these minutes of a day."""
@@ -420,7 +414,7 @@ def _place_name(words: str) -> str:
 
 
 def _of_object(names: Sequence[str], spoken: str) -> str:
-    condition = f"s.object IN {_listed(names)}"
+    condition = f"s.object IN {_sql_list(names)}"
     return f"({condition} AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%'))" if spoken else condition
 
 
@@ -430,10 +424,10 @@ def _of_kinds(kinds: Sequence[str], *, placed: bool) -> str:
     names = [each for kind in kinds for each in meant.get(kind, (kind,))]
     if placed and {CAME, LEFT} & {*kinds}:
         names.append("moved")
-    return f"(s.kind IN {_listed(names)} OR s.action IN {_listed([k for k in kinds if k != LEFT])})"
+    return f"(s.kind IN {_sql_list(names)} OR s.action IN {_sql_list([k for k in kinds if k != LEFT])})"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _sql_list(names: Sequence[str]) -> str:
     """Names as a list of SQL."""
     return "(" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + ")"
 

@@ -62,18 +62,18 @@ class Guard:
         """The answer to what may not be asked."""
         hosts = request.headers.getlist("host")
         if request.method not in ("GET", "HEAD", "POST"):
-            return _plain(HTTPStatus.METHOD_NOT_ALLOWED, "There are only GET, HEAD and POST.")
+            return _plain_response(HTTPStatus.METHOD_NOT_ALLOWED, "There are only GET, HEAD and POST.")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return _plain(
+            return _plain_response(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "This page is not known by that name; if it should be, write serve: {hosts: [NAME]}.",
             )
         if request.method == "POST" and not _is_own_form(request, hosts[0]):
-            return _plain(HTTPStatus.FORBIDDEN, "That form was sent by another site.")
+            return _plain_response(HTTPStatus.FORBIDDEN, "That form was sent by another site.")
         if not self._sessions or request.state.user or request.url.path.startswith(OPEN):
             return None
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
-            return _plain(HTTPStatus.UNAUTHORIZED, "Log in first.")
+            return _plain_response(HTTPStatus.UNAUTHORIZED, "Log in first.")
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(wanted, safe='')}", HTTPStatus.SEE_OTHER)
 
@@ -96,5 +96,5 @@ def _is_own_form(request: Request, host: str) -> bool:
     return origin is None or urlsplit(origin).netloc.lower() == host.lower()
 
 
-def _plain(status: HTTPStatus, words: str) -> Response:
+def _plain_response(status: HTTPStatus, words: str) -> Response:
     return PlainTextResponse(words + "\n", status)

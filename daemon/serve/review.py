@@ -13,12 +13,11 @@ from starlette.datastructures import QueryParams
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Measure, Question, SearchError, Span, merged
+from daemon.questions.question import Measure, Question, SearchError, Span, merge_options
 from daemon.questions.restatement import restate
 from daemon.search.output import gap_sentences, local_words
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.serve.timeline import Timeline, timeline
 from pipeline.report.words import duration_words, has_date
 
 SHOWN = 50
@@ -62,7 +61,7 @@ class ReviewQuery:
         one, local, understood = dict(given), search.local, ""
         question = question_of(_options(given), local, now)
         if words := one.get("q"):
-            question = merged(question, search.asker().read(words, now))
+            question = merge_options(question, search.asker().read(words, now))
             understood = restate(question, local)
         held = bool(one.get("held")) or question.measure.count
         question = replace(question, filters=replace(question.filters, held=held))
@@ -97,6 +96,7 @@ class Review:
     Attributes:
         results: newest first, or in the order of the question.
         more: True where older ones are left.
+        timeline: hours of the day, or days, that have narrations: ``(label, narrations, address)``.
         counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
         visits: rows ``(begin, end, camera, object, duration)`` in words.
         cameras, objects, places: choices of the form.
@@ -108,7 +108,7 @@ class Review:
     asked: ReviewQuery
     results: Sequence[SearchResult] = ()
     more: bool = False
-    timeline: Timeline = field(default_factory=Timeline)
+    timeline: Sequence[tuple[str, int, str]] = ()
     counts: Sequence[tuple[str | int, ...]] | None = None
     visits: Sequence[tuple[str, ...]] = ()
     cameras: Sequence[str] = ()
@@ -135,18 +135,14 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
             (*group.labels, group.visits, group.narrations) for group in selection.count(question)
         ]
         return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
-    every, drawn = measure.order == "all", Timeline()
+    every = measure.order == "all"
     matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
     results = list(matches.results)
-    if every and not question.of_visits:
-        undated = asked.day is not None and bool(results) and not has_date(results[0].record.after.moment)
-        span = (None, None) if undated else (question.span.since, question.span.until)
-        drawn = timeline(selection.spread(question), *span, search.local)
     return replace(
         answer,
         results=results if measure.order == "first" else results[::-1],
         more=matches.more and every,
-        timeline=drawn,
+        timeline=_timeline(search, asked) if every and not question.of_visits else (),
         visits=_visits(search, question) if question.of_visits else (),
     )
 
@@ -185,6 +181,21 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
         if not 0 <= options["confidence"] <= 1:
             raise SearchError("the confidence is not a number from 0 to 1")
     return options
+
+
+def _timeline(search: Search, asked: ReviewQuery) -> list[tuple[str, int, str]]:
+    grouping = "hour" if asked.day else "day"
+    measure = Measure(count=True, by=(grouping,))
+    bars = []
+    for group in search.selection.count(replace(asked.question, measure=measure)):
+        begin = datetime.fromisoformat(group.labels[0])
+        if asked.day:
+            end = begin + timedelta(hours=1)
+            address = asked.query(since=begin.isoformat(), until=end.isoformat(), day=None)
+        else:
+            address = asked.query(day=group.labels[0], since=None, until=None)
+        bars.append((group.labels[0], group.narrations, address))
+    return bars if bars and has_date(datetime.fromisoformat(bars[0][0])) else []
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:

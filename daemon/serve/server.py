@@ -49,6 +49,7 @@ class ServeOptions:
         own: folder of the feedback; None is beside the journals.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
+        timezone: of days and hours; None is this machine's.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class ServeOptions:
     own: Path | None = None
     cameras: Collection[str] | None = None
     health: tuple[str, int] | None = None
+    timezone: str | None = None
 
 
 def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
@@ -66,7 +68,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
         SearchError: there is no such time zone.
     """
     passwords = Passwords(password_file(settings.passwords, os.environ)) if settings.passwords else None
-    local, own = LocalTime.named(settings.timezone), options.own or options.folder.parent
+    local, own = LocalTime.named(options.timezone), options.own or options.folder.parent
     try:
         feedback = FeedbackStore(own / FILE)
     except FeedbackError as error:

@@ -10,7 +10,7 @@ import traceback
 from types import TracebackType
 
 from daemon.config.secrets import hide_secrets
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
@@ -28,14 +28,14 @@ class HidingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        line = redacted(hide_secrets(super().format(record)))
+        line = redact(hide_secrets(super().format(record)))
         return f"<{_LEVELS.get(record.levelno, 5)}>{line}" if self._journal else line
 
 
 def format_traceback(error: BaseException) -> str:
     """The traceback of an error, line by line without secrets: it shows the texts of all its causes."""
     lines = "".join(traceback.format_exception(error)).splitlines()
-    return "\n".join(line[: len(line) - len(line.lstrip())] + redacted(hide_secrets(line)) for line in lines)
+    return "\n".join(line[: len(line) - len(line.lstrip())] + redact(hide_secrets(line)) for line in lines)
 
 
 def start_logging(*, verbose: bool = False) -> None:

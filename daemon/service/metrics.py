@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -20,10 +21,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.service.state import Daemon
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
+
+if TYPE_CHECKING:
+    from daemon.service.daemon import Daemon
 
 VERIFIED = "verified.json"
 """Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
@@ -32,8 +35,22 @@ _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _FRAMES = ("decoded", "sampled", "corrupt", "dropped")
 _CAMERA = ("camera",)
 
-_Values = Mapping[Any, float]
-"""By the value of the only label, or by a tuple with that of each."""
+
+def _family(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    text: str,
+    values: Mapping[Any, float] | float,
+    labels: Sequence[str] = (),
+) -> Metric:
+    """A family; `values` are by the value of the only label, or by a tuple with that of each."""
+    family = kind(f"narrated_{name}", text, labels=labels)
+    for key, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+        family.add_metric([key] if isinstance(key, str) else list(key), value)
+    return family
+
+
+_gauge, _counter = partial(_family, GaugeMetricFamily), partial(_family, CounterMetricFamily)
 
 
 class Metrics(Collector):
@@ -98,17 +115,15 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
     for name, camera in daemon.cameras.watched.copy().items():
         thread, counts = camera.thread, camera.counts
         report, small = thread.report, thread.report.screening
-        for stream, prefix, now, skew_s in (
-            ("main", "", thread.state, report.skew_s),
-            ("screening", SCREENING, thread.screening_state, small.skew_s if small else None),
-        ):
-            if now is not None:
-                state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
+        streams = {"main": (thread.state, report.skew_s, "")}
+        if small is not None and thread.screening_state is not None:
+            streams["screening"] = thread.screening_state, small.skew_s, SCREENING
+        for stream, (now, skew_s, prefix) in streams.items():
+            state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
             if skew_s is not None:
                 skew[name, stream] = skew_s
-            if prefix + "decoded" in counts:
-                frames |= {(name, stream, outcome): counts[prefix + outcome] for outcome in _FRAMES}
-                reconnections[name, stream] = counts[prefix + "reconnections"]
+            frames |= {(name, stream, outcome): counts.get(prefix + outcome, 0) for outcome in _FRAMES}
+            reconnections[name, stream] = counts.get(prefix + "reconnections", 0)
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
     yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
@@ -185,26 +200,3 @@ def verification(state: Path) -> Iterator[Metric]:
 def _marks(daemon: Daemon, cameras: frozenset[str] | Mapping[str, str]) -> dict[str, float]:
     """1 for the cameras named, 0 for the others."""
     return {name: float(name in cameras) for name in daemon.journals.copy()}
-
-
-def _family(
-    kind: type[CounterMetricFamily | GaugeMetricFamily],
-    name: str,
-    text: str,
-    values: _Values | float,
-    labels: tuple[str, ...] | list[str],
-) -> Metric:
-    family = kind(f"narrated_{name}", text, labels=labels)
-    for key, value in values.items() if isinstance(values, Mapping) else [((), values)]:
-        family.add_metric([key] if isinstance(key, str) else list(key), value)
-    return family
-
-
-def _gauge(name: str, text: str, values: _Values | float, labels: tuple[str, ...] | list[str] = ()) -> Metric:
-    return _family(GaugeMetricFamily, name, text, values, labels)
-
-
-def _counter(
-    name: str, text: str, values: _Values | float, labels: tuple[str, ...] | list[str] = ()
-) -> Metric:
-    return _family(CounterMetricFamily, name, text, values, labels)

@@ -20,6 +20,7 @@ from pipeline.loop import Loop
 
 _POLL_S = 0.5
 _CLIENT_LIMIT_S = 10.0
+_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 
 logger = logging.getLogger(__name__)
 
@@ -82,22 +83,23 @@ class _Request(BaseHTTPRequestHandler):
     timeout = _CLIENT_LIMIT_S
 
     def do_GET(self) -> None:
+        health = self.server.health
         match self.path.partition("?")[0]:
             case "/metrics":
                 self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
             case "/healthz":
-                values = self.server.health.liveness()
-                self._send_json(HTTPStatus.OK if values["ok"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
+                self._send_json(values := health.liveness(), HTTPStatus.OK if values["ok"] else _UNAVAILABLE)
             case "/readyz":
-                values = self.server.health.readiness()
-                self._send_json(HTTPStatus.OK if values["ready"] else HTTPStatus.SERVICE_UNAVAILABLE, values)
+                self._send_json(
+                    values := health.readiness(), HTTPStatus.OK if values["ready"] else _UNAVAILABLE
+                )
             case _:
-                self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
+                self._send_json({"pages": ["/metrics", "/healthz", "/readyz"]}, HTTPStatus.NOT_FOUND)
 
     def log_message(self, *_: Any) -> None:
         """Every scrape in the log would be noise."""
 
-    def _send_json(self, status: HTTPStatus, values: dict[str, Any]) -> None:
+    def _send_json(self, values: dict[str, Any], status: HTTPStatus) -> None:
         self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:

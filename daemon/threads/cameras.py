@@ -10,7 +10,7 @@ from time import monotonic
 from daemon.config.plan import CameraPlan
 from daemon.threads.camera_thread import CameraThread
 from daemon.threads.work_queue import WorkQueue
-from pipeline.sources import Source, SourceError, open_source, redacted
+from pipeline.sources import Source, SourceError, open_source, redact
 
 _BACKOFF_S = (1.0, 30.0)
 
@@ -204,5 +204,5 @@ def open_plan(plan: CameraPlan) -> Source:
 
 def format_error(error: BaseException) -> str:
     """An error in one line without secrets; unexpected ones with their kind."""
-    text = redacted(error)
+    text = redact(error)
     return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"

@@ -1,9 +1,9 @@
-"""The captioner, and what is told where it fails or would come too late: never nothing.
+"""The captioner, and what is reported where it fails or would come too late: never nothing.
 
 A batch that does not fit the GPU's memory is halved, and so are those of the next ten minutes. One pair that
 the GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after
 some errors nothing can be fetched from it any more), and so are those of the next ten minutes. A pair that
-gives an error even there is told by its cluster facts, and is the only one of its batch that is.
+gives an error even there is reported by its cluster facts, and is the only one of its batch that is.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pipeline.narration.batch import detect
 from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
-from pipeline.sources import Image, redacted
+from pipeline.sources import Image, redact
 from pipeline.tracking import Detections
 
 REST_S = 600.0
-"""After so long the GPU, and whole batches, are tried again; and an error that goes on is told again."""
+"""After so long the GPU, and whole batches, are tried again; and an error that goes on is logged again."""
 
 _LONGEST = 300  # of an error's text; those of CUDA go on and on
 
@@ -66,8 +66,8 @@ class Captioning:
     """Narrates batches, whatever happens to the captioner; for one thread.
 
     Attributes:
-        late: pairs that were told by their facts because they had waited too long, by camera.
-        failed: pairs that were told by their facts because the captioner failed, by camera.
+        late: pairs that were reported by their facts because they had waited too long, by camera.
+        failed: pairs that were reported by their facts because the captioner failed, by camera.
         error: the captioner's last error, without secrets; empty where the last batch went well.
     """
 
@@ -136,7 +136,7 @@ class Captioning:
             return [result for part in parts for result in self._in_parts(part, process, failed)]
         try:
             return [*process(items)]
-        except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be told
+        except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be reported
             self.error, memory = _worded(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
         if memory:
@@ -181,7 +181,7 @@ class Captioning:
         return self._facts(pair, settings, LATE)
 
     def _facts(self, pair: FramePair, settings: PairSettings, reason: str) -> Narration | None:
-        """What is told without a captioner, clusters ranked by their area."""
+        """A narration without the captioner, clusters ranked by their area."""
         placed = True
         try:
             (change,) = find_changes([pair], settings.changes)
@@ -204,4 +204,4 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _worded(error: Exception) -> str:
     """An error in one line without secrets, and its kind."""
-    return f"{type(error).__name__}: {redacted(error)[:_LONGEST]}"
+    return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"

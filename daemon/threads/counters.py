@@ -9,8 +9,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 NOTHING_CHANGED, REPORTED = "nothing changed", "reported already"
-"""Suppressed: no sentence was found, or all of them repeat what was reported. Where the captioner says why it
-keeps silent ("unsure", "nothing of an object"), that is the reason."""
+"""Suppressed: no sentence, or only ones that repeat what was reported. Where the captioner says why it keeps
+silent ("unsure", "nothing of an object"), that is the reason."""
 
 NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon ended", "failed"
 """Dropped: displaced in a full queue, its camera taken out of the configuration, not narrated before the
@@ -40,9 +40,7 @@ class PairCounts:
 
 
 class PairCounters:
-    """Counts pairs by camera; for any number of threads.
-
-    A camera that is taken out of the configuration keeps its counts, as counters of metrics must.
+    """Counts pairs by camera, for any number of threads; a camera that is removed keeps its counts.
 
     Args:
         cameras: shown from the start, with zeros.
@@ -53,29 +51,25 @@ class PairCounters:
         self._counts = defaultdict(PairCounts, {camera: PairCounts() for camera in cameras})
 
     def propose(self, camera: str) -> None:
-        """A camera proposes a pair."""
+        """Count a pair that a camera proposes."""
         with self._lock:
             self._counts[camera].proposed += 1
 
     def publish(self, camera: str) -> None:
-        """A pair is journalled."""
+        """Count a pair that is journalled."""
         with self._lock:
             self._counts[camera].published += 1
 
     def suppress(self, camera: str, reason: str) -> None:
-        """A pair was looked at, and is not reported."""
+        """Count a pair that was looked at, and is not reported."""
         with self._lock:
             self._counts[camera].suppressed[reason] += 1
 
     def drop(self, camera: str, reason: str, pairs: int = 1) -> None:
-        """Pairs are given up."""
+        """Count pairs that are given up."""
         if pairs:
             with self._lock:
                 self._counts[camera].dropped[reason] += pairs
-
-    def of(self, camera: str) -> PairCounts:
-        """One camera's counts as they are now."""
-        return self.by_camera().get(camera, PairCounts())
 
     def by_camera(self) -> dict[str, PairCounts]:
         """All counts, as they are at one moment."""

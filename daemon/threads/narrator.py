@@ -36,7 +36,7 @@ from pipeline.narration.events import (
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record
-from pipeline.sources import Clock, Frame, covered, seconds_between
+from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
@@ -153,7 +153,7 @@ class Narrator:
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
         elif self._live and self._memory:
             camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
-            camera.state.saved = camera.memory.tracks
+            camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
             camera.context = replace(context, state_sha256=camera.memory.sha256)
         self._cameras[plan.name] = camera
 
@@ -311,7 +311,7 @@ class Narrator:
         if now != memory.masks:
             is_new = not areas or not memory.masks.endswith(digest)
             memory.masks = now
-            hidden = float(covered(areas, seen.luma.shape).mean()) if areas else 0.0
+            hidden = float(polygon_mask(areas, seen.luma.shape).mean()) if areas else 0.0
             narration = mask_narration(seen, hidden, camera.context)
             self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
 
@@ -327,8 +327,7 @@ class Narrator:
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
             state.tracker = None
         elif not narration.fallback:
-            kept = tuple(s for s in narration.sentences if not (s.box and state.explains(s.box, s.object)))
-            found = replace(narration, sentences=kept)
+            found = state.without_known(narration, pair)
         found = state.stories.follow(found, returned=pair.returned)
         if not found.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED

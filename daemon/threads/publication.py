@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -82,13 +81,8 @@ class Publishing:
         """The journals hold more."""
         self.loop.wake()
 
-    def finish(self, limit_s: float, hurry: threading.Event | None = None, hurried_s: float = 0.0) -> bool:
+    def finish(self, limit_s: float) -> bool:
         """Publish the rest, wait for it at most so long, and end the thread.
-
-        Args:
-            limit_s: longest wait in seconds.
-            hurry: once it is set, the wait lasts no longer than another `hurried_s`.
-            hurried_s: see `hurry`.
 
         Returns:
             True where everything that the journals hold is published.
@@ -97,8 +91,6 @@ class Publishing:
         self.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
-            if hurry is not None and hurry.is_set():
-                until, hurry = min(until, monotonic() + hurried_s), None
         self.loop.stop()
         if self.loop.join(max(_POLL_S, until - monotonic())):
             self._publisher.close()

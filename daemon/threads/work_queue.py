@@ -214,12 +214,6 @@ class WorkQueue:
             return sum(map(len, self._work.values()))
 
     @property
-    def waiting(self) -> set[str]:
-        """Cameras of which something waits."""
-        with self._changed:
-            return {camera for camera, mine in self._work.items() if mine}
-
-    @property
     def waited_s(self) -> float:
         """Longest wait of a live camera's work; footage can wait."""
         with self._changed:

@@ -30,7 +30,7 @@ from models.detections import Detections
 from models.detector import Detector
 from pipeline.publisher import ServerAwayError
 from pipeline.publisher.connection import RedisServer
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources import Image
 
 HEARTBEAT_S = 10
@@ -162,7 +162,7 @@ class Worker:
             detections = iter(self._detector.detect(images, requests[0].least))
             return [[next(detections) for _ in each.images] for each in requests]
         except Exception as error:  # noqa: BLE001 - whatever happens, the client must hear of it
-            reason = f"{type(error).__name__}: {redacted(error)[:_LONGEST_REASON]}"
+            reason = f"{type(error).__name__}: {redact(error)[:_LONGEST_REASON]}"
         # Outside of the handler: the error would hold the memory that must be freed first.
         if len(requests) > 1:
             half = len(requests) // 2

@@ -104,9 +104,9 @@ class EfficientNetLite0(Encoder):
         net.eval()
         blocks = list(net._blocks)  # noqa: SLF001 - the package has no public access to its stages
         self.stem = Convolution(fuse_conv_bn_eval(net._conv_stem, net._bn0), rectified=True)  # noqa: SLF001
-        self.stride8 = nn.Sequential(*map(_folded, blocks[:5]))
-        self.stride16 = nn.Sequential(*map(_folded, blocks[5:11]))
-        self.stride32 = nn.Sequential(*map(_folded, blocks[11:]))
+        self.stride8 = nn.Sequential(*map(_fold_batch_norms, blocks[:5]))
+        self.stride16 = nn.Sequential(*map(_fold_batch_norms, blocks[5:11]))
+        self.stride32 = nn.Sequential(*map(_fold_batch_norms, blocks[11:]))
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ def _parts(images: Tensor) -> tuple[Tensor, ...]:
     return tuple(images[first : first + at_once] for first in range(0, max(len(images), 1), at_once))
 
 
-def _folded(block: nn.Module) -> nn.Module:
+def _fold_batch_norms(block: nn.Module) -> nn.Module:
     """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
 
     def fused(convolution: str, norm: str) -> nn.Conv2d | None:

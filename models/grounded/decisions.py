@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from models.boxes import Box, box_of, hull, inside, iou, overlaps, shared_areas
+from models.boxes import Box, box_of, hull, iou, overlaps, share_inside, shared_areas
 from models.families import OBJECTS, VEHICLES, family_of, first_of
 from models.grounded.association import Floats, PairSigns, Side
 from models.grounded.change_classifier import ObservedPair, correlation_at
@@ -199,7 +199,7 @@ def _again(fact: Fact, surer: Fact) -> bool:
     families = {family_of(fact.object), family_of(surer.object)}
     sides = ((fact.before, surer.before), (fact.after, surer.after))
     both = [(own, other) for own, other in sides if own and other]
-    if len(families) == 1 and any(inside(own, other) >= SETTINGS.part for own, other in both):
+    if len(families) == 1 and any(share_inside(own, other) >= SETTINGS.part for own, other in both):
         return True
     ridden = families == {"person", "two-wheeler"}
     return not ridden and any(iou(own, other) > SETTINGS.twice for own, other in both)

@@ -49,7 +49,7 @@ _COURSE = {**_TO, "far": "to the background", "near": "to the foreground"}
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one sentence says.
+    """The facts of one sentence.
 
     Attributes:
         action: one of `ACTIONS`.
@@ -174,7 +174,7 @@ def _way(origin: str, target: str, course: dict[str, str] | None = None) -> str:
     return f"{start} {end}".strip()
 
 
-def _after(s: Statement) -> str:
+def _after_clause(s: Statement) -> str:
     return f", after {duration(s.duration_s)}" if s.duration_s else ""
 
 
@@ -182,7 +182,7 @@ def _for(s: Statement) -> str:
     return f"for {duration(s.duration_s)}" if s.duration_s else ""
 
 
-def _known(s: Statement) -> str:
+def _named_subject(s: Statement) -> str:
     """The object, by its arrival if that is known, else by its place."""
     subject = _definite(s)
     if not (s.came_from or s.came_at):
@@ -191,7 +191,7 @@ def _known(s: Statement) -> str:
     return f"{subject} {who} came in {_way(s.came_from, '')} {s.came_at}"
 
 
-def _entered(s: Statement) -> str:
+def _entered_clause(s: Statement) -> str:
     if not s.origin:  # "has come in in the middle" is no English
         come = "arrived" if s.place.startswith("in ") else "come in"
         return f"{_indefinite(s)} {_has(s)} {come} {s.place}"
@@ -201,99 +201,99 @@ def _entered(s: Statement) -> str:
     return f"{_indefinite(s)} {_has(s)} {come} {_way(s.origin, '')} {now}"
 
 
-def _left(s: Statement) -> str:
+def _left_clause(s: Statement) -> str:
     leave = (
         "been taken away" if s.object in _CARRIED else _GOES_OFF.get(s.object, "left") if s.target else "left"
     )
-    return f"{_known(s)} {_has(s)} {leave} {_way('', s.target)}{_after(s)}"
+    return f"{_named_subject(s)} {_has(s)} {leave} {_way('', s.target)}{_after_clause(s)}"
 
 
-def _disappeared(s: Statement) -> str:
-    return f"{_known(s)} {_has(s)} gone{_after(s)}"
+def _disappeared_clause(s: Statement) -> str:
+    return f"{_named_subject(s)} {_has(s)} gone{_after_clause(s)}"
 
 
-def _moved(s: Statement) -> str:
+def _moved_clause(s: Statement) -> str:
     now = f"and {'are' if s.count > 1 else 'is'} now {s.end}" if s.end else ""
     place = "" if s.origin else s.place
     return f"{_definite(s)} {place} {_has(s)} moved {_way(s.origin, s.target, _COURSE)} {now}"
 
 
-def _crossed(s: Statement) -> str:
+def _crossed_clause(s: Statement) -> str:
     return f"{_indefinite(s)} {_has(s)} crossed {_way(s.origin, s.target)} {s.place}"
 
 
-def _halted(s: Statement) -> str:
+def _halted_clause(s: Statement) -> str:
     """Stopped or parked; with a duration, that it still stands there."""
     if s.duration_s:
         stands = "stand" if s.count > 1 else "stands"
-        return f"{_definite(s)} still {stands} {s.place}{_after(s)}"
+        return f"{_definite(s)} still {stands} {s.place}{_after_clause(s)}"
     if s.action == "parked" and not s.origin:  # it was seen to stop
         return f"{_definite(s)} {s.place} {_has(s)} parked"
     start = f"come in {_way(s.origin, '')} and " if s.origin else ""
     return f"{_indefinite(s)} {_has(s)} {start}{s.action} {s.place}"
 
 
-def _resumed(s: Statement) -> str:
+def _resumed_clause(s: Statement) -> str:
     go = "walked on" if s.object == "person" else "set off"
-    return f"{_known(s)} {_has(s)} {go} {_way('', s.target)}{_after(s)}"
+    return f"{_named_subject(s)} {_has(s)} {go} {_way('', s.target)}{_after_clause(s)}"
 
 
-def _removed(s: Statement) -> str:
-    return f"{_known(s)} {_has(s)} been taken away{_after(s)}"
+def _removed_clause(s: Statement) -> str:
+    return f"{_named_subject(s)} {_has(s)} been taken away{_after_clause(s)}"
 
 
-def _boarded(s: Statement) -> str:
+def _boarded_clause(s: Statement) -> str:
     way = "into" if s.action == "got_in" else "out of"
     vehicle = noun_phrase(s.partner) if s.partner else "a vehicle"
     return f"{_indefinite(s)} {_has(s)} got {way} {vehicle} {s.place}"
 
 
-def _met(s: Statement) -> str:
+def _met_clause(s: Statement) -> str:
     if s.duration_s:
         return f"{_indefinite(s)} have been standing together {s.place} {_for(s)}"
     return f"{_indefinite(s)} have met {s.place}"
 
 
-def _waiting(s: Statement) -> str:
+def _waiting_clause(s: Statement) -> str:
     standing = "waiting" if s.object in PEOPLE else "standing"
     return f"{_indefinite(s)} {_has(s)} been {standing} {s.place} {_for(s)}"
 
 
-def _replaced(s: Statement) -> str:
+def _replaced_clause(s: Statement) -> str:
     others = "others" if s.count > 1 else "something else" if s.object == "object" else "another one"
     return f"{_definite(s)} {s.place} {_has(s)} been replaced by {others}"
 
 
-def _instead(s: Statement) -> str:
+def _instead_clause(s: Statement) -> str:
     verb = "are" if s.count > 1 else "is"
     return f"{_indefinite(s)} {verb} {s.end} instead of {s.place}"
 
 
-def _counted(s: Statement) -> str:
+def _count_clause(s: Statement) -> str:
     return f"there are {s.action} {KINDS[s.object].plural} {s.place}"
 
 
 _FORMS: dict[str, Callable[[Statement], str]] = {
-    "entered": _entered,
-    "left": _left,
+    "entered": _entered_clause,
+    "left": _left_clause,
     "appeared": lambda s: f"{_indefinite(s)} {_has(s)} appeared {s.place}",
-    "disappeared": _disappeared,
-    "moved": _moved,
-    "stopped": _halted,
-    "resumed": _resumed,
-    "parked": _halted,
+    "disappeared": _disappeared_clause,
+    "moved": _moved_clause,
+    "stopped": _halted_clause,
+    "resumed": _resumed_clause,
+    "parked": _halted_clause,
     "placed": lambda s: f"{_indefinite(s)} {_has(s)} been put down {s.place}",
-    "removed": _removed,
-    "got_in": _boarded,
-    "got_out": _boarded,
-    "met": _met,
-    "waiting": _waiting,
+    "removed": _removed_clause,
+    "got_in": _boarded_clause,
+    "got_out": _boarded_clause,
+    "met": _met_clause,
+    "waiting": _waiting_clause,
     "opened": lambda s: f"{_definite(s)} {s.place} {_has(s)} opened",
     "closed": lambda s: f"{_definite(s)} {s.place} {_has(s)} closed",
-    "crossed": _crossed,
-    "replaced": _replaced,
-    "instead": _instead,
-    "more": _counted,
-    "fewer": _counted,
+    "crossed": _crossed_clause,
+    "replaced": _replaced_clause,
+    "instead": _instead_clause,
+    "more": _count_clause,
+    "fewer": _count_clause,
     "changed": lambda s: f"{_indefinite(s)} {_has(s)} changed {s.place}",
 }

@@ -1,4 +1,4 @@
-"""What a sentence claims: kind of change, object, how many, where, colour; read by a small lexicon.
+"""Parses a sentence into its claim: kind of change, object, number, place, colour; by a small lexicon.
 
 All captioners' sentences are read this way, so that type and object of a narration agree with its text.
 """
@@ -180,7 +180,7 @@ _WAY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a sentence claims.
+    """The claim of a sentence.
 
     Attributes:
         type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
@@ -235,7 +235,7 @@ def _noun(text: str) -> re.Match[str] | None:
 
 
 def _count(noun: str, head: list[str]) -> int:
-    """How many: the number nearest to the noun; without one, one of a singular and open of a plural."""
+    """The number nearest to the noun; without one, 1 of a singular and open of a plural."""
     numbers = (int(word) if word.isdecimal() else _NUMBERS.get(word, 0) for word in reversed(head))
     plural = noun in _PLURALS or (noun.endswith("s") and not noun.endswith("bus"))
     return next((n for n in numbers if n > plural), 0 if plural else 1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.alignment import Shift, alignment_shift, shift_image
 from pipeline.kernels import Kernel
-from pipeline.sources import Polygon, covered
+from pipeline.sources import Polygon, polygon_mask
 
 Masks = tuple[Polygon, ...]
 
@@ -135,7 +135,7 @@ def difference(
 
 def _masked_pixels(masks: Masks, options: ChangeOptions, shift: Shift) -> NDArray[np.bool_]:
     """Pixels that either frame's masks touch, before's where they come to lie, with what blur spreads."""
-    onto = covered(masks, options.size, options.blur // 2)
+    onto = polygon_mask(masks, options.size, options.blur // 2)
     moved = np.roll(onto, shift[::-1], axis=(0, 1))
     return onto | moved
 
@@ -149,10 +149,10 @@ def resize(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]
         return np.ascontiguousarray(image)
     if height > image.shape[0] or width > image.shape[1]:
         return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
-    return reduced(image, size)
+    return reduce_image(image, size)
 
 
-def reduced(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+def reduce_image(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     """An RGB uint8 ``(h, w, 3)`` image at a smaller ``(height, width)``, by area.
 
     It is halved as often as that goes: of a 1080p frame the whole takes less than half of the time.

@@ -122,7 +122,7 @@ def join_borders(
     for y in range(starts.size - 1):
         for i in range(starts[y], starts[y + 1]):
             if not core[i] and _is_near_core(tiles, half[0], columns[i], y):
-                labels[y, columns[i]] = _nearest(runs, half, labels, columns[i], y)
+                labels[y, columns[i]] = _nearest_label(runs, half, labels, columns[i], y)
 
 
 @Kernel
@@ -151,7 +151,7 @@ def _is_near_core(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
 
 
 @Kernel
-def _nearest(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: int, y: int) -> int:
+def _nearest_label(runs: Runs, half: NDArray[np.int64], labels: NDArray[np.int32], x: int, y: int) -> int:
     """Label of the nearest core pixel within eps, else -1."""
     height, width = labels.shape
     least, label = height * height + width * width, -1

@@ -1,4 +1,4 @@
-"""How what changed looks, where it is sure: the colour of a vehicle, what a person wears.
+"""The appearance of an object where it is certain: the colour of a vehicle, the clothes of a person.
 
 A camera's white is rarely white and a car is never one colour: it has black tyres and glass, stands on its
 own shadow, and mirrors the sky. So only what changed inside its box is looked at, without its lowest part,
@@ -63,7 +63,7 @@ _STRONG_CAST = 4.5  # chroma of a scene under sodium lamps or headlights, in whi
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """What is grey in a scene, and how light it is, in CIE Lab.
+    """The grey of a scene and its lightness, in CIE Lab.
 
     Attributes:
         a, b: of its neutral pixels.
@@ -115,7 +115,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
 
 
 def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """What a person wears, one of `models.language.templates.CLOTHES`; None where it is not sure.
+    """A person's clothes, one of `models.language.templates.CLOTHES`; None where uncertain.
 
     Arguments as of `colour_name`; the box is around the whole person.
     """
@@ -141,7 +141,7 @@ def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) ->
 
 
 def look_name(image: Image, label: str, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """How an object looks: `colour_name` of a vehicle, `clothes_name` of people, None of anything else."""
+    """An object's appearance: `colour_name` of a vehicle, `clothes_name` of people, None of anything else."""
     if label in VEHICLES:
         return colour_name(image, box, mask, cast)
     return clothes_name(image, box, mask, cast) if label == "person" else None

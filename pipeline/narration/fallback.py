@@ -63,10 +63,10 @@ def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
     places = [words for words in dict.fromkeys(named) if words]
     where = f" {' and '.join(places)}" if len(places) <= _NAMED else " in several places"
     text = f"Something has changed{where if places else ''}."
-    return Sentence(text, "unknown", "something", _around(boxes), salience=1.0, confidence=0.0)
+    return Sentence(text, "unknown", "something", _hull_in_frame(boxes), salience=1.0, confidence=0.0)
 
 
-def _around(boxes: Sequence[Box]) -> Box | None:
+def _hull_in_frame(boxes: Sequence[Box]) -> Box | None:
     around = hull(boxes)
     if around is None:
         return None

@@ -39,7 +39,7 @@ def outline(mask: NDArray[np.bool_], box: Box) -> Outline:
     inside = mask[top:bottom, left:right]
     if not inside.any():
         return ()
-    pixels = (_simplified(_contour(inside)) + 0.5) / _FINE + (left, top)
+    pixels = (_simplify(_contour(inside)) + 0.5) / _FINE + (left, top)
     corners = np.clip(pixels / (width, height), low, high)
     return tuple((float(x), float(y)) for x, y in corners)
 
@@ -57,7 +57,7 @@ def _contour(inside: NDArray[np.bool_]) -> NDArray[np.int32]:
     return np.asarray(max(contours, key=cv2.contourArea), np.int32)
 
 
-def _simplified(contour: NDArray[np.int32]) -> NDArray[np.int32]:
+def _simplify(contour: NDArray[np.int32]) -> NDArray[np.int32]:
     """Its corners ``(n, 2)`` after Douglas and Peucker (1973), at the least tolerance that leaves few."""
     tolerance, corners = _FINE / 2, contour
     while len(corners) > MOST_CORNERS or tolerance == _FINE / 2:

@@ -16,7 +16,7 @@ from models.boxes import Box
 from models.grounded.inference import canvas
 from models.grounded.settings import SETTINGS
 from pipeline.alignment import Shift
-from pipeline.changes.difference import reduced
+from pipeline.changes.difference import reduce_image
 from pipeline.clusters import Cluster
 from pipeline.sources import Image
 
@@ -48,7 +48,7 @@ def whole_views(
     high, wide = canvas(height, width, pixels)
     frame = (0.0, 0.0, 1.0, 1.0)
     return np.stack(
-        [_seen(before, frame, (high, wide), shift), _seen(after, frame, (high, wide), (0.0, 0.0))]
+        [_crop(before, frame, (high, wide), shift), _crop(after, frame, (high, wide), (0.0, 0.0))]
     )
 
 
@@ -68,7 +68,7 @@ def tile_views(
     windows = tile_windows([c.box for c in clusters], height, width, pixels)
     tiles = [
         np.stack(
-            [_seen(image, w, (TILE, TILE), moved) for image, moved in ((before, shift), (after, (0.0, 0.0)))]
+            [_crop(image, w, (TILE, TILE), moved) for image, moved in ((before, shift), (after, (0.0, 0.0)))]
         )
         for w in windows
     ]
@@ -100,14 +100,14 @@ def tile_windows(boxes: Sequence[Box], height: int, width: int, pixels: int = SE
     return windows
 
 
-def _seen(image: Image, window: Box, size: tuple[int, int], moved: tuple[float, float]) -> Image:
+def _crop(image: Image, window: Box, size: tuple[int, int], moved: tuple[float, float]) -> Image:
     """A window of an image whose content is moved by shares of the frame, at ``(height, width)``."""
     height, width = image.shape[:2]
     x, y, w, h = window
     whole = window == (0.0, 0.0, 1.0, 1.0) and moved == (0.0, 0.0)
     if whole:
         if height * width > size[0] * size[1]:
-            return reduced(image, size)
+            return reduce_image(image, size)
         return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
     left, top = (x - moved[0]) * width, (y - moved[1]) * height
     scale_x, scale_y = size[1] / (w * width), size[0] / (h * height)

@@ -13,7 +13,7 @@ from redis import exceptions as refusals
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 
 _LOST = (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, OSError)
 """redis-py says WatchError also where the connection was lost in a transaction."""
@@ -58,7 +58,7 @@ class RedisServer:
     @property
     def name(self) -> str:
         """Its URL without credentials."""
-        return redacted(self._connected_to)
+        return redact(self._connected_to)
 
     @contextmanager
     def client(self) -> Iterator[redis.Redis]:
@@ -102,7 +102,7 @@ class RedisServer:
             )
         except (ValueError, TypeError):
             raise PublisherError(
-                f"the Redis URL {redacted(url)} is malformed; "
+                f"the Redis URL {redact(url)} is malformed; "
                 "write redis://user:password@host:6379/0 or unix:///path/to/socket"
             ) from None
 
@@ -122,7 +122,7 @@ class RedisServer:
 
 def _refusal(error: Exception, url: str) -> PublisherError:
     """An error of Redis in words, without the password."""
-    name, words = redacted(url), _words(error, url)
+    name, words = redact(url), _words(error, url)
     if isinstance(error, refusals.AuthenticationError):
         return ServerAwayError(f"{name} refuses the user or password; check redis.url")
     if isinstance(error, _LOST):
@@ -147,7 +147,7 @@ def _lacking(refusal: str) -> str:
 
 def _words(error: Exception, url: str) -> str:
     """The server's own words, without the command that redis-py shows of a pipeline, and the password."""
-    words = redacted((str(error) or type(error).__name__).rpartition("of pipeline caused error: ")[2])
+    words = redact((str(error) or type(error).__name__).rpartition("of pipeline caused error: ")[2])
     parts = urlsplit(url)
     for secret in filter(None, [parts.password, *parse_qs(parts.query).get("password", [])]):
         words = words.replace(secret, "***").replace(unquote(secret), "***")

@@ -29,7 +29,6 @@ class Head:
     Attributes:
         facts: ``(name, value)``.
         notices: gaps and faults, one sentence each.
-        happenings: counts, such as "2 cars came".
         missing: one sentence for each thing that was not reported; None leaves the section out.
         held: number of records that a limit held back, hidden at first.
         search: show a field that searches the cards.
@@ -41,7 +40,6 @@ class Head:
     title: str
     facts: Sequence[tuple[str, str]] = ()
     notices: Sequence[str] = ()
-    happenings: Sequence[str] = ()
     missing: Sequence[str] | None = None
     held: int = 0
     search: bool = False

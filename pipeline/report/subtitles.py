@@ -25,7 +25,7 @@ def subtitles(records: Sequence[Record], start: datetime) -> str:
     """
     cues: dict[float, list[str]] = {}
     for record in records:
-        for text, moment in _timed(record):
+        for text, moment in _timed_texts(record):
             line = html.escape(" ".join(text.split()), quote=False)  # an arrow would begin another cue
             cues.setdefault(max(0.0, round((moment - start).total_seconds(), 3)), []).append(line)
     offsets = sorted(cues)
@@ -38,7 +38,7 @@ def subtitles(records: Sequence[Record], start: datetime) -> str:
     return "\n".join(blocks)
 
 
-def _timed(record: Record) -> list[tuple[str, datetime]]:
+def _timed_texts(record: Record) -> list[tuple[str, datetime]]:
     """The texts of a record's sentences and their times."""
     if not record.sentences:
         return [(record.text, record.after.moment)] if record.text else []

@@ -11,7 +11,6 @@ from pipeline.record import Record
 from pipeline.report.pages import Head
 from pipeline.report.words import (
     NOT_RECORDED,
-    count_words,
     date_words,
     duration_words,
     fallback_words,
@@ -19,9 +18,6 @@ from pipeline.report.words import (
     has_date,
     many,
 )
-
-SURE = 0.9
-"""Sentences of less confidence are less than sure."""
 
 Span = tuple[datetime, datetime]
 
@@ -63,14 +59,6 @@ def summarize(records: Sequence[Record], facts: ReportFacts) -> Head:
     number, sentences = f"{len(records):,}", sum(len(record.sentences) for record in records)
     more = "" if sentences == len(records) else f", with {many(sentences, 'sentence')}"
     rows.append(("Narrations", number + more))
-    confidences = [
-        s.confidence for r in records if r.event == "change" and not r.fallback for s in r.sentences
-    ]
-    if confidences:
-        unsure = sum(confidence < SURE for confidence in confidences)
-        rows.append(
-            ("Confidence", f"{unsure:,} of {many(len(confidences), 'sentence')} less than {SURE:.0%} sure")
-        )
     models = {f"{record.model.name} (sha256 {record.model.sha256})" for record in records}
     settings = {f"sha256 {record.config_sha256}" for record in records}
     audit = [("Models", "; ".join(sorted(models))), ("Settings", "; ".join(sorted(settings)))]
@@ -78,7 +66,6 @@ def summarize(records: Sequence[Record], facts: ReportFacts) -> Head:
     return Head(
         title=facts.title,
         facts=[*rows, *facts.rows],
-        happenings=_happenings(records),
         missing=_missing(records, facts),
         held=sum(bool(record.held) for record in records),
         search=bool(records),
@@ -108,19 +95,6 @@ def _time_words(spans: Mapping[str, Span]) -> str:
     if len(dated) < len(spans):
         parts.append(f"{duration_words(undated_s)} of footage without a date")
     return ", and ".join(parts)
-
-
-def _happenings(records: Sequence[Record]) -> list[str]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for record in records:
-        if record.continues or record.event in ("summary", *NOT_RECORDED):
-            continue  # no event of its own
-        for s in record.sentences:
-            # "More people" describes a crowd: its sentences are counted, not its people.
-            several = 1 if s.type in ("more", "fewer") else s.count or 1
-            counts[(s.type, s.object) if record.event == "change" else (record.event, "")] += several
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [count_words(*kind, count) for kind, count in ordered]
 
 
 def _missing(records: Sequence[Record], facts: ReportFacts) -> list[str]:

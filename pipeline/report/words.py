@@ -37,13 +37,6 @@ TYPES = {
 }
 """Labels of types of sentences."""
 
-_EVENT_WORDS = {
-    "light_changed": "the light changed",
-    "view_changed": "the camera showed another view",
-    "obstructed": "the view was blocked",
-    "rule": "a rule was met",
-    "cap_reached": "the hourly limit was reached",
-}
 _GAPS = {
     "overload": "the computer could not keep up",
     "camera_down": "the camera was down",
@@ -90,33 +83,6 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
 def _moment(moment: datetime, zone: tzinfo | None) -> str:
     shown = moment.astimezone(zone)
     return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
-
-
-def count_words(kind: str, noun: str, count: int) -> str:
-    """A count of one kind of event, such as "12 people came" or "the light changed twice".
-
-    Args:
-        kind: type of sentences, or event of records.
-        noun: object of the sentences.
-        count: number of objects; of events, and where objects are not counted, of times.
-    """
-    from models.families import KINDS, THINGS  # noqa: PLC0415 - torch takes seconds to load
-
-    often = {1: "once", 2: "twice"}.get(count, f"{count:,} times")
-    changed = {"unknown": "changed", "replaced": "was replaced"}.get(kind, kind)
-    if kind in _EVENT_WORDS:
-        return f"{_EVENT_WORDS[kind]} {often}"
-    if kind in ("more", "fewer"):
-        return f"{kind} {plural(noun)} {often}"
-    if kind == "none":
-        return f"no change {often}"
-    if noun == plural(noun):  # such as "something"
-        return f"{noun} {changed} {often}"
-    if kind == "replaced":
-        return f"{many(count, noun)} {'was' if count == 1 else 'were'} replaced"
-    by_itself = noun in KINDS and noun not in THINGS
-    verb = {"appeared": "came", "disappeared": "left"}.get(kind) if by_itself else None
-    return f"{many(count, noun)} {verb or changed}"
 
 
 def plural(noun: str) -> str:

@@ -1,7 +1,7 @@
 """Frames from video files, folders of stills and RTSP cameras."""
 
-from pipeline.redaction import redacted
-from pipeline.sources.areas import Polygon, covered
+from pipeline.redaction import redact
+from pipeline.sources.areas import Polygon, polygon_mask
 from pipeline.sources.frame import (
     Clock,
     ConnectionState,
@@ -26,9 +26,9 @@ __all__ = [
     "SourceError",
     "SourceOptions",
     "SourceReport",
-    "covered",
     "open_source",
+    "polygon_mask",
     "read_still",
-    "redacted",
+    "redact",
     "seconds_between",
 ]

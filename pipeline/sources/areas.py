@@ -31,7 +31,7 @@ def check_polygons(name: str, polygons: Iterable[Polygon]) -> None:
 
 
 @lru_cache(maxsize=64)
-def covered(polygons: tuple[Polygon, ...], shape: tuple[int, int], margin: int = 0) -> NDArray[np.bool_]:
+def polygon_mask(polygons: tuple[Polygon, ...], shape: tuple[int, int], margin: int = 0) -> NDArray[np.bool_]:
     """Which pixels any of the polygons touches.
 
     Args:

@@ -12,7 +12,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from pipeline.sources.frame import Clock
-from pipeline.sources.times import EPOCH, elapsed
+from pipeline.sources.times import EPOCH, to_timedelta
 
 SANE = timedelta(seconds=5)
 """A camera's clock further from ours than this is not believed."""
@@ -89,7 +89,7 @@ class CaptureClock:
         """Take the camera's time of the picture with time stamp `pts`: microseconds since 1970."""
         try:
             captured = EPOCH + captured_us * _MICROSECOND
-            self._start = captured - elapsed(pts, time_base)
+            self._start = captured - to_timedelta(pts, time_base)
             self._skews.append(captured - received)
         except OverflowError:  # a clock that counts from its own start, or from nowhere
             self._trust = 0
@@ -119,7 +119,7 @@ class CaptureClock:
     def _captured(self, pts: int | None, time_base: Fraction, received: datetime) -> datetime | None:
         if pts is None or self._start is None or self._trust < TRUST_PACKETS:
             return None
-        captured = self._start + elapsed(pts, time_base)
+        captured = self._start + to_timedelta(pts, time_base)
         ran_back = self.clock is Clock.RTCP and self._last is not None and captured <= self._last
         if ran_back or abs(captured - received) > SANE:
             self._trust = 0

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources.areas import Polygon, check_polygons
 
 Image = NDArray[np.uint8]
@@ -204,7 +204,7 @@ class SourceReport:
 
     def add_error(self, error: object) -> str:
         """Keep a sentence, redacted, and return it."""
-        sentence = redacted(error)
+        sentence = redact(error)
         self.errors = (*self.errors, sentence)[-ERRORS_KEPT:]
         return sentence
 

@@ -14,7 +14,7 @@ from av.video.stream import VideoStream
 
 from pipeline.distance import l2_luma
 from pipeline.loop import Loop
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma, Source, SourceError, SourceReport
 
@@ -117,7 +117,7 @@ def raise_error(thread: Loop, camera: str) -> None:
         SourceError: it, without secrets.
     """
     if (error := thread.error) is not None:
-        raise SourceError(redacted(f"{camera}: {type(error).__name__}: {error}")) from None
+        raise SourceError(redact(f"{camera}: {type(error).__name__}: {error}")) from None
 
 
 class Arrived(NamedTuple):

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from av.video.frame import VideoFrame
 
-from pipeline.sources.areas import covered
+from pipeline.sources.areas import polygon_mask
 from pipeline.sources.frame import Image, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
@@ -135,7 +135,7 @@ class View:
     def _plane(self, luma: Luma) -> Luma:
         plane = resize_luma(self._private(luma), self._width)
         if self._masks:
-            plane[covered(self._masks, (plane.shape[0], plane.shape[1]))] = 0
+            plane[polygon_mask(self._masks, (plane.shape[0], plane.shape[1]))] = 0
         return plane
 
     def _private(self, pixels: Image) -> Image:
@@ -143,5 +143,5 @@ class View:
         if not self._privacy:
             return pixels
         pixels = pixels.copy()  # what is given may be the decoder's own, from which it predicts
-        pixels[covered(self._privacy, (pixels.shape[0], pixels.shape[1]), PRIVACY_MARGIN)] = 0
+        pixels[polygon_mask(self._privacy, (pixels.shape[0], pixels.shape[1]), PRIVACY_MARGIN)] = 0
         return pixels

@@ -71,7 +71,7 @@ def parse_creation_time(text: str | None) -> datetime | None:
     return time if time > EPOCH + timedelta(days=1) else None
 
 
-def elapsed(pts: int, time_base: Fraction) -> timedelta:
+def to_timedelta(pts: int, time_base: Fraction) -> timedelta:
     """``pts x time_base`` rounded to microseconds, by integers only (a float drifts in long files)."""
     numerator, denominator = time_base.numerator * 1_000_000, time_base.denominator
     return timedelta(microseconds=(2 * pts * numerator + denominator) // (2 * denominator))

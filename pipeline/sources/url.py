@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources.frame import Source, SourceError, SourceOptions
 from pipeline.sources.stills import is_still, open_stills
 from pipeline.sources.video import open_videos
@@ -45,12 +45,12 @@ def open_source(
         case "rtsp" | "rtsps":
             return _open_rtsp(url, options, camera, screening)
         case _ if screening:
-            raise SourceError(f"{redacted(url)}: screening is for cameras: leave it out")
+            raise SourceError(f"{redact(url)}: screening is for cameras: leave it out")
         case "file":
             return _open_files(unquote(urlsplit(url).path) if scheme else url, options, camera)
         case other:
             raise SourceError(
-                f"{redacted(url)}: {other}:// is not supported: give a video file, a glob, a folder of stills"
+                f"{redact(url)}: {other}:// is not supported: give a video file, a glob, a folder of stills"
                 " or an rtsp:// URL"
             )
 
@@ -64,9 +64,9 @@ def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: 
         except ValueError:
             host = None
         if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):
-            raise SourceError(f"{redacted(address)}: names no host: write rtsp://user:password@host:554/path")
+            raise SourceError(f"{redact(address)}: names no host: write rtsp://user:password@host:554/path")
     # From the redacted URL: names of cameras are shown everywhere.
-    address = redacted(url).partition("://")[2].partition("?")[0].removeprefix("***@")
+    address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)
     if screening is None:
         return RtspSource(url, options, name)

@@ -16,7 +16,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.redaction import redacted
+from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
@@ -25,10 +25,10 @@ from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
-    elapsed,
     natural_key,
     parse_creation_time,
     stamp_in_name,
+    to_timedelta,
 )
 
 SHORT_BY_S = 1.0
@@ -122,7 +122,7 @@ class _SegmentReader:
     @property
     def end(self) -> datetime:
         """Time at which the last frame ended, sound or not."""
-        return self._start + elapsed(self._reached, self._time_base)
+        return self._start + to_timedelta(self._reached, self._time_base)
 
     def frames(self) -> Iterator[Frame]:
         try:
@@ -161,7 +161,7 @@ class _SegmentReader:
                 continue
             self._report.sampled += 1
             self._report.clock = Clock.FILE
-            time = self._start + elapsed(position, self._time_base)
+            time = self._start + to_timedelta(position, self._time_base)
             pts = position if stamp is None else stamp
             yield Frame(self._camera, time, Clock.FILE, pts, *view.of_frame(frame))
             if self._closed.is_set():
@@ -196,7 +196,7 @@ class _SegmentReader:
         if self._last is None and self._by_dts and 0 < position <= REORDER_FRAMES * self._frame_length:
             self._shift, position = -position, 0
         if self._last is not None and position <= self._last:
-            back = elapsed(self._last - position, self._time_base)
+            back = to_timedelta(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
                 return None  # a twin of the frame before, or one out of order by damage
             self._report.add_error(
@@ -242,7 +242,7 @@ def open_container(path: Path) -> InputContainer:
     except PermissionError:
         raise SourceError("may not be read: give this user permission to read it") from None
     except (av.FFmpegError, OSError) as error:
-        reason = redacted(getattr(error, "strerror", None) or type(error).__name__)
+        reason = redact(getattr(error, "strerror", None) or type(error).__name__)
         raise SourceError(
             f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"
         ) from None

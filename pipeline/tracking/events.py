@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.boxes import Box, inside
+from models.boxes import Box, share_inside
 from models.families import THINGS
 from pipeline.tracking.evidence import End, end_of
 from pipeline.tracking.motion import sizes_apart
@@ -17,6 +17,7 @@ DEPARTURE_BEFORE_S = 1.0
 """A departure's frame before is so much earlier than the last observation."""
 
 _HIDDEN = 0.4  # share of a box within another's from which it may stand behind it
+_COVERS_S = 1.5  # seconds from a track's end within which something may come to cover it
 _TOGETHER_S = 0.5  # a track is lost so long after the same object was found as another one
 _LOST_S = 8.0  # for so long an object may be lost and found as another track
 _REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
@@ -59,7 +60,7 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
         if other.family != "vehicle" or other.rests_since_s is None or box is None:
             continue
         feet = box[1] + 0.5 * box[3] <= y + h <= box[1] + 1.15 * box[3]
-        share = inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
+        share = share_inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
         if feet and 0.3 * box[3] < h < 1.8 * box[3] and share > least:
             best, least = other.id, share
     return best
@@ -75,8 +76,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     for other in tracks:
         if other is own or other.part:
             continue
-        there = other.at(end.time_s)
-        if other.id != vehicle and there and inside(place, there) > _HIDDEN:
+        if other.id != vehicle and any(share_inside(place, box) > _HIDDEN for box in _beyond(end, other)):
             return True
         gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
         if not -_TOGETHER_S <= gap_s <= _LOST_S or not _akin(own, other):
@@ -86,6 +86,14 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
         if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
             return True
     return False
+
+
+def _beyond(end: End, other: Track) -> list[Box]:
+    """Where another one was at the end, and in the moments beyond it."""
+    first, last = sorted((end.time_s, end.time_s + (-_COVERS_S if end.coming else _COVERS_S)))
+    boxes = [o.box for o in other.observations if first < o.time_s < last]
+    there = other.at(end.time_s)
+    return [*boxes, there] if there else boxes
 
 
 def _akin(one: Track, two: Track) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import hypot, sqrt
+from dataclasses import dataclass, replace
+from math import hypot, inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, inside, iou
+from models.boxes import box_of, iou, share_inside
 from models.families import THINGS, family_of
 from pipeline.tracking.appearance import histograms
 from pipeline.tracking.association import (
@@ -25,7 +25,7 @@ from pipeline.tracking.confidence import Confidence, shipped
 from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import velocity
+from pipeline.tracking.motion import sizes_apart, velocity
 from pipeline.tracking.suppression import suppress
 from pipeline.tracking.turns import Turns
 from pipeline.tracking.types import Detections, Event, Floats, Observation, Track
@@ -45,7 +45,8 @@ class TrackerSettings:
         entrance_wait_s: an entrance is decided so long after the first observation.
         departure_wait_s: a departure so long after the last one.
         hits: observations that make a track confirmed.
-        least_confidence: with less confidence an event is not given.
+        least_confidence: with less confidence an entrance or a departure is not given; by validation cameras.
+        least_turn_confidence: ... and a turn, whose confidence is not fitted.
     """
 
     high: float = 0.3
@@ -57,14 +58,15 @@ class TrackerSettings:
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
     hits: int = 4
-    least_confidence: float = 0.8
+    least_confidence: float = 0.7
+    least_turn_confidence: float = 0.8
 
 
 _DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
 _THING_WAIT_S = 3.0  # what was put down rests by then
 _RESHAPED = 0.01  # share by which another aspect is another camera
-_AGAIN_S = 3.5  # what rested and may be hidden is looked for once more; its frame before is still held
+_AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
 _STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
 _BLEND = 0.3  # share of a new detection in a track's appearance
@@ -94,6 +96,7 @@ class Tracker:
         self._name = ""
         self._count = 0
         self._watching_since = 0.0
+        self._quiet = -inf, -inf
         self._interrupted = False
         self._memory = Memory()
         self._recent: list[Event] = []
@@ -136,13 +139,16 @@ class Tracker:
             if track.rests_since_s is None or track.state == "tentative":
                 track.state = "ended"
 
-    def update(self, time_s: float, detections: Detections, image: NDArray[np.uint8]) -> list[Event]:
+    def update(
+        self, time_s: float, detections: Detections, image: NDArray[np.uint8], quiet_s: float = 0.0
+    ) -> list[Event]:
         """Take the next frame.
 
         Args:
             time_s: when; later than all before.
             detections: with scores from `suppression.LOW` on.
             image: the frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide.
+            quiet_s: for so long before it nothing moved, and no frame was given.
 
         Returns:
             Events that are decided now, in order of their time.
@@ -154,8 +160,10 @@ class Tracker:
             raise ValueError(f"frames must come in order: {time_s} s after {self.time_s} s")
         if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
-            self._watching_since = time_s
+            self._watching_since = time_s - quiet_s
             self._memory, self._interrupted = Memory(), False
+        if quiet_s:
+            self._quiet = time_s - quiet_s, time_s
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
@@ -165,7 +173,7 @@ class Tracker:
         self.time_s = time_s
         self._memory.add(time_s, image)
         turns = self._turns.update(self.tracks, time_s, self.aspect)
-        sure = (turn for turn in turns if turn.confidence >= self.settings.least_confidence)
+        sure = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
         events = [*self._decide(time_s), *sure]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
@@ -179,6 +187,7 @@ class Tracker:
             if len(track.observations) < self._hits(track):
                 continue
             track.entrance_decided = True
+            self._date_back(track)
             if track.since_s is not None:
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departed]:
@@ -186,6 +195,17 @@ class Tracker:
             if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - _EPSILON_S:
                 track.looks += 1
                 yield from self._departure(track, time_s)
+
+    def _date_back(self, track: Track) -> None:
+        """What stands where it was when a quiet scene came to life has stood there since before."""
+        start, end = self._quiet
+        first, *later = track.observations
+        reach = self.settings.rest_sizes
+        if not 0 <= first.time_s - end <= self.settings.entrance_wait_s:
+            return
+        if all(sizes_apart(first.box, each.box, self.aspect) <= reach for each in later):
+            track.observations.insert(0, replace(first, time_s=start))
+            track.since_s, track.rests_since_s = None, self._rests_since(track)
 
     def _hits(self, track: Track) -> int:
         """Observations that make a track confirmed: fewer where there were fewer frames."""
@@ -220,9 +240,9 @@ class Tracker:
         if name in THINGS and (end.through_edge or end.track.rests_since_s is None):
             return  # somebody carries it
         vehicle = vehicle_at(end, self.tracks)
-        if not end.through_edge and may_go_on(end, self.tracks, vehicle):
-            return
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
+        if not end.way and may_go_on(end, self.tracks, vehicle):
+            return
         if event.confidence >= self.settings.least_confidence and not self._is_double(event):
             yield event
 
@@ -244,7 +264,7 @@ class Tracker:
         there = (track and track.at(then)) or other.box_after or other.box_before
         if not box or not there:
             return False
-        return iou(box, there) > _DOUBLE or max(inside(box, there), inside(there, box)) > _INSIDE
+        return iou(box, there) > _DOUBLE or max(share_inside(box, there), share_inside(there, box)) > _INSIDE
 
     def _confidence(self, end: End, pair: tuple[float, float]) -> float:
         others = [t for t in self.tracks if t is not end.track]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from models.boxes import Box, inside
+from models.boxes import Box, share_inside
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.motion import sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
@@ -218,7 +218,7 @@ def _is_usual(track: Track, seen: Sequence[Track], aspect: float) -> bool:
 def _covered(track: Track, seen: Sequence[Track]) -> bool:
     """Whether a person's box lies partly within another's."""
     return track.object == "person" and any(
-        inside(track.last.box, t.last.box) > _COVERED for t in seen if t is not track
+        share_inside(track.last.box, t.last.box) > _COVERED for t in seen if t is not track
     )
 
 

@@ -15,11 +15,11 @@ from models.boxes import (
     centre,
     holds,
     hull,
-    inside,
     intersection,
     iou,
     offset,
     overlaps,
+    share_inside,
     shared_areas,
     union,
 )
@@ -36,7 +36,7 @@ def test_of_two_boxes_that_one_can_count() -> None:
     assert (area(a), area(b)) == (0.25, 0.125)
     assert intersection(a, b) == 0.0625
     assert iou(a, b) == pytest.approx(0.2)
-    assert (inside(a, b), inside(b, a)) == (0.25, 0.5)
+    assert (share_inside(a, b), share_inside(b, a)) == (0.25, 0.5)
     assert (centre(b), offset(b, a)) == ((0.5, 0.375), (0.25, 0.125))
     assert union(a, b) == (0.0, 0.0, 0.75, 0.5)
     assert intersection(a, (0.5, 0.0, 0.5, 0.5)) == 0  # they touch
@@ -48,7 +48,7 @@ def test_what_two_boxes_share(a: Box, b: Box) -> None:
     assert shared == intersection(b, a)
     assert 0 <= shared <= min(area(a), area(b))
     assert iou(a, b) == iou(b, a) == pytest.approx(shared / (area(a) + area(b) - shared))
-    assert inside(a, b) * area(a) == pytest.approx(shared)
+    assert share_inside(a, b) * area(a) == pytest.approx(shared)
     assert (iou(a, b) == 1) == (a == b)
 
 

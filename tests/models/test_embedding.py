@@ -66,10 +66,10 @@ def test_boxes_beyond_the_frame_are_cut_at_its_edge() -> None:
 @pytest.mark.footage
 def test_one_person_is_closer_than_another(embedding: AppearanceEmbedding, clips: Path) -> None:
     """Two people of a training clip, four seconds later."""
-    from train.footage.cameras import sampled
+    from train.footage.cameras import sample_frames
 
     clip = clips.parent / "cameras" / "train" / "pedestrian_overpass" / "Pedestrian_overpass.mp4"
-    images = {round(s or 0, 1): image for _, s, image in sampled(clip) if s is not None and s < 14}
+    images = {round(s or 0, 1): image for _, s, image in sample_frames(clip) if s is not None and s < 14}
     one = embedding(images[9.5], np.array([[0.579, 0.14, 0.06, 0.257]]))
     later = embedding(images[12.5], np.array([[0.391, 0.505, 0.069, 0.29]]))
     other = embedding(images[5.5], np.array([[0.7, 0.62, 0.12, 0.38]]))

@@ -47,6 +47,19 @@ def test_motion_is_looked_at_with_what_was_before_and_for_a_while_after() -> Non
     assert not any(each.restart for each in motions)
 
 
+def test_a_frame_says_for_how_long_nothing_moved_before_it() -> None:
+    def scene(t: float) -> np.ndarray:
+        return walk(t if t < 20 else t - 50)
+
+    motions, _ = split(film(scene, 80, 5.0))
+    first, *others = motions
+    assert first.quiet_s == pytest.approx(seconds(motions)[0])
+    (again,) = [each for each in others if each.quiet_s]
+    closed = max(t for t in seconds(motions) if t < 20)
+    assert again.quiet_s == pytest.approx(seconds([again])[0] - closed, abs=0.21)
+    assert again.quiet_s > 30
+
+
 def test_somebody_slow_is_motion_as_well() -> None:
     motions, _ = split(film(lambda t: street(int(4 * t) if t >= 10 else None), 20, 5.0))
     assert seconds(motions)[-1] == pytest.approx(19.8)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 import rfc8785
+from jsonschema import Draft202012Validator
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
@@ -159,8 +160,8 @@ def test_a_record_reads_back_and_its_hash_holds(make_narration):
     assert read_record(line).line() == line
     assert hash_holds(line)
     assert not hash_holds(line.replace(b"car", b"cat"))
-    assert b"latency_ms" not in line
-    assert b"evidence" not in line
+    second = build_record(make_narration(1), ChainEnd.of(record))
+    assert (second.seq, second.prev) == (2, record.hash)
 
 
 def test_the_hash_is_found_even_if_a_text_speaks_of_hashes(make_narration):
@@ -169,12 +170,6 @@ def test_the_hash_is_found_even_if_a_text_speaks_of_hashes(make_narration):
     assert hash_holds(line)
     assert json.loads(line)["sentences"][0]["box"] is None
     assert read_record(line).sentences[0].text == tricky.text
-
-
-def test_records_are_chained(make_narration):
-    first = build_record(make_narration(0), ChainEnd())
-    second = build_record(make_narration(1), ChainEnd.of(first))
-    assert (second.seq, second.prev) == (2, first.hash)
 
 
 def test_the_same_narration_gives_the_same_bytes_whatever_the_noise_in_the_last_digits(make_narration):
@@ -203,15 +198,12 @@ def test_scene_events_keep_their_names(make_narration):
         assert record.event == ("change" if event is SceneEvent.NONE else event.value)
 
 
-@pytest.mark.parametrize("name", ["front_door", "A", "cam-1.left", "x" * 64, "VIRAT_S_000001"])
-def test_camera_names_that_are_safe(name):
-    assert check_camera(name) == name
-
-
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "-rf", "a b", "käse", "x" * 65, "a\n", "a{b}", "a*"])
 def test_camera_names_that_are_not(name, make_narration):
     with pytest.raises(RecordError, match="A-Z a-z 0-9 _"):
         build_record(make_narration(camera=name), ChainEnd())
+    for safe in ("front_door", "A", "cam-1.left", "x" * 64):
+        assert check_camera(safe) == safe
 
 
 @pytest.mark.parametrize(
@@ -278,64 +270,10 @@ def test_stream_ids_rise_even_if_the_clock_does_not():
     assert next_stream_id(datetime(1969, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)
 
 
-_TYPES = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "number": int | float,
-    "null": type(None),
-}
-_SAYS_NOTHING = {"$defs", "$schema", "title", "description", "default", "properties", "prefixItems", "type"}
-_RULES = {
-    "const": lambda value, rule: value == rule,
-    "enum": lambda value, rule: value in rule,
-    "pattern": lambda value, rule: re.search(rule, value),
-    "minimum": lambda value, rule: value >= rule,
-    "maximum": lambda value, rule: value <= rule,
-    "minItems": lambda value, rule: len(value) >= rule,
-    "minLength": lambda value, rule: len(value) >= rule,
-    "maxItems": lambda value, rule: len(value) <= rule,
-    "maxLength": lambda value, rule: len(value) <= rule,
-    "required": lambda value, rule: set(rule) <= value.keys(),
-    "propertyNames": lambda value, rule: all(re.search(rule["pattern"], name) for name in value),
-    "patternProperties": lambda value, rule: all(any(re.search(r, name) for r in rule) for name in value),
-}
-
-
-def _fits(value, schema, root):
-    """Whether `value` fits `schema`: a validator for the keywords that our schema uses, and no others."""
-    if "$ref" in schema:
-        return _fits(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    if "anyOf" in schema:
-        return any(_fits(value, option, root) for option in schema["anyOf"])
-    if "type" in schema and (not isinstance(value, _TYPES[schema["type"]]) or isinstance(value, bool)):
-        return False
-    own = schema.keys() - _SAYS_NOTHING - {"items", "additionalProperties"}
-    return all(_RULES[keyword](value, schema[keyword]) for keyword in own) and all(
-        part_schema is not False and _fits(part, part_schema, root)
-        for part, part_schema in _parts(value, schema)
-    )
-
-
-def _parts(value, schema):
-    """Each part of an object or array, with the schema that it must fit; False where none may be."""
-    if isinstance(value, dict):
-        other = next(
-            iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties", {})
-        )
-        named = schema.get("properties", {})
-        return [(part, named.get(name, other)) for name, part in value.items()]
-    if isinstance(value, list):
-        return list(
-            zip(value, schema.get("prefixItems") or [schema.get("items", {})] * len(value), strict=False)
-        )
-    return []
-
-
 def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
     schema = json_schema()
-    assert json.loads(json.dumps(schema)) == schema
+    Draft202012Validator.check_schema(schema)
+    fits = Draft202012Validator(schema).is_valid
     nobox = Sentence("The light has changed.", "none", "unknown", None, 1.0, 1.0)
     for record in (
         build_record(make_narration(), ChainEnd(), latency_ms={"decode": 3.0}),
@@ -343,17 +281,15 @@ def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
         build_record(make_narration(sentences=(GROUNDED,), abstained="unsure"), ChainEnd()),
     ):
         members = json.loads(record.line())
-        assert _fits(members, schema, schema)
+        sentence = members["sentences"][0]
+        assert fits(members)
         assert set(schema["required"]) <= members.keys() <= set(schema["properties"])
-        for name in members:
-            assert not _fits({**members, name: {"?": "1"}}, schema, schema), name
-        assert not _fits({**members, "host": "x"}, schema, schema)
-        assert not _fits({k: v for k, v in members.items() if k != "id"}, schema, schema)
-        assert not _fits({**members, "seq": 0}, schema, schema)
-        first = {**members["sentences"][0], "box": [0, 0, 1, 1.5]}
-        assert not _fits({**members, "sentences": [first]}, schema, schema)
-        short = {**members["sentences"][0], "outline_after": [[0, 0], [1, 1]]}
-        assert not _fits({**members, "sentences": [short]}, schema, schema)
+        assert not any(fits({**members, name: ["?"]}) for name in members)
+        assert not fits({**members, "host": "x"})
+        assert not fits({k: v for k, v in members.items() if k != "id"})
+        assert not fits({**members, "seq": 0})
+        assert not fits({**members, "sentences": [{**sentence, "box": [0, 0, 1, 1.5]}]})
+        assert not fits({**members, "sentences": [{**sentence, "outline_after": [[0, 0], [1, 1]]}]})
 
 
 def test_a_held_record_has_few_bytes_and_everything_that_is_counted(make_narration):

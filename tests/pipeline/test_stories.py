@@ -70,16 +70,6 @@ def test_a_clock_that_is_set_back_an_hour_keeps_nobody_in_memory_for_an_hour() -
     assert told(stories, later + 5, later + 9, went(TABLE)) == ["disappeared"]
 
 
-def test_what_is_told_from_tracks_is_kept_whole_and_remembered() -> None:
-    """Two who stand at one place, one after the other, are two to whoever followed them."""
-    stories = Stories()
-    for whole in (narration(0, 4, came(DOOR)), narration(4, 8, came(DOOR)), narration(8, 12, went(DOOR))):
-        assert stories.follow(whole, tracked=True) is whole
-    assert stories.follow(narration(12, 16, came(TABLE)), tracked=True).sentences
-    assert not stories.dropped
-    assert told(stories, 16, 20, came(TABLE)) == [], "two frames alone do not make him another one"
-
-
 def test_a_narration_that_loses_nothing_is_the_same_object() -> None:
     whole = narration(0, 4, came(DOOR))
     assert Stories().follow(whole) is whole

@@ -91,7 +91,7 @@ def test_it_forwards_under_its_restrictions(
         config = tmp_path / "narrated.yaml"
         config.write_text(
             f"version: 1\nstate: {state}\nredis: {{url: '{server.url}'}}\ncameras: {{yard: {{url: y.mp4}}}}\n"
-            f"forward:\n  webhook: {{office: {{url: '{receiver.url}'}}}}\n"
+            f"forward:\n  apprise: {{office: {{url: '{receiver.url}'}}}}\n"
         )
         picture = EvidenceStore(state / "evidence", fsync=False).put(b"\xff\xd8", "jpg")
         yard = Camera(state / "journal", "yard", server.url)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from train.reliability import calibrated, fit_confidence, logit, reliability
+from train.reliability import fit_confidence, logit, reliability, to_probabilities
 
 
 def test_reliability_by_hand() -> None:
@@ -46,17 +46,17 @@ def test_the_error_is_a_share_and_no_larger_than_without_bins(
 def test_a_fitted_confidence_can_be_believed() -> None:
     rng = np.random.default_rng(3)
     scores = rng.normal(1, 2, 4000)
-    right = rng.random(4000) < calibrated(scores, 0.4, -0.7)
-    raw = reliability(calibrated(scores, 1, 0), right).ece
+    right = rng.random(4000) < to_probabilities(scores, 0.4, -0.7)
+    raw = reliability(to_probabilities(scores, 1, 0), right).ece
     slope, offset = fit_confidence(scores[::2], right[::2])
     assert (slope, offset) == (pytest.approx(0.4, abs=0.06), pytest.approx(-0.7, abs=0.12))
-    assert reliability(calibrated(scores[1::2], slope, offset), right[1::2]).ece < 0.03 < raw
+    assert reliability(to_probabilities(scores[1::2], slope, offset), right[1::2]).ece < 0.03 < raw
 
 
 def test_the_fit_agrees_with_logistic_regression() -> None:
     rng = np.random.default_rng(8)
     scores = rng.normal(50, 20, 3000)
-    right = rng.random(3000) < calibrated(scores, 0.1, -4)
+    right = rng.random(3000) < to_probabilities(scores, 0.1, -4)
     peer = LogisticRegression(C=1e9, tol=1e-9).fit(scores[:, None], right)
     expected = pytest.approx((peer.coef_[0, 0], peer.intercept_[0]), rel=0.01)
     assert fit_confidence(scores, right) == expected  # Platt's targets differ by a thousandth only
@@ -72,7 +72,7 @@ def test_the_fit_agrees_with_logistic_regression() -> None:
 )
 def test_separable_and_one_sided_scores_have_a_finite_fit(scores: list[float], right: list[bool]) -> None:
     slope, offset = fit_confidence(scores, right)
-    given_ = calibrated(scores, slope, offset)
+    given_ = to_probabilities(scores, slope, offset)
     assert ((given_ > 0) & (given_ < 1)).all()
     assert (given_[np.array(right)] > 0.5).all()
 
@@ -80,7 +80,7 @@ def test_separable_and_one_sided_scores_have_a_finite_fit(scores: list[float], r
 def test_equal_scores_are_worth_their_share() -> None:
     slope, offset = fit_confidence([2.0] * 8, [True] * 6 + [False] * 2)
     assert slope == 0
-    assert calibrated(2.0, slope, offset) == pytest.approx((6 * 7 / 8 + 2 * 1 / 4) / 8)
+    assert to_probabilities(2.0, slope, offset) == pytest.approx((6 * 7 / 8 + 2 * 1 / 4) / 8)
 
 
 @pytest.mark.parametrize("scores", [[], [float("inf")]])
@@ -91,4 +91,4 @@ def test_what_cannot_be_fitted_is_refused(scores: list[float]) -> None:
 
 def test_logits_turn_back_into_probabilities() -> None:
     sure = np.array([0.0, 0.01, 0.5, 0.99, 1.0])
-    assert calibrated(logit(sure), 1, 0) == pytest.approx(sure, abs=2e-6)
+    assert to_probabilities(logit(sure), 1, 0) == pytest.approx(sure, abs=2e-6)

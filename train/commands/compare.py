@@ -27,7 +27,7 @@ class SuiteName(StrEnum):
 
 
 class Size(StrEnum):
-    """How large captioners are."""
+    """The size of captioners."""
 
     SMALL = "small"
     FULL = "full"

@@ -115,7 +115,7 @@ def stated_sources(folder: Path) -> dict[str, dict[str, Any]]:
     return {}
 
 
-def sampled(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float | None, Image]]:
+def sample_frames(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float | None, Image]]:
     """A clip's frames, at most one in `every_s`, or a still; of a damaged clip what it still gives.
 
     Yields:
@@ -125,7 +125,7 @@ def sampled(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float 
         FootageError: nothing can be read.
     """
     due, seen = 0.0, False
-    for number, seconds, frame in _decoded(path):
+    for number, seconds, frame in _decode(path):
         if seconds is None or seconds >= due:
             due, seen = (seconds or 0.0) + every_s, True
             yield number, seconds, _rgb(frame)
@@ -140,7 +140,7 @@ def frames_of(path: Path, wanted: Sequence[int]) -> Iterator[Image]:
         FootageError: one of them cannot be read.
     """
     left = list(wanted)
-    for number, _, frame in _decoded(path):
+    for number, _, frame in _decode(path):
         if left and number == left[0]:
             left.pop(0)
             yield _rgb(frame)
@@ -150,7 +150,7 @@ def frames_of(path: Path, wanted: Sequence[int]) -> Iterator[Image]:
         raise FootageError(f"{path} has no frame {left[0]} that can be read; remove it or exclude it")
 
 
-def _decoded(path: Path) -> Iterator[tuple[int, float | None, Any]]:
+def _decode(path: Path) -> Iterator[tuple[int, float | None, Any]]:
     """Number, seconds and picture, which is an `av.VideoFrame`, or BGR of a still."""
     if path.suffix.lower() in STILL_SUFFIXES:
         image = cv2.imread(str(path))

@@ -36,7 +36,7 @@ TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class ExtractOptions:
-    """How pairs are chosen.
+    """Options of choosing pairs.
 
     Attributes:
         mode: random (as the paper) or candidate (as live and replay).
@@ -51,7 +51,7 @@ class ExtractOptions:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was written.
+    """Counts of what was written.
 
     Attributes:
         pairs: number of pairs.

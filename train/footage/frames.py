@@ -20,7 +20,7 @@ import numpy as np
 from pipeline.disk import make_folder, replace_file
 from pipeline.sources import Image
 from train.footage.cameras import STILL_SUFFIXES, FootageError, frames_of
-from train.footage.votes import Raw, Vote, cleaned, merged
+from train.footage.votes import Raw, Vote, clean_votes, merge_votes
 from train.samples import image_in
 
 FRAMES = "frames.jsonl"
@@ -115,23 +115,24 @@ def _of_file(
     targets, thumbnails = [], []
     for row, image in zip(rows, frames_of(path, [int(row["frame"]) for row in rows]), strict=True):
         target = folder / f"{stem}_{row['frame']:06d}.jpg"
-        bgr = cv2.cvtColor(_kept(image), cv2.COLOR_RGB2BGR)
+        bgr = cv2.cvtColor(_shrink(image), cv2.COLOR_RGB2BGR)
         if not cv2.imwrite(str(target), bgr, [cv2.IMWRITE_JPEG_QUALITY, 95]):
             raise FootageError(f"{target} cannot be written; choose another folder, or make room")
         targets.append(str(target.relative_to(out)))
         thumbnails.append(_thumbnail(image))
     found = [
-        merged([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]]) for row in rows
+        merge_votes([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]])
+        for row in rows
     ]
     if path.suffix.lower() not in STILL_SUFFIXES:
-        found = cleaned(found, thumbnails)
+        found = clean_votes(found, thumbnails)
     return [
         LabelledFrame(camera, name, row["seconds"], target, row["width"], row["height"], tuple(votes))
         for row, target, votes in zip(rows, targets, found, strict=True)
     ]
 
 
-def _kept(image: Image) -> Image:
+def _shrink(image: Image) -> Image:
     height, width = image.shape[:2]
     if width <= LARGEST:
         return image
@@ -164,7 +165,7 @@ def read_frames(folder: Path) -> list[LabelledFrame]:
     Raises:
         FootageError: the file is damaged.
     """
-    return list(_parsed(_lines(folder)))
+    return list(_parse(_lines(folder)))
 
 
 def written_cameras(folder: Path) -> set[str]:
@@ -184,7 +185,7 @@ def _lines(folder: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-def _parsed(lines: Iterable[str]) -> Iterator[LabelledFrame]:
+def _parse(lines: Iterable[str]) -> Iterator[LabelledFrame]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)

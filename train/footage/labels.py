@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.disk import make_folder, replace_file
-from train.footage.cameras import CameraFiles, FootageError, cameras_in, sampled, stated_sources
+from train.footage.cameras import CameraFiles, FootageError, cameras_in, sample_frames, stated_sources
 from train.footage.frames import read_labels, write_camera, written_cameras
 from train.footage.recipe import TEST_FOOTAGE
 from train.footage.scenes import avoided_times, is_near
@@ -29,7 +29,7 @@ _LABELS = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class LabelOptions:
-    """What is labelled, by whom.
+    """Options of labelling: which footage, by which detectors.
 
     Attributes:
         clips: folder of footage, see `train.footage.cameras.cameras_in`.
@@ -52,7 +52,7 @@ class LabelOptions:
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
-    """What was labelled.
+    """Counts of labelled frames.
 
     Attributes:
         frames: number of frames, by camera, those of earlier runs among them as 0.
@@ -86,7 +86,7 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
 
 
 class _Labelling:
-    """What is known while one camera after another is labelled."""
+    """State while one camera after another is labelled."""
 
     def __init__(self, options: LabelOptions) -> None:
         self._options = options
@@ -102,7 +102,7 @@ class _Labelling:
     def add(self, camera: CameraFiles, tell: Progress) -> None:
         """Label a camera and write its frames, unless they are there."""
         options, name = self._options, camera.name
-        given = _given(options, camera)
+        given = _user_labels(options, camera)
         if given is None and not options.teachers:
             self.notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
             return
@@ -115,7 +115,7 @@ class _Labelling:
                 "or choose another folder"
             )
         labels = given or options.out / "labels" / (name + _LABELS)
-        if given is None and not (same and _whole(labels)):
+        if given is None and not (same and _is_complete(labels)):
             # Loaded only now: what is cached needs no teacher.
             self._teachers = self._teachers or teachers(options.teachers)
             label_camera(camera, self._teachers, labels, tell)
@@ -151,15 +151,15 @@ def label_camera(
     for number, file in enumerate(camera.files):
         tell(camera.name, number, len(camera.files))
         with suppress(FootageError):
-            lines += _labelled(camera.folder / file, file, by)
+            lines += _label(camera.folder / file, file, by)
     tell(camera.name, len(camera.files), len(camera.files))
     text = "".join(json.dumps(line) + "\n" for line in lines)
     make_folder(target.parent)
     replace_file(target, gzip.compress(text.encode(), mtime=0), durable=True)
 
 
-def _labelled(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
-    for number, seconds, image in sampled(path):
+def _label(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
+    for number, seconds, image in sample_frames(path):
         seen = [
             [raw.detector, view, raw.label, round(raw.score, 4), *(round(v, 4) for v in raw.box)]
             for view, raw in by(image)
@@ -174,7 +174,7 @@ def _labelled(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
         }
 
 
-def _given(options: LabelOptions, camera: CameraFiles) -> Path | None:
+def _user_labels(options: LabelOptions, camera: CameraFiles) -> Path | None:
     """The label file that the user has, if there is one."""
     path = options.labels / (camera.name + _LABELS) if options.labels else None
     return path if path and path.is_file() else None
@@ -187,7 +187,7 @@ def _made_of(
     given: Path | None,
     by: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """What decides a camera's labelled frames."""
+    """The inputs that decide a camera's labelled frames."""
     avoided = {f: list(times[Path(f).name]) for f in camera.files if Path(f).name in times}
     labels: dict[str, Any] = {"teachers": list(by)}
     if given is not None:
@@ -204,7 +204,7 @@ def _made_of(
     }
 
 
-def _whole(labels: Path) -> bool:
+def _is_complete(labels: Path) -> bool:
     try:
         read_labels(labels)
     except FootageError:
@@ -227,7 +227,7 @@ def _write_source(
 
 
 def read_source(folder: Path, camera: str) -> dict[str, Any] | None:
-    """What a camera's labelled frames were made of; None where nobody wrote it down.
+    """The inputs that a camera's labelled frames were made of; None where no file states them.
 
     Returns:
         ``camera``, ``footage`` (its folder here), ``stated`` (source and licence, None where nothing is

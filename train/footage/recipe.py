@@ -1,4 +1,4 @@
-"""What all labelling and training of the shipped model has in common: its mask, and footage to keep out."""
+"""Settings common to labelling and training of the shipped model: its mask, and footage to keep out."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         for line in filter(str.strip, lines):
-            for clip, seconds in _named(json.loads(line)):
+            for clip, seconds in _named_moments(json.loads(line)):
                 times.setdefault(Path(clip).name, set()).add(seconds)
     except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
         raise FootageError(f"{path} cannot be read as JSON Lines ({error}); give another file") from error
@@ -38,17 +38,17 @@ def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
 
 
 def is_near(seconds: float, times: Sequence[float], within_s: float) -> bool:
-    """Whether a moment is so near to one of some times; those in files are rounded: the limit itself is."""
+    """True where a moment is within the limit of one of some times, the limit included: times are rounded."""
     return any(abs(seconds - time) <= within_s + _ROUNDED_S for time in times)
 
 
-def _named(value: object) -> Iterator[tuple[str, float]]:
+def _named_moments(value: object) -> Iterator[tuple[str, float]]:
     """Clips and seconds anywhere in a JSON value."""
     if isinstance(value, Mapping):
         if "clip" in value and value.get("seconds") is not None:
             yield str(value["clip"]), float(value["seconds"])
         for inner in value.values():
-            yield from _named(inner)
+            yield from _named_moments(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _named(inner)
+            yield from _named_moments(inner)

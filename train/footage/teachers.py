@@ -1,6 +1,6 @@
 """Teachers: detectors that the user names, run offline on footage to say what is in it.
 
-Each kind of file has its own small class, and `opened` finds the one that fits. A teacher looks at one
+Each kind of file has its own small class, and `open_network` finds the one that fits. A teacher looks at one
 picture; `Teachers` asks several of them, on the whole frame and on 2 x 2 overlapping tiles of it, since
 distant people have a dozen pixels. What they say is raw; `train.footage.votes` makes sense of it.
 """
@@ -56,7 +56,7 @@ class TeacherError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spotted:
-    """What one teacher sees in one picture: class, score, and edges in 0..1 of the picture."""
+    """A detection of one detector in one picture: class, score, and edges in 0..1 of the picture."""
 
     label: str
     score: float
@@ -70,7 +70,7 @@ class Network(Protocol):
     """A detector in a file."""
 
     def __call__(self, image: Image) -> list[Spotted]:
-        """What is in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
+        """Detect objects in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class TeacherFile:
 
     @property
     def name(self) -> str:
-        """Of the file, without folder and suffix."""
+        """The file's name without folder and suffix."""
         return self.path.stem
 
     @property
@@ -124,7 +124,7 @@ def teacher_file(text: str) -> TeacherFile:
     return TeacherFile(Path(path), classes)
 
 
-def opened(teacher: TeacherFile) -> Network:
+def open_network(teacher: TeacherFile) -> Network:
     """Load the network of a file.
 
     Raises:
@@ -203,7 +203,7 @@ def _of_openvino(teacher: TeacherFile) -> Network:
     )
 
 
-def _resized(image: Image, size: Sequence[int]) -> Image:
+def _resize(image: Image, size: Sequence[int]) -> Image:
     """At this height and width."""
     return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
 
@@ -224,7 +224,7 @@ def _cells(size: Sequence[int], strides: Sequence[int]) -> NDArray[np.float64]:
 
 
 def _best(scores: NDArray[np.float32], edges: NDArray[np.float64]) -> list[Spotted]:
-    """Of scores ``(N, 80)`` and edges ``(N, 4)`` in 0..1 what is sure enough, each object once."""
+    """Detections from scores ``(N, 80)`` and edges ``(N, 4)`` in 0..1, each object once."""
     found = []
     for i in np.flatnonzero(scores.max(1) >= LEAST):
         name = COCO[int(scores[i].argmax())]
@@ -259,7 +259,7 @@ class Yolox:
         scale = min(self._size / height, self._size / width)
         small = max(int(height * scale), 1), max(int(width * scale), 1)
         canvas = np.full((self._size, self._size, 3), _GREY, np.uint8)
-        canvas[: small[0], : small[1]] = _resized(image, small)
+        canvas[: small[0], : small[1]] = _resize(image, small)
         out = self._net.run(None, {self._net.get_inputs()[0].name: _planes(canvas[..., ::-1])})[0][0]
         stride = self._cells[:, 2:]
         centre, size = (out[:, :2] + self._cells[:, :2]) * stride, np.exp(out[:, 2:4]) * stride
@@ -277,7 +277,7 @@ class PicoDet:
 
     def __call__(self, image: Image) -> list[Spotted]:
         """See `Network`."""
-        entry = (_resized(image, self._size).astype(np.float32) - _MEAN) / _DEVIATION
+        entry = (_resize(image, self._size).astype(np.float32) - _MEAN) / _DEVIATION
         out = [each[0] for each in self._net.run(None, {self._net.get_inputs()[0].name: _planes(entry)})]
         half = len(_STRIDES)
         bins = np.concatenate(out[half:])
@@ -300,7 +300,7 @@ class _OfOpenvino:
 
     def _asked(self, image: Image) -> Any:
         """The request, after it has looked at an image."""
-        self._net.infer({0: _planes(_resized(image, self._size)[..., ::-1])})
+        self._net.infer({0: _planes(_resize(image, self._size)[..., ::-1])})
         return self._net
 
 
@@ -346,7 +346,7 @@ class Teachers:
         self._networks = dict(networks)
 
     def __call__(self, image: Image, *, tiled: bool | None = None) -> list[tuple[str, Raw]]:
-        """What they see, each answer with its view, ``full`` or ``tile``.
+        """Detections of all detectors, each with its view, ``full`` or ``tile``.
 
         Args:
             image: RGB uint8 ``(height, width, 3)``.
@@ -362,13 +362,13 @@ class Teachers:
             part = image[top : int((y + size) * height), left : int((x + size) * width)]
             for name, network in self._networks.items():
                 for sight in network(part):
-                    box = _placed(sight, x, y, size)
+                    box = _place(sight, x, y, size)
                     if box is not None:
                         found.append((view, Raw(name, sight.label, sight.score, box)))
         return found
 
 
-def _placed(sight: Spotted, x: float, y: float, size: float) -> Box | None:
+def _place(sight: Spotted, x: float, y: float, size: float) -> Box | None:
     """The box of the whole frame of what is seen in a window; None where the window's edge has cut it."""
     cut = (
         (x > 0 and sight.left < _EDGE)
@@ -388,11 +388,11 @@ def teachers(files: Iterable[TeacherFile]) -> Teachers:
     """Load several teachers.
 
     Raises:
-        TeacherError: see `opened`; or two files have one name.
+        TeacherError: see `open_network`; or two files have one name.
     """
     networks: dict[str, Network] = {}
     for file in files:
         if file.name in networks:
             raise TeacherError(f"two teachers are named {file.name}: rename one of the files")
-        networks[file.name] = opened(file)
+        networks[file.name] = open_network(file)
     return Teachers(networks)

@@ -44,7 +44,7 @@ _OFTEN = 0.35  # share of a clip's frames in which what stands still was seen
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """What one detector answers: its name, class, score and ``x, y, width, height`` in 0..1."""
+    """A detection of one detector: its name, class, score and ``x, y, width, height`` in 0..1."""
 
     detector: str
     label: str
@@ -72,7 +72,7 @@ class Vote:
 
     @property
     def sure(self) -> bool:
-        """Whether it is believed to be there."""
+        """True where the object is probably there."""
         large = area(self.box) > _LARGE and self.detectors < _AGREED
         return self.p >= LIKELY and not large
 
@@ -80,7 +80,7 @@ class Vote:
 _NO_KIND = {"vehicle", "bike"}
 
 
-def merged(found: Sequence[Raw]) -> list[Vote]:
+def merge_votes(found: Sequence[Raw]) -> list[Vote]:
     """The candidates of one frame, those below `UNLIKELY` left out."""
     votes: list[Vote] = []
     for family in sorted({FAMILY[raw.label] for raw in found if raw.label in FAMILY}):
@@ -118,7 +118,7 @@ def _one(family: str, group: list[Raw]) -> Vote:
     return Vote(family, box_of(box), p, shares, len(best))
 
 
-def cleaned(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:
+def clean_votes(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:
     """The votes of a clip's frames, cleaned by time.
 
     Args:
@@ -137,13 +137,13 @@ def cleaned(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint
                 result[t][k] = replace(vote, p=(LIKELY + UNLIKELY) / 2)
     for still, seen in _stills(clip):
         for t in range(len(clip)):
-            if t not in seen and _unchanged(still.box, thumbnails, t, seen):
+            if t not in seen and _is_unchanged(still.box, thumbnails, t, seen):
                 result[t] = _put(result[t], still)
     return result
 
 
 def _seen_again(vote: Vote, near: Sequence[Vote]) -> bool:
-    """Whether one of its family and about its size is nearby, within three of its sizes."""
+    """True where another of its family and about its size is nearby, within three of its sizes."""
     x, y, w, h = vote.box
     for other in near:
         if other.family != vote.family:
@@ -156,7 +156,7 @@ def _seen_again(vote: Vote, near: Sequence[Vote]) -> bool:
 
 
 def _stills(clip: Sequence[Sequence[Vote]]) -> list[tuple[Vote, set[int]]]:
-    """What stands still, and the frames in which it was seen."""
+    """Votes that stand still, and the frames that have them."""
     groups: list[tuple[Vote, set[int]]] = []
     for t, votes in enumerate(clip):
         for vote in votes:
@@ -169,7 +169,7 @@ def _stills(clip: Sequence[Sequence[Vote]]) -> list[tuple[Vote, set[int]]]:
     return [g for g in groups if len(g[1]) >= max(_OFTEN * len(clip), 4)]
 
 
-def _unchanged(box: Box, thumbnails: Sequence[NDArray[np.uint8]], t: int, seen: set[int]) -> bool:
+def _is_unchanged(box: Box, thumbnails: Sequence[NDArray[np.uint8]], t: int, seen: set[int]) -> bool:
     nearest = min(seen, key=lambda s: abs(s - t))
     height, width = thumbnails[t].shape
     x, y, w, h = box

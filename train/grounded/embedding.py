@@ -29,7 +29,7 @@ from pipeline.narration.batch import detect
 from pipeline.pairs import small_image
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
-from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sampled, stated_sources
+from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
 from train.footage.recipe import TEST_FOOTAGE
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
 from train.grounded.start import plain_start
@@ -207,7 +207,7 @@ def _followed(
     tracker: Tracker | None = None
     running: dict[str, tuple[Stretch, _Crops]] = {}
     done: list[tuple[Stretch, _Crops]] = []
-    for _, seconds, image in sampled(camera.folder / file, _EVERY_S):
+    for _, seconds, image in sample_frames(camera.folder / file, _EVERY_S):
         if seconds is None or seconds > _CLIP_S:
             break
         small = small_image(image)

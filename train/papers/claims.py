@@ -1,4 +1,4 @@
-"""Whether an ordering that a paper claims is here: a paired comparison over seeds and pairs, and its power.
+"""Tests of a paper's claimed ordering: a paired comparison over seeds and pairs, and its power.
 
 Both systems are trained with the same seeds and measured on the same pairs, so that of every seed s and pair
 p there is one difference d_sp. Both are drawn from more that could have been taken. The error of the mean is
@@ -56,7 +56,7 @@ class PairedDifference:
         return self.mean - most, self.mean + most
 
     def power(self, gain: float, seeds: int | None = None) -> float:
-        """How probably a true gain, above 0, is shown with so many seeds; None as many as there are."""
+        """Probability that a true gain, above 0, is shown with so many seeds; None as many as there are."""
         seeds = seeds or self.seeds
         if seeds < 2:  # noqa: PLR2004
             return 0.0
@@ -194,7 +194,7 @@ def _ratios(results: Sequence[Result], value: str) -> NDArray[np.float64] | None
 
 
 def ratio_values(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of numerators and denominators ``(seeds, pairs)`` every pair's value, see the head of this file."""
+    """Every pair's value from numerators and denominators ``(seeds, pairs)``, see the head of this file."""
     rate = above.sum(axis=1, keepdims=True) / below.sum(axis=1, keepdims=True)
     moved: NDArray[np.float64] = rate + (above - rate * below) / below.mean(axis=1, keepdims=True)
     return moved
@@ -207,8 +207,8 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
     """
     wanted = (claim.value, f"{'multi' if claim.value.startswith('multi') else 'single'}.cider")
     for value in dict.fromkeys(wanted):
-        better = _printed(suite, claim.better, value)
-        worse = _printed(suite, claim.printed or claim.worse, claim.worse_value or value)
+        better = _printed_figure(suite, claim.better, value)
+        worse = _printed_figure(suite, claim.printed or claim.worse, claim.worse_value or value)
         if better is not None and worse:
             gain = (worse - better if claim.less else better - worse) / worse
             if gain > 0:
@@ -216,7 +216,7 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
     return None
 
 
-def _printed(suite: Suite, row: str, value: str) -> float | None:
+def _printed_figure(suite: Suite, row: str, value: str) -> float | None:
     found = (table.printed(row, value) for table in suite.tables)
     return next((figure for figure in found if figure is not None), None)
 

@@ -38,7 +38,7 @@ from train.papers.results import (
     write_result,
 )
 from train.papers.runs import new_captioner, record_of, train_on_splits
-from train.papers.suites import FolderName, SizeName, System, load_suite, merged
+from train.papers.suites import FolderName, SizeName, System, load_suite, merge
 from train.papers.tables import Report, page
 from train.papers.training import QUIET, Listeners, pretrained_path, state_path
 from train.samples import SPLITS
@@ -165,15 +165,15 @@ def run_row(options: CompareOptions, row: str, seed: int) -> Result:
 
 
 def row_config(system: System, options: CompareOptions, seed: int) -> TrainConfig:
-    content = merged(system.content(options.size), {"training": {"seed": seed}})
-    content = merged(content, {"arguments": dict.fromkeys(system.seeded, seed)})
+    content = merge(system.content(options.size), {"training": {"seed": seed}})
+    content = merge(content, {"arguments": dict.fromkeys(system.seeded, seed)})
     if system.needs:
         folders = {need: str(options.folders[need]) for need in system.needs}
-        content = merged(content, {"pretraining": {"objective": {"arguments": folders}}})
+        content = merge(content, {"pretraining": {"objective": {"arguments": folders}}})
     if options.epochs is not None:
-        content = merged(content, {"training": {"epochs": options.epochs * system.passes}})
+        content = merge(content, {"training": {"epochs": options.epochs * system.passes}})
         if "pretraining" in content:
-            content = merged(content, {"pretraining": {"training": {"epochs": options.epochs}}})
+            content = merge(content, {"pretraining": {"training": {"epochs": options.epochs}}})
     return checked_config(content, system.label)
 
 

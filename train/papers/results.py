@@ -90,7 +90,7 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
     results = [
-        _untrained(name, said, said, gold, measured)
+        _untrained_result(name, said, said, gold, measured)
         for name, said in trivial_captions(training, len(gold)).items()
     ]
     several = tuple(sample for sample in samples if sample.further)
@@ -101,16 +101,16 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
             samples=tuple(replace(s, sentences=s.further[0], further=s.further[1:]) for s in several),
         )
         whole = [" ".join(said) for said in first]
-        results.append(_untrained(HUMAN, [said[0] for said in first], whole, others.sentences, others))
+        results.append(_untrained_result(HUMAN, [said[0] for said in first], whole, others.sentences, others))
     return results
 
 
-def _untrained(
+def _untrained_result(
     name: str, said: Sequence[str], whole: Sequence[str], gold: Sequence[Sequence[str]], measured: Split
 ) -> Result:
     """The result of a row that was not trained: one sentence, and all sentences, about every pair."""
     groups = group_scores([sample_groups(s) for s in measured.samples], said, gold)
-    joined = _joined(measured)
+    joined = _join_annotations(measured)
     evaluation = {
         "single": text_scores(said, gold).plain(),
         "multi": text_scores(whole, joined).plain(),
@@ -153,11 +153,11 @@ def result_ciders(results: Sequence[Result], measured: Split, path: str) -> NDAr
 def chosen_pairs(measured: Split, group: str, *, joined: bool) -> tuple[list[int], list[Sequence[str]]]:
     """Positions of a group's pairs ("" all), and their references: sentences, or annotations in one text."""
     chosen = [k for k, s in enumerate(measured.samples) if not group or group in sample_groups(s)]
-    references = _joined(measured) if joined else measured.sentences
+    references = _join_annotations(measured) if joined else measured.sentences
     return chosen, [references[k] for k in chosen]
 
 
-def _joined(measured: Split) -> list[list[str]]:
+def _join_annotations(measured: Split) -> list[list[str]]:
     return [[" ".join(annotation) for annotation in sample.annotations] for sample in measured.samples]
 
 

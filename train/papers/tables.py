@@ -90,9 +90,7 @@ def page(report: Report) -> str:
             "```\n" + "\n".join(claim_lines(report.found)) + "\n```",
         ]
     constants = [f'{r.row}: "{r.single[0]}"' for r in report.trivial if r.value("distinct") == 1]
-    wrapped = [
-        part if part[0] in "#`" else _wrapped(part) for part in [*parts, "  \n".join(constants)] if part
-    ]
+    wrapped = [part if part[0] in "#`" else _wrap(part) for part in [*parts, "  \n".join(constants)] if part]
     return "\n\n".join(wrapped) + "\n"
 
 
@@ -178,7 +176,7 @@ def _cell(values: Sequence[float | None], column: str, times: float) -> str:
     return f"{mean}±{scale * float(np.std(known, ddof=1)):.{max(places - 1, 1)}f}"
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     if "  \n" in text:
         return text
     return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

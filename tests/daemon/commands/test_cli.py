@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from embedded_redis import EmbeddedServer
 
-from daemon.cli import ALIASES, VERBS
+from daemon.cli import VERBS
 
 Run = Callable[..., Any]
 
@@ -74,12 +74,6 @@ def test_every_verb_has_help(narrated: Run) -> None:
         done = narrated(verb, "-h")
         assert (done.code, f"Usage: narrated {verb} " in done.out) == (0, True)
     assert len(VERBS) <= 18
-
-
-def test_a_verb_may_have_another_name(narrated: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ALIASES, "validate", "check-config")
-    assert "Usage: narrated validate " in narrated("validate", "--help").out
-    assert "validate" not in narrated("--help").out
 
 
 def test_a_misspelt_verb_is_put_right(narrated: Run) -> None:

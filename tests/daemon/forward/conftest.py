@@ -63,7 +63,7 @@ def configure(tmp_path: Path, redis_server: EmbeddedServer) -> Callable[[str], P
         path = tmp_path / "narrated.yaml"
         path.write_text(
             f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{redis_server.url}'}}\n"
-            f"cameras:\n  yard: {{url: 'rtsp://10.0.0.5/s'}}\n{more}forward:\n  timezone: UTC\n{targets}"
+            f"cameras:\n  yard: {{url: 'rtsp://10.0.0.5/s'}}\ntimezone: UTC\n{more}forward:\n{targets}"
         )
         return path
 

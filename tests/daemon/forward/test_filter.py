@@ -134,18 +134,15 @@ def test_the_sandbox_holds(template: str) -> None:
 @pytest.mark.parametrize(
     ("targets", "told"),
     [
-        ("webhook: {a: {url: x, template: '{{ txt }}'}}", "cannot name txt; known here: text, camera"),
-        ("webhook: {a: {url: x, body: '{% if %}'}}", "not a valid template"),
+        ("apprise: {a: {url: x, template: '{{ txt }}'}}", "cannot name txt; known here: text, camera"),
         ("apprise: {a: {url: x, title: '{{ }'}}", "not a valid template"),
         ("mqtt: {a: {ulr: x, url: y}}", 'did you mean "url"?'),
         ("mqtt: {a: {url: x, filter: {objekt: car}}}", 'did you mean "object"?'),
         ("mqtt: {a: {url: x, filter: {kind: flown}}}", "'appeared'"),
         ("mqtt: {a: {url: x, filter: {hours: 22-6}}}", '"22:00-06:00", in quotes'),
         ("mqtt: {a: {url: x, topic: 'a/#'}}", "without +, # and $"),
-        ("mqtt: {a: {url: x}}, webhook: {a: {url: x}}", "two targets are called 'a'"),
+        ("mqtt: {a: {url: x}}, apprise: {a: {url: x}}", "two targets are called 'a'"),
         ("mqtt: {'a b': {url: x}}", "letters, digits"),
-        ("webhook: {a: {url: x, secret: hunter2}}", "not the key itself"),
-        ("timezone: Mars/Olympus", "Europe/Berlin"),
     ],
 )
 def test_a_mistake_is_named(targets: str, told: str) -> None:
@@ -158,10 +155,14 @@ def test_a_mistake_is_named(targets: str, told: str) -> None:
 
 
 def test_keys_that_are_gone_are_read_once_more(caplog: pytest.LogCaptureFixture) -> None:
-    settings = parse_configuration(
-        "version: 1\ncameras: {a: {url: x}}\nforward:\n  group: mine\n  command: {lamp: {run: [x]}}\n"
-        "  webhook: {a: {url: x, queue: 5, expire: 1d, longest_wait: 1m}}\n"
-    ).forward
-    assert [name for name, _ in settings.targets()] == ["a"]
-    for key in ("forward.group", "forward.command", "forward.webhook.a.queue", "forward.webhook.a.expire"):
-        assert key in caplog.text
+    configuration = parse_configuration(
+        "version: 1\ncameras: {a: {url: x}}\nserve: {timezone: UTC}\nforward:\n  group: mine\n"
+        "  timezone: Asia/Tokyo\n  command: {lamp: {run: [x]}}\n"
+        "  webhook: {a: {url: 'https://h', secret: '${cred:key}', queue: 5, expire: 1d, picture: none}}\n"
+        "  mqtt: {b: {url: 'mqtt://h', timeout: 5s, attempts: 3}}\n"
+    )
+    assert [name for name, _ in configuration.forward.targets()] == ["b", "a"]
+    assert configuration.forward.apprise["a"].picture == "none"
+    assert configuration.timezone == "UTC"
+    for key in ("group", "command", "webhook.a", "timezone", "mqtt.b.timeout", "mqtt.b.attempts"):
+        assert f"forward.{key}" in caplog.text

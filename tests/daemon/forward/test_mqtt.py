@@ -18,9 +18,8 @@ from waiting import until
 
 from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
-from daemon.forward import mqtt
 from daemon.forward.message import Message
-from daemon.forward.mqtt import LONGEST_STATE, MqttTarget, device, slug
+from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
@@ -35,11 +34,6 @@ PERSON = Sentence(
 GONE = Sentence("A car has left.", "disappeared", "car", None, 0.4, 0.6)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mqtt, "ANNOUNCED_S", 0.0)
-
-
 def home(broker: Broker, more: str = "") -> str:
     url = f"mqtt://127.0.0.1:{broker.port}"
     return f"  mqtt:\n    home: {{url: '{url}'{more and ', ' + more}}}\n"
@@ -52,8 +46,8 @@ def now(**changed: Any) -> dict[str, Any]:
 
 
 def opened(broker: Broker, **settings: Any) -> Any:
-    given = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", timeout="5s", **settings)
-    return MqttTarget(given, Secrets({}), "home", lambda: {"yard": ["dog"]})
+    given = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", **settings)
+    return MqttTarget(given, Secrets({}), "home", ["yard"])
 
 
 def message(**changed: Any) -> Message:
@@ -133,12 +127,16 @@ def check_payload(payload: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("camera", ["yard", "front.door-2_x", "7"])
 def test_discovery_has_the_keys_that_home_assistant_documents(camera: str) -> None:
-    payload = device("narrated", camera, ["person", "traffic light", "Ähre/+#"], 0.2, "image/webp")
-    check_payload(payload)
-    off = [e["off_delay"] for e in payload["components"].values() if e["platform"] == "binary_sensor"]
-    assert off == [1, 1, 1]  # a positive whole number
-    without = device("narrated", camera, [], 60, None)
-    assert not any(e["platform"] == "image" for e in without["components"].values())
+    def components(**given: Any) -> dict[str, Any]:
+        payload = device(MqttSettings.model_validate({"url": "mqtt://h", **given}), camera)
+        check_payload(payload)
+        return dict(payload["components"])
+
+    every = components()
+    assert {f"object_{name}" for name in OBJECTS} | {"event", "sentence", "picture"} == every.keys()
+    some = components(picture="none", filter={"object": ["person", "traffic light", "Ähre/+#"]})
+    assert "picture" not in some
+    assert sum(each["platform"] == "binary_sensor" for each in some.values()) == 3
 
 
 def test_names_that_look_alike_stay_apart() -> None:
@@ -150,7 +148,7 @@ def test_names_that_look_alike_stay_apart() -> None:
 def test_home_assistant_hears_everything_of_a_narration(
     broker: Broker, listen: Listen, configure: Configure, camera: Callable[..., Camera], tmp_path: Path
 ) -> None:
-    picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"RIFF", "webp")
+    picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"JPEG", "jpg")
     heard = listen(broker.port)
     with forwarding(configure(home(broker))):
         until(lambda: heard.on("narrated/status") == [b"online"])
@@ -165,8 +163,8 @@ def test_home_assistant_hears_everything_of_a_narration(
     check_payload(payload)
     entities = payload["components"]
     assert entities["object_person"]["state_topic"] == "narrated/yard/object/person"
-    assert entities["picture"]["content_type"] == "image/webp"
-    assert heard.on(entities["picture"]["image_topic"]) == [b"RIFF"]
+    assert entities["picture"]["content_type"] == "image/jpeg"
+    assert heard.on(entities["picture"]["image_topic"]) == [b"JPEG"]
     assert heard.on(entities["object_person"]["state_topic"]) == [
         entities["object_person"]["payload_on"].encode()
     ]
@@ -191,7 +189,7 @@ def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker
     assert retained == {"narrated/yard/sentence", "narrated/yard/attributes", "narrated/status", config}
     assert [json.loads(each)["event_type"] for each in late.on("narrated/yard/event")] == ["disappeared"]
     objects = json.loads(late.on(config)[0])["components"]
-    assert {"object_dog", "object_person"} <= objects.keys()  # told of before this process was, and by it
+    assert {"object_dog", "object_person"} <= objects.keys()
     target.close()
 
 
@@ -247,7 +245,7 @@ def test_a_broker_that_is_killed_and_forgets_everything(
     with forwarding(configure(home(broker))) as running:
         sender = running.senders["home"]
         yard.tell(**now())
-        until(lambda: sender._queue.objects.get("yard"))
+        until(lambda: sender._queue._sent)
         broker.stop()
         waiting = yard.tell(3, **now())
         until(lambda: sender.failing)
@@ -286,7 +284,7 @@ def test_a_password_that_is_put_right_is_found(
             until(lambda: "refuses the login: Not authorized" in running.senders["home"].failing)
             assert "wr0ng" not in running.senders["home"].failing
             secret.write_text("me:p/w:rd\n")
-            until(lambda: running.senders["home"]._queue.objects.get("yard"))
+            until(lambda: running.senders["home"]._queue._sent)
         heard = listen(closed.port, "me", "p/w:rd")
         until(lambda: heard.on("narrated/yard/sentence"))
     finally:

@@ -212,4 +212,4 @@ def test_offsets_change_to_the_second():
 
 def test_a_question_without_words_finds_everything(search):
     assert restate(Question(), BERLIN) == "Everything"
-    assert len(search.selection.spread(Question())) == search.answer(Question()).count
+    assert search.answer(Question()).count == len(list(search.answer(Question()).results)) > 40

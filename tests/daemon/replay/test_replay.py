@@ -200,17 +200,6 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert narrated(*arguments, "--limits").out == done.out
 
 
-def test_pictures_are_kept_unless_they_are_not_wanted(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    arguments = ["replay", clip, "--captioner-file", checkpoint, "--json", "--out"]
-    kept = narrated(*arguments, tmp_path / "kept")
-    assert all("evidence" in json.loads(line) for line in kept.out.splitlines())
-    without = narrated(*arguments, tmp_path / "without", "--no-evidence")
-    assert "evidence" not in without.out
-    assert not (tmp_path / "without" / "evidence").exists()
-
-
 def test_damaged_input_is_told_and_the_rest_narrated(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -38,7 +38,8 @@ def test_pages_metrics_and_reload(
     code, text = page(port, "/healthz")
     assert (code, json.loads(text)["ok"]) == (200, True)
     assert {"main", "narrator", "publisher", "http"} <= set(json.loads(text)["seconds_since_progress"])
-    until(process, lambda: metrics(port).get(("published_total",)) == 2)
+    until(process, lambda: metrics(port).get(("narrations_total", "hall")) == 2)
+    until(process, lambda: metrics(port)["unpublished", "hall"] == 0)
     told = metrics(port)
     assert not any("screening" in key for key in told)
     assert told["stage_seconds_total", "hall", "screen"] > 0

@@ -89,7 +89,7 @@ def test_every_pair_has_one_fate(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(cooldown_s=30))
     still = pair(70, 74, (False, False))
     process(telling, [pair(0, 4, COME), pair(4, 8, COME), pair(60, 64, GO), still, pair(80, 84, GO)])
-    counts = telling.counters.of("room")
+    counts = telling.counters.by_camera()["room"]
     assert (counts.proposed, counts.published, counts.waiting) == (5, 3, 0)
     assert counts.suppressed == {REPORTED: 1, NOTHING_CHANGED: 1}
     assert not counts.dropped
@@ -173,7 +173,7 @@ def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
     telling._journals["room"].close()
     if live:
         assert process(telling, FLOOD[:3]) == []
-        assert telling.counters.of("room").dropped == {FAILED: 3}
+        assert telling.counters.by_camera()["room"].dropped == {FAILED: 3}
     else:
         with pytest.raises(JournalError):
             process(telling, FLOOD[:3])

@@ -174,12 +174,12 @@ def test_a_camera_that_is_removed_lets_its_thread_go_and_its_pairs_are_counted()
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(queue.put("a", pair("a", 1), wait=True)))
     thread.start()
-    while queue.counters.of("a").proposed < 2:
+    while queue.counters.by_camera()["a"].proposed < 2:
         time.sleep(0.01)
     queue.remove("a")
     thread.join(30)
     assert answers == [False]
-    assert queue.counters.of("a") == PairCounts(proposed=2, dropped=Counter({REMOVED: 2}))
+    assert queue.counters.by_camera()["a"] == PairCounts(proposed=2, dropped=Counter({REMOVED: 2}))
 
 
 def test_what_was_not_taken_before_the_end_is_counted() -> None:
@@ -191,8 +191,8 @@ def test_what_was_not_taken_before_the_end_is_counted() -> None:
     assert [work.camera for work in queue.abandon()] == [*"aaaa", *"bb"]
     assert not queue.put("b", pair("b", 1), wait=False)
     assert queue.abandon() == []
-    assert queue.counters.of("a").dropped == {NEWER_CAME: 2, ENDED: 4}
-    assert queue.counters.of("b").dropped == {ENDED: 2}
+    assert queue.counters.by_camera()["a"].dropped == {NEWER_CAME: 2, ENDED: 4}
+    assert queue.counters.by_camera()["b"].dropped == {ENDED: 2}
     assert queue.thinned == {"b": 1}
 
 
@@ -224,6 +224,6 @@ def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds o
     for thread in (*threads, narrator):
         thread.join(30)
     for camera in cameras:
-        counts = counters.of(camera)
+        counts = counters.by_camera()[camera]
         assert (counts.proposed, counts.waiting) == (200, 0)
-    assert not counters.of("c").dropped
+    assert not counters.by_camera()["c"].dropped

@@ -26,7 +26,7 @@ from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.picture import encode
 from pipeline.report.summary import ReportFacts, summarize
-from pipeline.report.words import clock_time, confidence_words, count_words, duration_words, plural
+from pipeline.report.words import clock_time, confidence_words, duration_words, plural
 from pipeline.report.writer import write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -77,8 +77,8 @@ def test_the_page_sums_up_and_shows_what_the_records_hold(report: Report) -> Non
     assert (
         "What changed in yard Camera yard Time 30 April 2024, 23:00:00 to 1 May 2024, 00:00:09 UTC" in shown
     )
-    assert "Narrations 2, with 3 sentences Confidence 1 of 2 sentences less than 90% sure" in shown
-    assert "Footage yard.mp4 What happened 1 car left 1 person left the light changed once" in shown
+    assert "Narrations 2, with 3 sentences" in shown
+    assert "Footage yard.mp4" in shown
     assert f"ddla (sha256 {'c' * 64})" in shown
     assert "00:00:02 yard Wednesday 1 May 2024, 1:00:02.0 into the footage" in shown
     lines = re.findall(r"<pre[^>]*>([^<]+)</pre>", text)
@@ -153,36 +153,6 @@ def test_pictures_do_not_stay_in_memory(tmp_path: Path) -> None:
     assert peak < (tmp_path / "report.html").stat().st_size
 
 
-def test_what_happened_is_counted_by_objects_not_by_sentences() -> None:
-    people = replace(CAR, type="appeared", object="person", count=11)
-    crowd = replace(CAR, type="more", object="person", count=30)
-    told = [
-        record(people, CAR),
-        record(replace(people, count=1), crowd),
-        record(LIGHT, event=SceneEvent.LIGHT),
-    ]
-    told += [record(CAR, continues="yard-1"), record(CAR, event="summary", covers=("yard-1",))]
-    happenings = summarize(told, ReportFacts()).happenings
-    assert happenings == ["12 people came", "1 car left", "the light changed once", "more people once"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "noun", "count", "words"),
-    [
-        ("appeared", "bag", 2, "2 bags appeared"),  # a bag does not come by itself
-        ("disappeared", "bus", 3, "3 buses left"),
-        ("fewer", "car", 2, "fewer cars twice"),
-        ("replaced", "car", 2, "2 cars were replaced"),
-        ("unknown", "something", 5, "something changed 5 times"),
-        ("none", "scene", 1, "no change once"),
-        ("appeared", "person", 1200, "1,200 people came"),
-        ("obstructed", "", 2, "the view was blocked twice"),
-    ],
-)
-def test_what_happened_reads_as_english(kind: str, noun: str, count: int, words: str) -> None:
-    assert count_words(kind, noun, count) == words
-
-
 def test_nouns_have_the_plural_that_the_sentences_use() -> None:
     from train.papers.generated.captions import NOUNS
 
@@ -201,7 +171,6 @@ def test_which_cameras_and_the_time_covered() -> None:
         "Camera": "yard",
         "Time": "1 minute 15 seconds of footage without a date",
         "Narrations": "1",
-        "Confidence": "0 of 1 sentence less than 90% sure",
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.pairs import candidate_pairs
-from pipeline.sources import Clock, Frame, SourceOptions, covered, open_source, read_still
+from pipeline.sources import Clock, Frame, SourceOptions, open_source, polygon_mask, read_still
 from pipeline.thresholds import PairThresholds
 
 EVERY = SourceOptions(sample_hz=1000)
@@ -25,11 +25,11 @@ shares = st.floats(0, 1, width=32)
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(shares, shares), min_size=3, max_size=3), st.integers(4, 40), st.integers(4, 40))
 def test_every_pixel_that_a_triangle_touches_is_covered(corners, height, width):
-    mask = covered((tuple(corners),), (height, width))
+    mask = polygon_mask((tuple(corners),), (height, width))
     weights = np.random.default_rng(0).dirichlet((0.5, 0.5, 0.5), 2000)
     x, y = (weights @ np.array(corners)).T.clip(0, 1 - 1e-9)
     assert mask[(y * height).astype(int), (x * width).astype(int)].all()
-    left = covered((LEFT_HALF,), (100, 200))
+    left = polygon_mask((LEFT_HALF,), (100, 200))
     assert left[:, :100].all()
     assert not left[:, 104:].any()
 
@@ -49,8 +49,8 @@ def black(frame, polygon):
     assert plane.mean() > 10
     assert image.mean() > 10
     return (
-        not plane[covered((polygon,), plane.shape)].any()
-        and not image[covered((polygon,), image.shape[:2])].any()
+        not plane[polygon_mask((polygon,), plane.shape)].any()
+        and not image[polygon_mask((polygon,), image.shape[:2])].any()
     )
 
 
@@ -103,14 +103,14 @@ def test_no_pixel_of_a_mask_is_in_a_cluster_and_none_counts(shift):
     for masks in ((), (mask,)):
         pair = next(candidate_pairs(frames_of(before, after), PairThresholds(), masks))
         outcome[masks] = pair.l2, find_changes([pair], options)[0].clusters
-    inside = covered((mask,), options.size)
+    inside = polygon_mask((mask,), options.size)
     l2, clusters = outcome[(mask,)]
     assert clusters
     assert not any((cluster.mask & inside).any() for cluster in clusters)
     assert any((cluster.mask & inside).any() for cluster in outcome[()][1])
     assert l2 < outcome[()][0]
     hidden = before.copy()
-    hidden[covered((mask,), options.size)] = 7
+    hidden[polygon_mask((mask,), options.size)] = 7
     pair = next(candidate_pairs(frames_of(hidden, after), PairThresholds(), (mask,)))
     assert pair.l2 == l2
 
@@ -128,5 +128,5 @@ def test_a_privacy_area_is_black_in_video(make_clip, codec, pix_fmt):
     assert all(black(frame, TRIANGLE) for frame in frames)
     assert not any(black(frame, TRIANGLE) for frame in seen)
     # Frames are predicted from one another: what is blackened is a copy, not the decoder's picture.
-    outside = ~covered((TRIANGLE,), frames[-1].image.shape[:2], 6)
+    outside = ~polygon_mask((TRIANGLE,), frames[-1].image.shape[:2], 6)
     assert np.array_equal(frames[-1].image[outside], seen[-1].image[outside])

@@ -8,6 +8,7 @@ from functools import cache
 import av
 import numpy as np
 import pytest
+from encoded_footage import CODECS, encode
 
 from pipeline.sources import SourceOptions, SourceReport
 from pipeline.sources.decode import packets_of, video_stream
@@ -15,7 +16,6 @@ from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
 from pipeline.sources.picture import View
 
 RATE, GOP, SECONDS = 10, 20, 90
-CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("mpeg4", 0)]
 ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)
 NOISE = [np.random.default_rng(k).integers(-1, 2, (128, 160, 3)) for k in range(2, 10)]
 
@@ -32,21 +32,13 @@ def drawn(number, noise, there):
 
 def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
     """A noisy room; a block is there during each visit, in seconds."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=RATE)
-        stream.width, stream.height, stream.pix_fmt = 160, 128, "yuv420p"
-        stream.codec_context.thread_count = 1
-        stream.codec_context.gop_size = gop
-        parameters = {"bf": str(b_frames), "preset": "ultrafast", "x265-params": "log-level=none:pools=1"}
-        stream.options = (
-            {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(gop), "crf": "30"}
-        )
+
+    def frames():
         for index in range(SECONDS * RATE):
             there = any(begin <= index / RATE < end for begin, end in visits)
-            picture = drawn(index % len(NOISE), noise, there)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="yuv420p")))
-        container.mux(stream.encode(None))
-    return path
+            yield drawn(index % len(NOISE), noise, there)
+
+    return encode(path, codec, b_frames, frames(), gop=gop, pixels="yuv420p", crf="30")
 
 
 def read(path):

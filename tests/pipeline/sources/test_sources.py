@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeline.sources import Clock, SourceError, SourceOptions, open_source, redacted
+from pipeline.sources import Clock, SourceError, SourceOptions, open_source, redact
 from pipeline.sources.times import stamp_in_name
 
 
@@ -112,8 +112,8 @@ def test_an_empty_folder_and_a_mixed_glob_are_refused(tmp_path, make_clip):
     ],
 )
 def test_credentials_are_redacted(text, clean):
-    assert redacted(text) == clean
-    assert redacted(redacted(text)) == clean
+    assert redact(text) == clean
+    assert redact(redact(text)) == clean
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,17 @@ from __future__ import annotations
 import logging
 import math
 import time
-from contextlib import closing
-from datetime import UTC, datetime
 
-import av
 import numpy as np
 import pytest
+from encoded_footage import CODECS, encode, gated, true_frames
 
-from pipeline.sources import ConnectionState, SourceOptions, SourceReport, open_source
+from pipeline.sources import ConnectionState, SourceOptions, open_source
 from pipeline.sources import gate as gate_module
-from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate, Screen
-from pipeline.sources.picture import View
 from pipeline.sources.rtsp import RtspSource
 
-NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
-VIEW = View(SourceOptions(analysis_width=96))
 GOP, FRAMES = 12, 120
-CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
 NEVER, ALWAYS = -math.inf, math.inf
 EVERYWHERE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
 QUICK = SourceOptions(sample_hz=15, open_timeout_s=3.0, stall_timeout_s=2.0)
@@ -37,53 +30,18 @@ class Told:
 
 @pytest.fixture(scope="module", params=CODECS, ids=str)
 def clip(request, tmp_path_factory):
-    """A file and its true frames: faint noise makes each frame another, but none shows movement."""
+    """A file and the stamps of its frames: faint noise makes each frame another, but none shows movement."""
     codec, b_frames = request.param
     path = tmp_path_factory.mktemp("screening") / "clip.mkv"
     rows, columns = np.mgrid[0:64, 0:96]
     ground = np.stack([columns, rows, (rows // 16 + columns // 16) % 2 * 60 + 60], -1).astype(np.uint8)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=10)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        stream.codec_context.thread_count = 1
-        stream.codec_context.gop_size = GOP
-        stream.bit_rate = 2_000_000
-        parameters = {"bf": str(b_frames), "preset": "ultrafast", "x265-params": "log-level=none:pools=1"}
-        stream.options = {} if codec == "mpeg4" else parameters | {"sc_threshold": "0", "g": str(GOP)}
-        noise = np.random.default_rng(1)
-        for _ in range(FRAMES):
-            squares = noise.integers(0, 10, (8, 12, 1), np.uint8)
-            picture = ground + squares.repeat(8, axis=0).repeat(8, axis=1)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode(None))
-    with av.open(str(path)) as container:
-        truth = {f.pts: f.to_ndarray(format="gray") for f in container.decode(video=0)}
-    return path, truth
-
-
-def screened(clip, gate, at):
-    """Numbers of the frames that are handed out, each compared with the truth.
-
-    `at` is called before each packet, with its index and itself.
-    """
-    path, truth = clip
-    number = {stamp: index for index, stamp in enumerate(sorted(truth))}
+    noise = np.random.default_rng(1)
+    squares = (noise.integers(0, 10, (8, 12, 1), np.uint8) for _ in range(FRAMES))
+    pictures = (ground + each.repeat(8, axis=0).repeat(8, axis=1) for each in squares)
+    encode(path, codec, b_frames, pictures, gop=GOP, size=(96, 64), bit_rate=2_000_000)
+    truth = true_frames(path)
     assert len({frame.tobytes() for frame in truth.values()}) == FRAMES
-    given, counts = [], SourceReport()
-    with closing(av.open(str(path))) as container:
-        intact = IntactFrames(counts)
-        for index, packet in enumerate(container.demux(video_stream(container, 1))):
-            if not packet.size:
-                break
-            at(index, packet)
-            for due, _ in gate.due(packet, NOW):
-                for frame in gate.decode(due, intact):
-                    assert np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts])
-                    gate.look(VIEW.of_frame(frame)[0])
-                    given.append(number[frame.pts])
-    assert given == sorted(set(given))
-    assert counts.corrupt == 0
-    return given
+    return path, sorted(truth)
 
 
 @pytest.mark.parametrize(("lag_s", "fresh_s"), [(0.0, math.inf), (math.inf, math.inf), (0.0, 0.0)])
@@ -95,7 +53,7 @@ def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
     monkeypatch.setattr(gate_module, "FRESH_S", fresh_s)
     gate = Gate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
     idle, keyframe = {}, 0
-    stamps = sorted(clip[1])
+    stamps = clip[1]
 
     def at(index, packet):
         nonlocal keyframe
@@ -107,7 +65,7 @@ def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
         elif index == 90:
             told.moved_s = NEVER
 
-    given = screened(clip, gate, at)
+    given = gated(clip[0], gate, at)
     assert idle[moved]
     assert not idle[moved + 1]
     assert idle[FRAMES - 1]  # quiet again
@@ -129,7 +87,7 @@ def test_what_cannot_be_held_is_decoded(clip, monkeypatch):
             if gate.idle and index > 50:
                 monkeypatch.setattr(gate_module, name, value)
 
-        given = screened(clip, gate, at)
+        given = gated(clip[0], gate, at)
         assert told.moved_s == NEVER
         assert len([n for n in given if n >= 60]) > 50
         monkeypatch.setattr(gate_module, name, {"HELD_BYTES": HELD_BYTES}.get(name, KEYFRAME_GAP_S))
@@ -144,7 +102,7 @@ def test_without_the_small_stream_the_large_one_is_screened(clip, keyframes):
         told.is_current = not 60 <= index < 100
         modes.append(gate.idle)
 
-    given = screened(clip, gate, at)
+    given = gated(clip[0], gate, at)
     away = [n for n in given if 62 <= n < 96]
     assert len(away) <= 3 if keyframes else len(away) == 34
     assert all(modes[62:99]) if keyframes else not any(modes[62:99])

@@ -46,14 +46,18 @@ def frame(things: Sequence[Thing], time_s: float) -> tuple[Detections, np.ndarra
 
 
 def follow(
-    things: Sequence[Thing], seconds: float, tracker: Tracker | None = None, start: float = 0.0
+    things: Sequence[Thing],
+    seconds: float,
+    tracker: Tracker | None = None,
+    start: float = 0.0,
+    quiet_s: float = 0.0,
 ) -> tuple[Tracker, list[Event]]:
-    """A tracker after so many seconds of a scene, and its events."""
+    """A tracker after so many seconds of a scene, quiet before, and its events."""
     tracker = tracker or Tracker(WIDTH / HEIGHT)
     events = []
     for k in range(round(seconds / STEP_S)):
         time_s = start + k * STEP_S
-        events += tracker.update(time_s, *frame(things, time_s))
+        events += tracker.update(time_s, *frame(things, time_s), 0.0 if k else quiet_s)
     return tracker, events
 
 
@@ -145,12 +149,14 @@ def test_the_class_is_voted_along_the_track() -> None:
     seen = iter(range(1000))
 
     class Doubtful(Tracker):
-        def update(self, time_s: float, detections: Detections, image: np.ndarray) -> list[Event]:
+        def update(
+            self, time_s: float, detections: Detections, image: np.ndarray, quiet_s: float = 0.0
+        ) -> list[Event]:
             if len(detections) and next(seen) % 3 == 0:
                 classes = detections.classes.copy()
                 classes[:, OBJECTS.index("bus")], classes[:, OBJECTS.index("car")] = 0.7, 0.1
                 detections = Detections(detections.boxes, detections.scores, classes, detections.embeddings)
-            return super().update(time_s, detections, image)
+            return super().update(time_s, detections, image, quiet_s)
 
     _, events = follow([("car", BLUE, crossing(2.0))], 14.0, Doubtful(WIDTH / HEIGHT))
     assert {e.object for e in events} == {"car"}
@@ -344,6 +350,30 @@ def test_how_long_it_had_stood_is_said_only_if_it_was_seen_to_stop() -> None:
     assert [(e.kind, e.duration_s) for e in events] == [("resumed", None), ("left", None)]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_parked_car_that_pulls_out_of_a_quiet_scene_has_driven_off(known: bool) -> None:
+    """It begins to move 1.6 s after the first frame that the gate passes on, with another one beside it."""
+
+    def way(t: float) -> Box:
+        return (0.5 + 0.15 * max(t - 101.6, 0), 0.5, 0.2, 0.2)
+
+    def beside(t: float) -> Box | None:
+        return (0.1, 0.5, 0.2, 0.2) if t > 100.5 else None  # it is detected a moment late
+
+    things: list[Thing] = [("car", BLUE, way), ("car", RED, beside)]
+    tracker = follow([], 5.0)[0] if known else None
+    _, events = follow(things, 10.0, tracker, start=100.0, quiet_s=90.0)
+    assert [(e.kind, e.since_s, e.duration_s) for e in events] == [
+        ("resumed", None, None),
+        ("left", None, None),
+    ]
+
+
+def test_who_walks_in_when_a_quiet_scene_comes_to_life_has_entered() -> None:
+    _, events = follow([("person", RED, crossing(100.4))], 14.0, start=100.0, quiet_s=90.0)
+    assert [e.kind for e in events] == ["entered", "left"]
+
+
 def test_who_is_lost_in_the_middle_and_found_nearby_has_neither_gone_nor_appeared() -> None:
     way = line(0.2, 0.4, 0.06)
 
@@ -403,10 +433,12 @@ def test_a_kind_is_left_open_where_votes_differ(votes: dict[str, float], ridden:
 
 def test_nothing_is_said_of_what_nobody_can_name() -> None:
     class Doubtful(Tracker):
-        def update(self, time_s: float, detections: Detections, image: np.ndarray) -> list[Event]:
+        def update(
+            self, time_s: float, detections: Detections, image: np.ndarray, quiet_s: float = 0.0
+        ) -> list[Event]:
             flat = np.full_like(detections.classes, 0.3)
             found = Detections(detections.boxes, detections.scores, flat, detections.embeddings)
-            return super().update(time_s, found, image)
+            return super().update(time_s, found, image, quiet_s)
 
     assert not follow([("person", RED, crossing(2.0))], 14.0, Doubtful(WIDTH / HEIGHT))[1]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from train.papers.metrics import file_scores as command
-from train.papers.metrics.caption_files import matched, read_captions
+from train.papers.metrics.caption_files import match_captions, read_captions
 from train.papers.metrics.scores import CONSTANT, text_scores
 
 RELEASED = Path(__file__).parents[4] / "shared" / "data" / "spot-the-diff"
@@ -163,7 +163,7 @@ def test_captions_are_merged_by_id_and_empty_ones_stay(tmp_path: Path) -> None:
     assert read.texts == {"7": ("a car", "", "...", "a van"), "8": ("a bus",)}
     assert (read.empty, read.annotators) == (2, {})
     silent = read_captions(write(tmp_path / "said.json", coco({"8": [""], "7": [""]})), may_be_silent=True)
-    assert matched(read, silent, (path, path)) == ["", ""]
+    assert match_captions(read, silent, (path, path)) == ["", ""]
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from drawn_footage import Painted, clip, picture
 
 import train.footage.labels
-from train.footage.cameras import FootageError, cameras_in, sampled
+from train.footage.cameras import FootageError, cameras_in, sample_frames
 from train.footage.frames import read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
 from train.footage.teachers import TeacherError, TeacherFile, Teachers
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_left_out(options: LabelOptions, painted: Painted
     assert report.notes[0] == "gate: b.mp4 is left out: nothing of it can be read"
     assert label_frames(options).notes == report.notes
     with pytest.raises(FootageError, match="remove it or exclude it"):
-        list(sampled(broken))
+        list(sample_frames(broken))
 
 
 def test_a_damaged_folder_says_what_to_do(options: LabelOptions, painted: Painted) -> None:

@@ -5,17 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from train.footage.cameras import sampled
+from train.footage.cameras import sample_frames
 from train.footage.teachers import (
     Spotted,
     TeacherError,
     TeacherFile,
     Teachers,
-    opened,
+    open_network,
     teacher_file,
     teachers,
 )
-from train.footage.votes import merged
+from train.footage.votes import merge_votes
 
 OPENVINO = importlib.util.find_spec("openvino") is not None
 SEEN = ("person", "vehicle", "bike")
@@ -35,7 +35,7 @@ def street(clips: Path) -> np.ndarray:
     path = clips.parent / "cameras" / "train" / "indonesia_junction_cctv" / "cctv.mp4"
     if not path.is_file():
         pytest.skip("no training camera beside the checkout (../shared/data/cameras)")
-    return next(image for number, _, image in sampled(path) if number > 100)
+    return next(image for number, _, image in sample_frames(path) if number > 100)
 
 
 class Fixed:
@@ -88,7 +88,7 @@ def test_teachers_as_the_user_names_them(tmp_path: Path) -> None:
 def test_two_of_one_name_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import train.footage.teachers
 
-    monkeypatch.setattr(train.footage.teachers, "opened", lambda _file: Fixed())
+    monkeypatch.setattr(train.footage.teachers, "open_network", lambda _file: Fixed())
     files = [TeacherFile(Path("a/net.onnx")), TeacherFile(Path("b/net.xml"))]
     with pytest.raises(TeacherError, match="two teachers are named net"):
         teachers(files)
@@ -99,12 +99,12 @@ def test_two_of_one_name_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_missing_and_broken_files(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     with pytest.raises(TeacherError, match="no detector at"):
-        opened(TeacherFile(path))
+        open_network(TeacherFile(path))
     with pytest.raises(TeacherError, match="no detector at"):
         _ = TeacherFile(path).sha256
     path.write_bytes(b"not a network")
     with pytest.raises(TeacherError, match="is not an ONNX network"):
-        opened(TeacherFile(path))
+        open_network(TeacherFile(path))
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +112,13 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path.write_bytes(b"")
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(TeacherError, match=r"pip install 'narrated\[openvino\]'"):
-        opened(TeacherFile(path))
+        open_network(TeacherFile(path))
 
 
 def test_classes_that_nobody_knows(tmp_path: Path) -> None:
     (tmp_path / "mine.xml").write_bytes(b"")
     with pytest.raises(TeacherError, match=r"--teacher mine.xml:vehicle,person,bike"):
-        opened(TeacherFile(tmp_path / "mine.xml"))
+        open_network(TeacherFile(tmp_path / "mine.xml"))
 
 
 @pytest.mark.footage
@@ -131,7 +131,7 @@ def test_onnx_networks_see_a_street(networks: Path, street: np.ndarray) -> None:
         assert sum(raw.score > 0.5 and raw.label in ("car", "truck", "motorcycle") for raw in own) >= 2
         assert all(min(raw.box) >= 0 for raw in own)
         assert all(raw.box[0] + raw.box[2] <= 1.0001 and raw.box[1] + raw.box[3] <= 1.0001 for raw in own)
-    votes = merged([raw for _, raw in found])
+    votes = merge_votes([raw for _, raw in found])
     assert sum(vote.sure and vote.detectors == 2 for vote in votes) >= 2, "they agree where things are"
 
 
@@ -150,7 +150,7 @@ def _identity(path: Path) -> Path:
 
 def test_an_onnx_network_that_is_no_detector(tmp_path: Path) -> None:
     with pytest.raises(TeacherError, match="known are YOLOX"):
-        opened(TeacherFile(_identity(tmp_path / "net.onnx")))
+        open_network(TeacherFile(_identity(tmp_path / "net.onnx")))
 
 
 @pytest.mark.footage
@@ -174,7 +174,7 @@ def test_openvino_networks_see_a_street(networks: Path, street: np.ndarray, name
 def test_an_openvino_network_that_is_no_detector(networks: Path) -> None:
     (path,) = (networks / "reid-0286-fp16").glob("*.xml")
     with pytest.raises(TeacherError, match="known are SSD"):
-        opened(TeacherFile(path, ("person",)))
+        open_network(TeacherFile(path, ("person",)))
 
 
 def test_the_extra_is_declared() -> None:

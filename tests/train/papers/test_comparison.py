@@ -16,7 +16,7 @@ from train.checkpoints import TrainError
 from train.papers import comparison
 from train.papers.comparison import CompareOptions, compare, row_config, run_row
 from train.papers.config import load_config
-from train.papers.suites import SUITES, Suite, load_suite, merged
+from train.papers.suites import SUITES, Suite, load_suite, merge
 from train.papers.training import Listeners, state_path
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
@@ -46,7 +46,7 @@ def options(
     suite = load_suite("spot-the-diff")
     systems = {
         key: system.model_copy(
-            update={"small": merged(system.small, tiny if key == "nn" else merged(tiny, sizes))}
+            update={"small": merge(system.small, tiny if key == "nn" else merge(tiny, sizes))}
         )
         for key, system in suite.systems.items()
         if key in ("nn", "capt", "ddla")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from train.papers.datasets.files import read_text, rows_of
-from train.samples import Sample, SampleError, worded
+from train.samples import Sample, SampleError, has_words
 
 TABLE = "birds-to-words-v1.0.tsv"
 COLUMNS = (
@@ -46,7 +46,7 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
             continue
         first, second = (_photo(path, number, row[key]) for key in ("img1ImgURL", "img2ImgURL"))
         text = " ".join((row["description"] or "").split())
-        if not worded(text):
+        if not has_words(text):
             continue
         name = f"{first}_{second}"
         if name in found:
@@ -65,7 +65,7 @@ def load_cub(folder: Path) -> list[SingleImage]:
     for _, name in rows_of(folder / "images.txt"):
         path = folder / "text_c10" / Path(name).with_suffix(".txt")
         lines = (" ".join(line.split()) for line in read_text(path).splitlines())
-        captions = tuple(line for line in lines if worded(line))
+        captions = tuple(line for line in lines if has_words(line))
         if not captions:
             raise SampleError(f"{path} has no caption with a word in it; fetch it again")
         found.append(SingleImage(folder / "images" / name, captions, Path(name).parent.name))

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from train.papers.datasets.files import CAPTIONS, read_json
-from train.samples import Sample, SampleError, worded
+from train.samples import Sample, SampleError, has_words
 
 SIZES = {"train": 67_660, "val": 3_976, "test": 7_970}
 """Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""
@@ -40,7 +40,7 @@ def load_clevr_change(folder: Path, split: str) -> list[Sample]:
         for (file, ending, images, name), captions in sources:
             if before.name not in captions:
                 raise SampleError(f"{folder / file} has no caption of {before.name}, which {path} names")
-            said = [" ".join(text.split()) for text in captions[before.name] if worded(text)]
+            said = [" ".join(text.split()) for text in captions[before.name] if has_words(text)]
             if not said:
                 continue
             after = folder / images / f"CLEVR_{name}_{scene:06d}.png"

@@ -1,4 +1,4 @@
-"""What annotators would write about a generated pair: true, varied, and in the proportions of real ones.
+"""Captions of a generated pair as annotators would write them: true, varied, in real proportions.
 
 The wordings and shares follow the 23,093 sentences of Spot-the-diff: no place in 36 %, what it stands on in
 about 33 %, another thing in 16 %, a side in 12 %, top or bottom in the rest; a colour in a third.
@@ -117,7 +117,7 @@ def _the(thing: Prop, noun: str) -> str:
 
 
 def _other(first: Prop, second: Prop) -> str:
-    """What has come in place of the first: of one class only the colour tells them apart."""
+    """The replacement of the first object; within one class only the colour differs."""
     noun = NOUNS[second.label][0][0]
     if second.label not in PAINTED:
         return f"another {noun}" if first.label == second.label else f"a {noun}"
@@ -136,7 +136,7 @@ def _place(
         return on
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
     if draw < 0.81:  # noqa: PLR2004
-        beside = _beside(scenery, still, change.named)
+        beside = _landmark(scenery, still, change.named)
         if beside:
             return beside
     if draw < 0.92 and not 0.4 <= x <= 0.6:  # noqa: PLR2004
@@ -147,7 +147,7 @@ def _place(
     return on
 
 
-def _beside(scenery: Scenery, still: Sequence[Prop], thing: Prop) -> str:
+def _landmark(scenery: Scenery, still: Sequence[Prop], thing: Prop) -> str:
     """Near which landmark or standing thing; empty where there is none that only one place can mean."""
     x, y = thing.left + thing.width / 2, thing.top + thing.height
     names = [mark.name for mark in scenery.landmarks] + [t.label for t in still]

@@ -23,9 +23,9 @@ from train.papers.generated.stage import (
     StagedChange,
     drawn_label,
     free,
-    moved,
+    move,
     other,
-    placed,
+    place,
     surface_name,
 )
 
@@ -76,10 +76,10 @@ def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> St
 
 
 def _alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop] | None:
-    first = placed(scenery, rng, drawn_label(rng))
+    first = place(scenery, rng, drawn_label(rng))
     things = [] if first is None else [first]
     for _ in range(ALIKE - 1):
-        thing = None if first is None else placed(scenery, rng, first.label)
+        thing = None if first is None else place(scenery, rng, first.label)
         if first is None or thing is None:
             return None
         thing = replace(thing, colour=first.colour, variant=first.variant)
@@ -99,7 +99,7 @@ def _changes(
         elif kind == "disappeared":
             change = StagedChange(kind, (thing,), ())
         else:
-            second = moved(thing, scenery, rng) if kind == "moved" else other(thing, scenery, rng)
+            second = move(thing, scenery, rng) if kind == "moved" else other(thing, scenery, rng)
             if second is None:
                 return []
             change = StagedChange(kind, (thing,), (second,))
@@ -131,7 +131,7 @@ def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
 def _others(scenery: Scenery, rng: np.random.Generator, taken: Sequence[Prop]) -> list[Prop]:
     found: list[Prop] = []
     for _ in range(int(rng.integers(1, _STILL + 1))):
-        thing = placed(scenery, rng, drawn_label(rng))
+        thing = place(scenery, rng, drawn_label(rng))
         if thing is None or thing.label in {t.label for t in taken}:
             continue
         if free(thing.box, [t.box for t in (*taken, *found)], BESIDE * scenery.side):

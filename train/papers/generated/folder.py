@@ -128,7 +128,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
         drawing, sibling = (family, number % SIBLINGS) if changed else (rng, None)
     else:
         changed = rng.random() >= options.distractors
-    kind, staged = _staged(options, _cameras(options)[split], drawing, changed=changed, sibling=sibling)
+    kind, staged = _draw_stage(options, _cameras(options)[split], drawing, changed=changed, sibling=sibling)
     if changed:
         kinds, shares = zip(*_MILD, strict=True)
         camera_kind: CameraKind = kinds[int(drawing.choice(len(kinds), p=shares))]
@@ -149,7 +149,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
     return [_entry(folder / name, kind, staged, drawn, each) for each in annotations]
 
 
-def _staged(
+def _draw_stage(
     options: GenerateOptions, cameras: range, rng: np.random.Generator, *, changed: bool, sibling: int | None
 ) -> tuple[str, Stage]:
     """A kind and a stage of it; another camera where nothing finds room."""
@@ -166,7 +166,7 @@ def _staged(
 
 
 def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCaption) -> dict[str, object]:
-    changes, objects = _known(staged, drawn)
+    changes, objects = _changes_and_objects(staged, drawn)
     by_change = dict(zip(said.changes, said.sentences, strict=False))
     changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
     camera = staged.scenery.name
@@ -195,8 +195,10 @@ def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCapt
     }
 
 
-def _known(staged: Stage, drawn: Rendered) -> tuple[tuple[SampleChange, ...], tuple[SampleObject, ...]]:
-    """What changed, and every thing that is on one frame only or elsewhere on the other."""
+def _changes_and_objects(
+    staged: Stage, drawn: Rendered
+) -> tuple[tuple[SampleChange, ...], tuple[SampleObject, ...]]:
+    """The changes, and every object that is in one frame only or elsewhere in the other."""
     changes: list[SampleChange] = []
     objects: list[SampleObject] = []
     for k, change in enumerate(staged.changes):

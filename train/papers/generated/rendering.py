@@ -49,7 +49,7 @@ class Rendered:
 
 
 def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
-    """How the camera differs, `hard` as strongly as in a distractor, else as beside a real change."""
+    """The camera's variation, `hard` as strong as in a distractor, else as with a real change."""
     if kind == "still":
         return Viewpoint(kind)
     if kind == "light":
@@ -87,7 +87,7 @@ def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendere
         _paint(canvas, things, numbers)
         frames.append(canvas)
         numbered.append(numbers)
-    _ignored(frames[1], stage, rng)
+    _draw_distractors(frames[1], stage, rng)
     way = _way(scenery, camera)
     before = _cut(frames[0].round().astype(np.uint8), None, scenery)
     after = _cut(frames[1].round().astype(np.uint8), way, scenery)
@@ -118,7 +118,7 @@ def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMa
             numbers[rows, columns][drawn.alpha[..., 0] >= _COVERED] = number
 
 
-def _ignored(canvas: NDArray[np.float32], stage: Stage, rng: np.random.Generator) -> None:
+def _draw_distractors(canvas: NDArray[np.float32], stage: Stage, rng: np.random.Generator) -> None:
     for x, y, radius in stage.ignored:
         blot = np.zeros(canvas.shape[:2], np.uint8)
         axes = (max(round(radius), 1), max(round(radius * rng.uniform(0.4, 0.9)), 1))

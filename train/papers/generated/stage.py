@@ -1,4 +1,4 @@
-"""What happens in a generated pair: which things stand where, and which of them change.
+"""Staging of a generated pair: where objects stand, and which of them change.
 
 Changes are drawn in the proportions that people told of Spot-the-diff: appeared 40 %, disappeared 31 %, moved
 12 %, more or fewer 7 %, the rest replaced; one change in 46 % of the changed pairs, two in 34 %, three in
@@ -80,7 +80,7 @@ class StagedChange:
 
     @property
     def box(self) -> Edges:
-        return _around([t.box for t in (*self.before, *self.after)])
+        return _hull([t.box for t in (*self.before, *self.after)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
         if not changes:
             raise NoRoomError(f"no change finds room in {scenery.name} at {scenery.side} pixels")
     for _ in range(int(rng.integers(1, options.still_things + 1))):
-        thing = placed(scenery, rng, drawn_label(rng))
+        thing = place(scenery, rng, drawn_label(rng))
         taken = [*(c.box for c in changes), *(t.box for t in still)]
         if thing is not None and free(thing.box, taken, BESIDE * scenery.side):
             still.append(thing)
     changes.sort(key=lambda c: -_area(c))
-    ignored = _ignored(scenery, rng, changes, still) if changed and rng.random() < options.ignored else ()
+    ignored = _distractors(scenery, rng, changes, still) if changed and rng.random() < options.ignored else ()
     return Stage(scenery, tuple(still), tuple(changes), ignored)
 
 
@@ -126,7 +126,7 @@ def _change(
 ) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
     label = str(rng.choice(_GROUPED)) if kind == "number" else drawn_label(rng)
-    first = placed(scenery, rng, label)
+    first = place(scenery, rng, label)
     if first is None:
         return None
     stays: tuple[Prop, ...] = ()
@@ -141,7 +141,7 @@ def _change(
         made = None if group is None else StagedChange("more" if more else "fewer", (), group[:several])
         stays = () if group is None else group[several:]
     elif kind == "moved":
-        second = moved(first, scenery, rng)
+        second = move(first, scenery, rng)
         made = None if second is None else StagedChange(kind, (first,), (second,))
     else:
         second = other(first, scenery, rng)
@@ -162,7 +162,7 @@ def drawn_label(rng: np.random.Generator) -> str:
     return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
 
-def placed(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
+def place(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
         y = rng.uniform(scenery.horizon + 0.03 * scenery.side, scenery.margin + 0.99 * scenery.side)
@@ -188,10 +188,10 @@ def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.G
         int(rng.integers(VARIANTS)),
         0,
     )
-    return _grounded(thing, scenery)
+    return _on_ground(thing, scenery)
 
 
-def _grounded(thing: Prop, scenery: Scenery) -> Prop | None:
+def _on_ground(thing: Prop, scenery: Scenery) -> Prop | None:
     low, high = 2 * scenery.margin, scenery.side
     left, top, right, bottom = thing.left, thing.top, thing.left + thing.width, thing.top + thing.height
     if not (low <= left and right <= high and low <= top and bottom <= high):
@@ -216,17 +216,17 @@ def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -
             flip=bool(rng.integers(2)),
             variant=int(rng.integers(VARIANTS)),
         )
-        standing = _grounded(beside, scenery)
+        standing = _on_ground(beside, scenery)
         if standing is None:
             return None
         row.append(standing)
     return tuple(row)
 
 
-def moved(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
+def move(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     way = round(rng.uniform(0.6, 1.0) * first.width + rng.uniform(0.0, 0.06) * scenery.side)
     way = way if rng.random() < 0.5 else -way  # noqa: PLR2004
-    return _grounded(replace(first, left=first.left + way), scenery)
+    return _on_ground(replace(first, left=first.left + way), scenery)
 
 
 def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
@@ -239,7 +239,7 @@ def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | Non
     return None if other is None or other.colour == first.colour else other
 
 
-def _ignored(
+def _distractors(
     scenery: Scenery, rng: np.random.Generator, changes: Sequence[StagedChange], still: Sequence[Prop]
 ) -> tuple[tuple[float, float, float], ...]:
     found: list[tuple[float, float, float]] = []
@@ -260,7 +260,7 @@ def surface_name(thing: Prop) -> str:
     return SURFACES[thing.surface]
 
 
-def _around(boxes: Sequence[Edges]) -> Edges:
+def _hull(boxes: Sequence[Edges]) -> Edges:
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 

@@ -79,7 +79,7 @@ def pair_id(name: str) -> str:
     return f"{number}_n" if distractor or image == "nonsemantic" else number
 
 
-def matched(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
+def match_captions(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
     unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
     missing = [name for name in references.texts if name not in predictions.texts]
     twice = [name for name, own in predictions.texts.items() if len(own) > 1]

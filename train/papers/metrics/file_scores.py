@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from train.papers.metrics.caption_files import Captions, matched, read_captions, read_types
+from train.papers.metrics.caption_files import Captions, match_captions, read_captions, read_types
 from train.papers.metrics.groups import group_scores
 from train.papers.metrics.scores import (
     TextScores,
@@ -29,7 +29,7 @@ class Row:
     further: dict[str, float | None] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """Plain values for JSON."""
         further = {name: None if value is None else round(value, 4) for name, value in self.further.items()}
         return {**self.scores.plain(), **further, "sentence": self.sentence}
 
@@ -45,7 +45,7 @@ class FileScores:
     notes: tuple[str, ...]  # what the user should know
 
     def plain(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """Plain values for JSON."""
         return {
             "rows": {row.name: row.plain() for row in self.rows},
             "groups": {name: scores.plain() for name, scores in self.groups},
@@ -60,7 +60,7 @@ def score_files(
 ) -> FileScores:
     """Score predicted captions against references, trivial rows of the `training` captions beside them."""
     gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
-    predicted, texts = matched(gold, said, (references, predictions)), list(gold.texts.values())
+    predicted, texts = match_captions(gold, said, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
     systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
     rows = [

@@ -39,7 +39,7 @@ def sample_groups(sample: Sample) -> tuple[str, ...]:
 
 
 def tells_change(sample: Sample, sentences: Sequence[str]) -> bool:
-    """Whether a pair is no distractor: by how it was made, or else by what is said of it."""
+    """True where a pair is no distractor: by how it was made, or else by its captions."""
     if sample.kind in DISTRACTORS:
         return False
     return bool(sample.changes) or any(read(sentence).type != "none" for sentence in sentences)

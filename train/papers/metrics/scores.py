@@ -43,7 +43,7 @@ class TextScores:
     pairs: int  # how many pairs were scored
 
     def plain(self) -> dict[str, Any]:
-        """As plain values, rounded to 4 places, for JSON and training records."""
+        """Plain values, rounded to 4 places, for JSON and training records."""
         return {
             key: [round(x, 4) for x in value] if isinstance(value, tuple) else round(value, 4)
             for key, value in asdict(self).items()
@@ -58,7 +58,7 @@ def text_scores(predicted: Texts, references: References) -> TextScores:
 
     All is zero where there is no pair, or no reference with a word.
     """
-    gold, said = _tokenized(predicted, references)
+    gold, said = _tokenize(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
         return TextScores(_NOTHING, 0.0, 0.0, len(predicted))
     bleu, _ = Bleu(4).compute_score(gold, said, verbose=0)
@@ -69,7 +69,7 @@ def text_scores(predicted: Texts, references: References) -> TextScores:
 
 def pair_ciders(predicted: Texts, references: References) -> NDArray[np.float64]:
     """CIDEr-D of every pair, float64 ``(N,)``; see `text_scores`."""
-    return np.asarray(Cider().compute_score(*_tokenized(predicted, references))[1], np.float64)
+    return np.asarray(Cider().compute_score(*_tokenize(predicted, references))[1], np.float64)
 
 
 def meteors(systems: Sequence[Texts], references: References) -> list[float] | None:
@@ -83,7 +83,7 @@ def meteors(systems: Sequence[Texts], references: References) -> list[float] | N
 
     scorer = Meteor()
     try:
-        return [float(scorer.compute_score(*_tokenized(each, references))[0]) for each in systems]
+        return [float(scorer.compute_score(*_tokenize(each, references))[0]) for each in systems]
     finally:
         scorer.meteor_p.stdout.close()
         scorer.meteor_p.stderr.close()
@@ -97,7 +97,7 @@ def spices(systems: Sequence[Texts], references: References) -> list[float] | No
         return None
     from pycocoevalcap.spice.spice import Spice  # noqa: PLC0415 - downloads where the jars are missing
 
-    return [float(Spice().compute_score(*_tokenized(each, references))[0]) for each in systems]
+    return [float(Spice().compute_score(*_tokenize(each, references))[0]) for each in systems]
 
 
 BEST_CONSTANT = "best constant of train"
@@ -134,7 +134,7 @@ def length_ratio(predicted: Texts, references: References) -> float:
     return said / gold if gold else 0.0
 
 
-def _tokenized(predicted: Texts, references: References) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+def _tokenize(predicted: Texts, references: References) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
     """References and predictions as pycocoevalcap takes them: tokens with spaces between, by pair."""
     if len(predicted) != len(references):
         raise ValueError(f"{len(predicted)} texts cannot be scored against {len(references)} pairs")

@@ -1,4 +1,4 @@
-"""Whether what is said is right: type, polarity, object and place of the first sentence, and no change.
+"""Correctness of the first sentence: type, polarity, object and place, and of silence.
 
 Text scores hardly punish a reversed polarity and reward a constant sentence, so these stand beside them.
 """
@@ -28,7 +28,7 @@ _ASPECTS = ("type", "object", "place")
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """How many pairs with a change have a first sentence that agrees with some gold sentence.
+    """Numbers of pairs with a change whose first sentence agrees with some gold sentence.
 
     Shares 0..1; None where there is nothing to share.
     """
@@ -46,7 +46,7 @@ class Truth:
     no_change_recall: float | None
 
     def plain(self) -> dict[str, float | None]:
-        """As plain values for JSON, rounded to 4 places."""
+        """Plain values for JSON, rounded to 4 places."""
         return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
 
 
@@ -86,7 +86,7 @@ def spoken_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Tru
 
 
 def claim(text: str) -> Claim:
-    """What a sentence says; "more" is read as appeared, "fewer" as disappeared."""
+    """The claim of a sentence; "more" is read as appeared, "fewer" as disappeared."""
     wording = read(text)
     kind = wording.type
     kind = "appeared" if kind in _ADDS else "disappeared" if kind in _REMOVES else kind

@@ -1,4 +1,4 @@
-"""What training lowers, where that is not the captioner's own loss."""
+"""Training losses other than the captioner's own."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Objective(nn.Module):
         return asdict(self.options)
 
     def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:  # noqa: ARG002
-        """What training lowers, a scalar, of tokens int64 ``(B, T, L)``: the captioner's own loss."""
+        """The training loss, a scalar, of tokens int64 ``(B, T, L)``: the captioner's own."""
         return captioner.loss(pairs, tokens)
 
     def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002 - for subclasses
-        """How good an epoch is, more is better; None leaves it to the validation CIDEr.
+        """Score of an epoch, higher is better; None leaves it to the validation CIDEr.
 
         An objective under which the captioner does not learn to write whole sentences needs its own.
         """

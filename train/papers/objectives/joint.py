@@ -151,7 +151,7 @@ class JointTraining(Objective):
         return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
 
     def _among_captions(self, seen: PicturedBatch, row: Tensor, lengths: Tensor, sets: Tensor) -> Tensor:
-        """How surely a pair's own caption, of those in its set ``(B, B)``, leads from A to B."""
+        """Probability that a pair's own caption, of those in its set ``(B, B)``, leads from A to B."""
         picture, caption = sets.nonzero(as_tuple=True)
         queries = self.network.queries(seen.pictures[picture], row[caption], lengths[caption])
         scores = (queries * seen.candidates[len(row) + picture]).sum(dim=1)
@@ -244,7 +244,7 @@ def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) 
 
 
 def greedy_words(captioner: WordCaptioner, pairs: PairBatch, max_words: int) -> Tensor:
-    """Those along what it says itself, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
+    """Log probabilities along its own greedy words, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
     state = captioner.encode(pairs)
     prior = state.log_prior[state.pair, state.cluster.clamp(min=0)].tolist()
     best: dict[int, int] = {}

@@ -119,7 +119,7 @@ class PreTraining(Objective):
         )
 
     def arguments(self) -> dict[str, Any]:
-        """Of a folder only its name."""
+        """Arguments for the record, of a folder only its name."""
         options = self.options
         named = {task: Path(f).name for task, f in options.folders.items() if f and self.tasks.get(task)}
         return {

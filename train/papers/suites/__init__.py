@@ -57,8 +57,8 @@ class System(_Strict):
     passes: int = 1  # how many times the epochs that are asked for it takes
 
     def content(self, size: SizeName) -> dict[str, Any]:
-        content = merged({"version": 1}, self.full)
-        return merged(content, self.small) if size == "small" else content
+        content = merge({"version": 1}, self.full)
+        return merge(content, self.small) if size == "small" else content
 
 
 class PaperTable(_Strict):
@@ -111,11 +111,11 @@ def load_suite(name: str) -> Suite:
     return Suite.model_validate(yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")))
 
 
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Both mappings as one, nested ones section by section; the other's values win."""
     result = dict(one)
     for key, value in other.items():
         mine = result.get(key)
         both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(mine, value) if both and isinstance(mine, Mapping) else value
+        result[key] = merge(mine, value) if both and isinstance(mine, Mapping) else value
     return result

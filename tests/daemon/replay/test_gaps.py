@@ -15,7 +15,7 @@ import pytest
 
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
-from daemon.tools.description import PairError, PairPaths, exif_time, read_gap, read_pair, read_pairs
+from daemon.replay.description import PairError, PairPaths, exif_time, read_gap, read_pair, read_pairs
 from pipeline.sources.times import moment_in_name
 
 Run = Callable[..., Any]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from daemon.tools.description import Description
+from daemon.replay.description import Description
 from models.captioner import Sentence
 
 

@@ -11,8 +11,8 @@ import cv2
 import numpy as np
 import pytest
 
+from daemon.commands.snapshot import ZONE, draw_areas
 from daemon.config.settings import Camera
-from daemon.tools.snapshot import ZONE, draw_areas
 
 
 @pytest.fixture

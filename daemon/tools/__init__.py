@@ -1,1 +1,0 @@
-"""Tools beside the daemon: probe and snapshot a camera, describe two pictures, check the installation."""

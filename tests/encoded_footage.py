@@ -1,0 +1,78 @@
+"""Short clips in the codecs of cameras, and what a gate hands out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import av
+import numpy as np
+
+from pipeline.sources import SourceOptions, SourceReport
+from pipeline.sources.decode import IntactFrames, video_stream
+from pipeline.sources.gate import Gate
+from pipeline.sources.picture import View
+
+CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+def encode(
+    path: Path,
+    codec: str,
+    b_frames: int,
+    frames: Iterable[np.ndarray],
+    *,
+    gop: int,
+    size: tuple[int, int] = (160, 128),
+    pixels: str = "rgb24",
+    bit_rate: int | None = None,
+    **parameters: str,
+) -> Path:
+    """Ten frames a second, as arrays of `pixels`; x264 and x265 take the parameters."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.codec_context.gop_size = gop
+        if bit_rate:
+            stream.bit_rate = bit_rate
+        if codec != "mpeg4":
+            fixed = {"bf": str(b_frames), "preset": "ultrafast", "sc_threshold": "0", "g": str(gop)}
+            stream.options = fixed | {"x265-params": "log-level=none:pools=1"} | parameters
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format=pixels)))
+        container.mux(stream.encode(None))
+    return path
+
+
+def true_frames(path: Path) -> dict[int, np.ndarray]:
+    """Every frame by its pts, decoded in full."""
+    with av.open(str(path)) as container:
+        return {frame.pts: frame.to_ndarray(format="gray") for frame in container.decode(video=0)}
+
+
+def gated(path: Path, gate: Gate, at: Callable[..., object] = lambda *_: None) -> list[int]:
+    """Numbers of the frames that a gate hands out, each compared with the true one.
+
+    `at` is called before each packet, with its index and itself.
+    """
+    truth, given, counts = true_frames(path), [], SourceReport()
+    number = {stamp: index for index, stamp in enumerate(sorted(truth))}
+    view = View(SourceOptions(analysis_width=96))
+    with closing(av.open(str(path))) as container:
+        intact = IntactFrames(counts)
+        for index, packet in enumerate(container.demux(video_stream(container, 1))):
+            if not packet.size:
+                break
+            at(index, packet)
+            for due, _ in gate.due(packet, NOW):
+                for frame in gate.decode(due, intact):
+                    assert np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts])
+                    gate.look(view.of_frame(frame)[0])
+                    given.append(number[frame.pts])
+    assert given == sorted(set(given))
+    assert counts.corrupt == 0
+    return given
