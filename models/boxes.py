@@ -29,7 +29,7 @@ def box_of(row: Iterable[float]) -> Box:
 
 
 def area(box: Box) -> float:
-    """As a share 0..1 of the frame."""
+    """The area of a box as a share 0..1 of the frame."""
     return box[2] * box[3]
 
 
@@ -44,7 +44,7 @@ def offset(a: Box, b: Box) -> Point:
 
 
 def holds(box: Box, point: Point) -> bool:
-    """Whether a point lies in a box or on its edge."""
+    """True where a point lies in a box or on its edge."""
     return box[0] <= point[0] <= box[0] + box[2] and box[1] <= point[1] <= box[1] + box[3]
 
 

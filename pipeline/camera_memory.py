@@ -1,4 +1,4 @@
-"""What a live camera keeps on disk, to continue after a restart."""
+"""The state of a live camera on disk, from which it continues after a restart."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _SAME_PLACE = 0.3  # intersection over union
 
 @dataclass(slots=True, eq=False)
 class CameraState:
-    """What one camera remembers.
+    """The state of one camera from frame to frame.
 
     Attributes:
         limits: what was sent lately, by which messages are held.
@@ -98,7 +98,7 @@ class CameraState:
         self.reported = earlier.reported
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
-        """Whether the middle of an event's box lies in an area that is not looked at."""
+        """True where the middle of an event's box lies in a mask."""
         box = event.box_after or event.box_before
         if not masks or box is None or not self.frames:
             return False
@@ -130,7 +130,7 @@ class CameraState:
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
 
     def is_among(self, event: Event) -> bool:
-        """Whether others of its kind are at the same place: "the car on the left" names none of them."""
+        """True where others of its kind are at the same place: "the car on the left" would be ambiguous."""
         box = event.box_before or event.box_after
         if self.tracker is None or box is None:
             return False
@@ -143,7 +143,7 @@ class CameraState:
         )
 
     def explains(self, box: Box, name: str) -> bool:
-        """Whether an object at a place is an open track, whose events were or will be reported."""
+        """True where an object at a place is an open track, whose events were or will be reported."""
         if self.tracker is None:
             return False
         return any(

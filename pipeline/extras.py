@@ -23,7 +23,7 @@ EXTRAS = {
 
 
 def missing_extra(error: ModuleNotFoundError, *, training: bool = False) -> str:
-    """What is missing, and pip's command for it; empty where the module belongs to no extra.
+    """The missing extra and pip's command for it; empty where the module belongs to none.
 
     Args:
         error: names the module.

@@ -34,7 +34,7 @@ _Kind = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
-    """How much is sent at most; None is no limit.
+    """Limits on messages; None is no limit.
 
     Attributes:
         cooldown_s: a kind of event is sent once within this.
@@ -52,7 +52,7 @@ NO_LIMITS = LimitOptions(None, None, None)
 
 
 class MessageLimits:
-    """What one camera has sent lately; to be asked narration by narration, in order.
+    """Limits of one camera's messages; takes its narrations in order.
 
     Args:
         options: see there.
@@ -91,7 +91,7 @@ class MessageLimits:
 
     @property
     def at_hourly_limit(self) -> bool:
-        """Whether the camera's next narration would be held, by the time of its last one."""
+        """True where the camera's next narration would be held, by the time of its last one."""
         return self.options.max_per_hour is not None and len(self._sent) >= self.options.max_per_hour
 
     def _advance(self, now: datetime) -> None:
@@ -123,11 +123,11 @@ class MinuteSummary:
         self._sent = 0
 
     def is_over(self, time: datetime) -> bool:
-        """Whether the minute ended before a time, and has a summary."""
+        """True where the minute ended before a time, and has a summary."""
         return bool(self._ids) and _minute(time) != self._minute
 
     def add(self, time: datetime, narration_id: str, event: tuple[str, str, str]) -> bool:
-        """Count an event; whether it is one too many.
+        """Count an event; True where it is one too many.
 
         Args:
             time: of its after frame; a minute that ended before it must have been closed.

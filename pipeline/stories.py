@@ -35,10 +35,10 @@ from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
 MEMORY_S = 30.0
-"""What was not mentioned for so long is news again, and what stayed for so long had come to rest."""
+"""An object not mentioned for so long is news again; one that stayed for so long had come to rest."""
 
 AGAIN_S = 10.0
-"""What was there so shortly before a pair begins has not appeared in it."""
+"""An object that was there so shortly before a pair begins has not appeared in it."""
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object
@@ -71,7 +71,7 @@ class _KnownObject:
 
 
 class Stories:
-    """What one camera has reported lately; narrations are followed in order.
+    """The objects that one camera has reported lately; takes its narrations in order.
 
     Attributes:
         dropped: sentences that were dropped, by the reasons above.
@@ -155,7 +155,7 @@ class Stories:
                 thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
     def _partial(self, family: str, after: datetime, gone: Iterable[_KnownObject], *boxes: Box) -> bool:
-        """Whether all boxes lie within one person who is remembered, or just left; he was mentioned, then."""
+        """True where all boxes lie within one person who was reported before, or just left."""
         for thing in (*self._things, *gone):
             if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
                 thing.mentioned = after
@@ -163,7 +163,7 @@ class Stories:
         return False
 
     def _unmentioned(self, after: datetime) -> list[_KnownObject]:
-        """What no sentence of this narration has named yet: in a queue one goes where another was."""
+        """Objects that no sentence of this narration has named yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
 
     def _walked_on(self, narration: Narration) -> dict[int, str]:
@@ -195,7 +195,7 @@ def family_of(name: str) -> str:
 
 
 def _turn(sentence: Sentence) -> int:
-    """What goes makes room first, what comes is placed last."""
+    """Sort key: departures first, arrivals last."""
     return 0 if sentence.type in _GOES else 2 if sentence.type in _COMES else 1
 
 
@@ -207,7 +207,7 @@ def _sides(sentence: Sentence) -> tuple[Box | None, Box | None]:
 
 
 def _could_be_one(went: Sentence, came: Sentence) -> bool:
-    """Of one kind and number, and never seen at the same time, as far as that is known."""
+    """True where both are of one kind and number and were never present at the same time, as far as known."""
     kinds = {family_of(went.object), family_of(came.object)}
     if (len(kinds) > 1 and "any" not in kinds) or went.count != came.count:
         return False
@@ -229,7 +229,7 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
 
 
 def _part(box: Box, whole: Box) -> bool:
-    """Whether a box shows so little of what the other one shows that it is no second thing of its kind."""
+    """True where a box is so small a part of the other that it is no second object of its kind."""
     own = area(box)
     return intersection(box, whole) >= _WITHIN * own and _ALIKE * own <= area(whole)
 

@@ -72,7 +72,7 @@ def see_rectangles() -> Grounded:
     classifier = ChangeClassifier(np.zeros((1, len(EVIDENCE))), np.ones((1, len(EVIDENCE))), layers, biases)
     match, change, move = (np.zeros(len(each) + 1) for each in (PAIR_SIGNS, CHANGE_SIGNS, SIGNS))
     change[CHANGE_SIGNS.index("change")] = move[SIGNS.index("best match")] = 1.0
-    made.weights = Weights(0.38, match, change, move, classifier, made.weights.embedding)
+    made.weights = Weights(0.5, match, change, move, classifier, made.weights.embedding)
     made.detector = RectangleDetector()
     del made.graphs["embedding"]
     return made

@@ -76,7 +76,7 @@ def trained_changes(captioner: Captioner) -> ChangeOptions:
 
 
 def camera_record(source: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
-    """What a checkpoint says of a camera: its files with their hashes, its source and licence as stated."""
+    """A camera in a checkpoint's record: its files with their hashes, its source and licence as stated."""
     stated = source.get("stated") or {}
     return {
         "name": source["camera"],

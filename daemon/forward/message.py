@@ -81,14 +81,12 @@ class Message:
         sentences: those that passed the target's filter.
         picture: its file; None where there is none, or none any more.
         zone: of the times in messages; None is the machine's.
-        newest: False where the target was sent something later of the same camera.
     """
 
     record: Record
     sentences: tuple[RecordSentence, ...]
     picture: Path | None = None
     zone: tzinfo | None = None
-    newest: bool = True
 
     @cached_property
     def values(self) -> Mapping[str, Any]:

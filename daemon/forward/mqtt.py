@@ -23,7 +23,7 @@ from daemon.config.template import render
 from daemon.forward.message import Message, kind_of
 from daemon.forward.target import TIMEOUT_S, AwayError, Target
 from models.families import KINDS
-from pipeline.record import RecordSentence
+from pipeline.record import Record, RecordSentence
 
 LONGEST_STATE = 255
 """Characters of a state; Home Assistant takes no longer one."""
@@ -42,8 +42,7 @@ class MqttTarget(Target):
     """Publishes at QoS 1; sent is what the broker has acknowledged.
 
     Retained are only the last sentence, the last picture, the devices and whether we are there: Home
-    Assistant, restarted, sees how things are, and no old event. A record that completes an earlier one
-    changes these and is no event.
+    Assistant, restarted, sees how things are, and no old event.
 
     Args:
         settings: which broker.
@@ -55,11 +54,9 @@ class MqttTarget(Target):
         AwayError: the broker cannot be reached, or refuses us.
     """
 
-    updates = True
-
     def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, cameras: list[str]) -> None:
         self._settings, self._cameras = settings, set(cameras)
-        self._shown: dict[str, str] = {}  # id of the record in the retained topics, by camera
+        self._shown: dict[str, Record] = {}  # the record in the retained topics, by camera
         self._answered, self._refusal = threading.Event(), ""
         address = urlsplit(secrets.reveal(settings.url))
         tls = address.scheme == "mqtts"
@@ -101,19 +98,17 @@ class MqttTarget(Target):
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
         record, settings = message.record, self._settings
-        if record.continues and self._shown.get(record.camera) != record.continues:
-            return  # something newer is shown
+        shown = self._shown.get(record.camera)
         base = f"{settings.topic}/{slug(record.camera)}"
         sent = []
         if record.camera not in self._cameras:
             self._cameras.add(record.camera)
             sent += self._announce(record.camera)
-        if not record.continues:
-            sentences: Iterable[RecordSentence | None] = message.sentences or [None]
-            events = (_event(message, sentence) for sentence in sentences)
-            sent += [self._publish(f"{base}/event", json.dumps(e, ensure_ascii=False)) for e in events]
-        if message.newest:
-            self._shown[record.camera] = record.id
+        sentences: Iterable[RecordSentence | None] = message.sentences or [None]
+        events = (_event(message, sentence) for sentence in sentences)
+        sent += [self._publish(f"{base}/event", json.dumps(e, ensure_ascii=False)) for e in events]
+        if shown is None or record.after.moment >= shown.after.moment:  # no dead letter that is sent again
+            self._shown[record.camera] = record
             text = render(settings.template, message.values)
             state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
             more = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}

@@ -109,11 +109,6 @@ class Queue:
         """Entries that were read and not settled come again."""
         self._pending = True
 
-    def is_newest(self, record: Record) -> bool:
-        """False where the target was sent something later of the same camera."""
-        sent, _ = self._sent.get(stream_key(record.camera), (NO_ENTRY, 0))
-        return parse_stream_id(record.stream_id) >= parse_stream_id(sent)
-
     def save(self) -> None:
         """Write the file, if anything has changed."""
         state = json.dumps({"sent": self._sent})

@@ -84,9 +84,9 @@ class Sender:
         sentences = self._filter.select(record)
         if sentences is None and entry.retried:
             sentences = record.sentences  # it was asked for, though the filter has changed
-        if sentences is not None and (target.updates or not record.continues):
+        if sentences is not None and not record.continues:
             picture = find_picture(record, self._store, self._settings.picture)
-            message = Message(record, sentences, picture, self._zone, self._queue.is_newest(record))
+            message = Message(record, sentences, picture, self._zone)
             try:
                 target.send(message)
             except (RefusedError, TemplateError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 from daemon.config.forward import TargetSettings
 from daemon.config.secrets import Secrets
@@ -27,13 +27,7 @@ class RefusedError(DeliveryError):
 
 
 class Target(ABC):
-    """Takes messages; for one thread.
-
-    Attributes:
-        updates: it shows the last message, and one that completes it can take its place.
-    """
-
-    updates: ClassVar[bool] = False
+    """Takes messages; for one thread."""
 
     @abstractmethod
     def __init__(self, settings: Any, secrets: Secrets, name: str, cameras: list[str]) -> None:

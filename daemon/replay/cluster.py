@@ -80,14 +80,12 @@ def replay_on(
     of = identity(footage, captioner, options.plan, options.span)
     output = OutputFolder(options.out, of, resume=options.resume)
     left = [each for each in footage if each.camera not in output.finished]
-    waiting = [each.camera for each in left]
     narrations, read_s = sum(map(len, output.restored.values())), 0.0
     try:
         with _connect(cluster.address) as ray:
             for number, files in enumerate(_narrate_all(ray, cluster, left, options), start=1):
                 output.adopt(files)
-                while waiting and waiting[0] in output.finished:
-                    _show(output, waiting.pop(0), show)
+                _show(output, files.camera, show)
                 narrations += files.narrations
                 read_s += files.outcome.read_s
                 progress.update(

@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class PairSettings:
-    """How pairs are narrated; cameras of one settings share batches.
+    """Settings of narrating pairs; cameras with equal ones share batches.
 
     Attributes:
         changes, describe: options of the stages.
@@ -137,7 +137,7 @@ class Captioning:
         try:
             return [*process(items)]
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be reported
-            self.error, memory = _worded(error), _out_of_memory(error)
+            self.error, memory = _describe_error(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
         if memory:
             self._captioner.release_memory()
@@ -154,7 +154,7 @@ class Captioning:
             try:
                 results = [*process(items)]
             except Exception as error:  # noqa: BLE001 - as above
-                self.error = _worded(error)
+                self.error = _describe_error(error)
                 self._captioner = self._main  # it is the item's fault
             else:
                 self._rested_at = monotonic() + REST_S
@@ -186,14 +186,14 @@ class Captioning:
         try:
             (change,) = find_changes([pair], settings.changes)
         except Exception as error:  # noqa: BLE001 - see `_in_parts`
-            self.error, placed = _worded(error), False
+            self.error, placed = _describe_error(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:
             return narrate_facts(
                 change, self._main, reason, settings.describe, settings.settings_sha256, placed=placed
             )
         except Exception as error:  # noqa: BLE001 - a picture that cannot be decoded has no hash and no id
-            self.error = _worded(error)
+            self.error = _describe_error(error)
             logger.error("%s: a pair cannot be reported at all: %s", pair.after.camera, self.error)  # noqa: TRY400 - no tracebacks with URLs
             return None
 
@@ -202,6 +202,6 @@ def _out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "out of memory" in str(error)  # torch says so
 
 
-def _worded(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """An error in one line without secrets, and its kind."""
     return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"

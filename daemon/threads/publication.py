@@ -34,7 +34,6 @@ class Publishing:
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
-        published: records, over all cameras.
     """
 
     def __init__(
@@ -44,7 +43,6 @@ class Publishing:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
-        self.published = 0
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _CameraDelivery] = {}
         self._backoff = Backoff()
@@ -64,7 +62,7 @@ class Publishing:
     def stopped(self) -> str:
         """Reason for which no pending record is published; empty while any is, or could be."""
         failing, journals = self.failing, dict(self._journals)
-        waiting = {name for name, journal in journals.items() if _unpublished(journal)} or set(journals)
+        waiting = {name for name, journal in journals.items() if _has_unpublished(journal)} or set(journals)
         if self.away or not failing or waiting - set(failing):
             return self.away
         return "; ".join(sorted(set(failing.values())))
@@ -99,7 +97,7 @@ class Publishing:
     def _unfinished(self, but: Collection[str]) -> bool:
         """True where a journal, other than those of the cameras `but`, holds what is not published."""
         journals = dict(self._journals).items()
-        return any(_unpublished(journal) for camera, journal in journals if camera not in but)
+        return any(_has_unpublished(journal) for camera, journal in journals if camera not in but)
 
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes
@@ -119,7 +117,9 @@ class Publishing:
             turn = self._deliveries[camera] = _CameraDelivery(journal, delivery)
         now = monotonic()
         due = now - turn.asked_at >= RENEW_S
-        if self.loop.stopped.is_set() or not (due or (_unpublished(journal) and camera not in self.errors)):
+        if self.loop.stopped.is_set() or not (
+            due or (_has_unpublished(journal) and camera not in self.errors)
+        ):
             return
         turn.asked_at = now
         try:
@@ -129,7 +129,6 @@ class Publishing:
                 logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
             self.errors[camera] = str(error)
             return
-        self.published += count
         if self.errors.pop(camera, None):
             logger.warning("camera %s is published again", camera)
         if count >= _TURN:
@@ -159,5 +158,5 @@ class _CameraDelivery:
     asked_at: float = float("-inf")
 
 
-def _unpublished(journal: Journal) -> bool:
+def _has_unpublished(journal: Journal) -> bool:
     return journal.end.seq > journal.published.seq

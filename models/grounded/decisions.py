@@ -1,9 +1,9 @@
 """Decisions: from the observations of two stills and their association to facts.
 
-Let c be the probability that an observation is a change, and m that it moved if it is one. A sentence that it
-moved is right with probability c m, one that it appeared or disappeared with c (1 - m). Moves take their two
-ends from a minimum-cost assignment, in which a move must be worth more than the two facts in its place: what
-a fact is worth is its probability beyond the threshold.
+Let c be the probability that an observation is a change, and m that it moved if it is one. It moved with
+probability c m, and appeared or disappeared with c (1 - m); Platt scaling turns both into confidences. Moves
+take their two ends from a minimum-cost assignment, in which a move must be worth more than the two facts in
+its place: what a fact is worth is its confidence beyond the threshold.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def decide(
     outcomes: tuple[Outcomes, Outcomes],
     *,
     pair: int = 0,
-    threshold: float = 0.38,
+    threshold: float = 0.5,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
@@ -70,12 +70,12 @@ def decide(
         threshold: confidence from which facts are told.
     """
     moved = [each.change * each.moved for each in outcomes]
-    alone = [each.change * (1 - each.moved) for each in outcomes]
-    move = (moved[0][:, None] + moved[1][None]) / 2
+    alone = [_confidence(each.change * (1 - each.moved), SETTINGS.alone_offset) for each in outcomes]
+    move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_offset)
     worth = [np.maximum(each - threshold, 0) for each in alone]
-    gain = move - threshold - worth[0][:, None] - worth[1][None] + SETTINGS.match_worth * match
+    gain = move - threshold - worth[0][:, None] - worth[1][None]
     possible = pairs.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
-    gain = np.where(possible, gain, 0.0)
+    gain = np.where(possible, gain + SETTINGS.match_worth * match, 0.0)
     facts, used = list[Fact](), (set[int](), set[int]())
     for i, j in zip(*linear_sum_assignment(-gain), strict=True):
         if gain[i, j] > 0:
@@ -98,6 +98,12 @@ def decide(
             gone, come = (box, None) if own is before else (None, box)
             facts.append(Fact(pair, kind, name, 1, gone, come, p, large=large))
     return riders(_once(sorted(facts, key=lambda f: -f.confidence)), threshold)
+
+
+def _confidence(p: Floats, offset: float) -> Floats:
+    """How probably a sentence about it is right (Platt 1999)."""
+    p = np.clip(p, 1e-6, 1 - 1e-6)
+    return np.asarray(1 / (1 + (1 / p - 1) ** SETTINGS.confidence_slope * np.exp(-offset)), np.float64)
 
 
 def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, bool]:

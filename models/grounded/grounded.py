@@ -297,7 +297,6 @@ class Grounded(Captioner):
         """What may be told of a pair, given its observations."""
         association = self.associate(pair)
         match, change, move = association.match(self.weights.match), self.weights.change, self.weights.move
-        move = np.append(move[:-1], move[-1] + SETTINGS.move_prior)
         before, after = (
             Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
             for each in association.signs(match)

@@ -26,9 +26,10 @@ class PerceptionSettings:
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
         least_match: matches below it are no move, however sure it is that both ends moved.
-        move_prior: log odds added to those that a change moved: labels by tracks call some moves two changes.
+        confidence_slope, alone_offset, moved_offset: from the log odds of a fact (an arrival or departure; a
+            move) to those that its sentence is right, fitted on cameras left out of the other fits.
         match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
-        least: facts below this probability are dropped, whatever threshold is asked for.
+        least: facts below this confidence are dropped, whatever threshold is asked for.
         lot_area, lot_ratio, lot_count, lot_score: a vehicle of this share that holds so many so much
             smaller ones of this score is a place.
         car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
@@ -54,9 +55,11 @@ class PerceptionSettings:
     stayed: float = 0.15
     doubtful: float = 0.5
     least_match: float = 0.01
-    move_prior: float = 0.2
+    confidence_slope: float = 0.65
+    alone_offset: float = 0.35
+    moved_offset: float = 0.75
     match_worth: float = 0.2
-    least: float = 0.02
+    least: float = 0.1
     lot_area: float = 0.25
     lot_ratio: float = 8.0
     lot_count: int = 3

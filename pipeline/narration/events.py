@@ -43,12 +43,12 @@ _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
 _BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
-_MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
+_MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventContext:
-    """What an event's sentence needs beside the event.
+    """Inputs of an event's sentence besides the event.
 
     Attributes:
         changes: how the difference of its frame pair is found.
@@ -93,7 +93,7 @@ def narrate_event(
     before, after = frames
     pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
     (change,) = find_changes([pair], context.changes)
-    changed = _changed(change)
+    changed = _changed_mask(change)
     if context.describe.colours:
         _vote(colours, event, pair, changed)
     statement = _statement(event, context.describe, _colour(colours), came_from, among=among)
@@ -191,7 +191,7 @@ def _salience(change: Change, box: Box) -> float:
     return min(max(max(scores, default=0.0) / top, 0.0), 1.0) if top > 0 else 0.0
 
 
-def _changed(change: Change) -> NDArray[np.bool_]:
+def _changed_mask(change: Change) -> NDArray[np.bool_]:
     if not change.clusters:
         return np.zeros((1, 1), bool)
     return np.asarray(np.logical_or.reduce([cluster.mask for cluster in change.clusters]))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -81,11 +80,3 @@ def environment() -> Environment:
 def data_url(content: bytes, suffix: str = ".webp") -> str:
     """The address of a picture that is in the page itself."""
     return f"data:{MEDIA_TYPES[suffix]};base64,{base64.b64encode(content).decode()}"
-
-
-def file_data_url(path: Path) -> str:
-    """Likewise, of a file; empty where retention has deleted it meanwhile."""
-    try:
-        return data_url(path.read_bytes(), path.suffix)
-    except OSError:
-        return ""

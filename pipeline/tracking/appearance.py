@@ -43,7 +43,7 @@ def histograms(image: NDArray[np.uint8], boxes: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _shares() -> NDArray[np.float32]:
-    """Of every colour of 5 bits a channel its shares of hues, grey and lightness, ``(32768, _PART)``."""
+    """Shares of hues, grey and lightness of every colour of 5 bits a channel, ``(32768, _PART)``."""
     steps = np.arange(32) / 31
     red, green, blue = (each.ravel() for each in np.meshgrid(steps, steps, steps, indexing="ij"))
     pixels = np.stack([red, green, blue])

@@ -32,7 +32,7 @@ class Confidence:
 
 
 @lru_cache(maxsize=1)
-def shipped() -> Confidence:
+def load_confidence() -> Confidence:
     """The weights in `FILE`."""
     held = json.loads(FILE.read_text(encoding="utf-8"))
     return Confidence(np.array(held["entrance"], np.float64), np.array(held["departure"], np.float64))

@@ -67,7 +67,7 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
 
 
 def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
-    """Whether what began (ended) in mid-picture may have been there before (be there still).
+    """True where a track that began (ended) in mid-picture may have been there before (be there still).
 
     It may be another track that was lost (found) nearby, or stand behind something but the vehicle (its id)
     that it got out of (into).

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.boxes import Box, box_of, intersection, overlaps
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import cover, moved_box, outside, sizes, velocity, whole_box
+from pipeline.tracking.motion import cover, moved_box, share_outside, sizes, velocity, whole_box
 from pipeline.tracking.types import SIDES, Floats, Track
 
 EVIDENCE = (
@@ -56,7 +56,7 @@ class End:
 
     @property
     def through_edge(self) -> bool:
-        """It led through the frame's edge: it lay there, or fast things would be there a moment later."""
+        """True where the track led through the frame's edge: it lay there, or would a moment later."""
         return self.gap <= max(_AT_EDGE, _AT_EDGE_S * self.speed)
 
     @property
@@ -92,7 +92,7 @@ def end_of(track: Track, *, coming: bool, aspect: float) -> End:
 
 
 def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[float, float]:
-    """How much a track looks like a part or a second box of another one, which it goes with.
+    """Evidence that a track is a part, or a second box, of another one that it moves with.
 
     Returns:
         Share 0..1 of it within the other where their ways agree, and its area by the other's there (1
@@ -162,7 +162,7 @@ def end_evidence(
     frames = max(len(memory.between(first, last)), 1)
     seen = sum(memory.frames[0][0] - 1e-3 <= o.time_s for o in observations)
     half = max(len(scores) // 2, 1)
-    out = outside(np.array([end.box, end.ahead(0.7), end.ahead(1.5)]))
+    out = share_outside(np.array([end.box, end.ahead(0.7), end.ahead(1.5)]))
     there = [(box, t.family == track.family) for t in others if (box := t.at(end.time_s))]
     own = np.array([end.box])
     boxes = np.array([box for box, kin in there if kin]).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""How tracks move: velocities by least squares, boxes predicted, and what of them lies outside the frame."""
+"""Motion of tracks: velocities by least squares, predicted boxes, and their share outside the frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
 
     A side that the frame's edge cuts stays there whatever the object does, so it is left out.
     """
-    near = _near(observations, at_start=at_start)
+    near = _first_or_last(observations, at_start=at_start)
     if len(near) < 2:  # noqa: PLR2004 - no motion in one observation
         return 0.0, 0.0
     mean = sum(o.time_s for o in near) / len(near)
@@ -40,7 +40,7 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
     return speeds[0], speeds[1]
 
 
-def _near(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Observation]:
+def _first_or_last(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Observation]:
     if at_start:
         start = observations[0].time_s
         return [o for o in observations[:12] if o.time_s <= start + VELOCITY_S + 1e-6]
@@ -50,7 +50,7 @@ def _near(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Ob
 
 def whole_box(observations: Sequence[Observation], *, at_start: bool = False) -> Box:
     """The end's (start's) box as large as it was before the frame's edge cut it."""
-    near = _near(observations, at_start=at_start)
+    near = _first_or_last(observations, at_start=at_start)
     x, y, w, h = (near[0] if at_start else near[-1]).box
     wide, high = max(o.box[2] for o in near), max(o.box[3] for o in near)
     if x < _EDGE and wide > w:
@@ -69,7 +69,7 @@ def moved_box(box: Box, speed: tuple[float, float], seconds: float) -> Box:
     return box[0] + speed[0] * seconds, box[1] + speed[1] * seconds, box[2], box[3]
 
 
-def outside(boxes: Floats) -> Floats:
+def share_outside(boxes: Floats) -> Floats:
     """Share 0..1 of boxes ``(N, 4)`` outside of the frame."""
     low = boxes[:, :2].clip(0, 1)
     high = (boxes[:, :2] + boxes[:, 2:]).clip(0, 1)

@@ -23,7 +23,7 @@ _WHEELS = np.array([family_of(name) == "two-wheeler" for name in OBJECTS])
 
 
 def suppress(found: Detections) -> tuple[Detections, Floats]:
-    """What is left of a frame's detections, surest first, and which of them ride: 1 or 0 ``(N,)``.
+    """A frame's detections after suppression, surest first, and which of them ride: 1 or 0 ``(N,)``.
 
     Weak boxes as large as a road are left out, and of two boxes on one place the weaker one. A person on a
     two-wheeler becomes one detection: the box around both, with the classes of both.

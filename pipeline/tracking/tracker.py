@@ -21,7 +21,7 @@ from pipeline.tracking.association import (
     association_terms,
     family_shares,
 )
-from pipeline.tracking.confidence import Confidence, shipped
+from pipeline.tracking.confidence import Confidence, load_confidence
 from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
@@ -33,7 +33,7 @@ from pipeline.tracking.types import Detections, Event, Floats, Observation, Trac
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
-    """How tracks begin, go on and end.
+    """Settings by which tracks begin, continue and end.
 
     Attributes:
         high: score from which a detection finds its track first and may begin one.
@@ -89,7 +89,7 @@ class Tracker:
         self, aspect: float, settings: TrackerSettings | None = None, confidence: Confidence | None = None
     ) -> None:
         self.aspect = aspect
-        self._weights = confidence or shipped()
+        self._weights = confidence or load_confidence()
         self.settings = settings or TrackerSettings()
         self.tracks: list[Track] = []
         self.time_s: float | None = None
@@ -103,10 +103,10 @@ class Tracker:
         self._turns = Turns()
 
     def state(self) -> dict[str, Any]:
-        """What another process needs to go on, as JSON has it: tracks, and what was learnt of the place."""
+        """The state from which another process continues, as JSON values: tracks and place statistics."""
         return {
             "version": 1, "aspect": self.aspect, "time_s": self.time_s, "turns": self._turns.state(),
-            "tracks": [_plain(t) for t in self.tracks if t.state != "ended"],
+            "tracks": [_to_plain(t) for t in self.tracks if t.state != "ended"],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -167,8 +167,8 @@ class Tracker:
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
-        found, riding = suppress(detections)
-        candidates = Candidates(found, riding, histograms(image, found.boxes))
+        result, riding = suppress(detections)
+        candidates = Candidates(result, riding, histograms(image, result.boxes))
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
@@ -247,7 +247,7 @@ class Tracker:
             yield event
 
     def _is_double(self, event: Event) -> bool:
-        """Whether it is of a part of something that the same has just happened to."""
+        """True where it concerns a part of an object that has just had the same event."""
         self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
         if any(self._doubles(event, other) for other in self._recent):
             return True
@@ -291,8 +291,8 @@ class Tracker:
                 k = int(columns[column])
                 used[k] = True
                 self._extend(left[row], time_s, candidates, k, p=1 / (1 + np.exp(-odds[row, column])))
-            found = {row for row, _ in pairs}
-            left = [track for row, track in enumerate(left) if row not in found]
+            results = {row for row, _ in pairs}
+            left = [track for row, track in enumerate(left) if row not in results]
         for k in np.flatnonzero(high & ~used).tolist():
             self._begin(time_s, candidates, k)
 
@@ -318,26 +318,26 @@ class Tracker:
         )
 
     def _begin(self, time_s: float, candidates: Candidates, k: int) -> None:
-        found = candidates.detections
+        result = candidates.detections
         self._count += 1
         track = Track(
             f"{self._name}-{self._count}",
-            [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
-            found.classes[k].copy(),
+            [Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]))],
+            result.classes[k].copy(),
             candidates.histograms[k],
-            found.embeddings[k],
+            result.embeddings[k],
             since_s=time_s if time_s - self._watching_since >= self.settings.entrance_wait_s else None,
             ridden=float(candidates.riding[k]),
         )
         self.tracks.append(track)
 
     def _extend(self, track: Track, time_s: float, candidates: Candidates, k: int, p: float) -> None:
-        found = candidates.detections
-        observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
+        result = candidates.detections
+        observation = Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]), float(p))
         track.observations.append(observation)
-        track.classes += found.classes[k]
+        track.classes += result.classes[k]
         track.histogram = (1 - _BLEND) * track.histogram + _BLEND * candidates.histograms[k]
-        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
+        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * result.embeddings[k])
         track.ridden += (float(candidates.riding[k]) - track.ridden) / min(len(track.observations), 20)
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):
@@ -371,7 +371,7 @@ class Tracker:
         self.tracks = kept
 
 
-def _plain(track: Track) -> dict[str, Any]:
+def _to_plain(track: Track) -> dict[str, Any]:
     held = {name: getattr(track, name) for name in Track.__slots__}
     held["observations"] = [(o.time_s, *np.round((*o.box, o.score, o.p), 5)) for o in track.observations]
     return {

@@ -55,7 +55,7 @@ _LONGEST = 0.9  # quantile
 
 @dataclass(slots=True)
 class Turns:
-    """What a camera has learnt about where things drive and how long they rest, and events of it.
+    """A camera's statistics of where objects drive and how long they rest, and the events from them.
 
     Attributes:
         driven: passes of vehicles by cell ``(_CELLS, _CELLS)``, rows first.
@@ -90,7 +90,7 @@ class Turns:
         track.announced = ()
         self._learn(track, end - start)
         stood = RESTED_S if _drives(track) and self._is_road(box) else STOOD_S
-        if _stops(track) and end - start >= stood and not _covered(track, seen):
+        if _stops(track) and end - start >= stood and not _is_covered(track, seen):
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
             yield _event(track, "resumed", end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
@@ -132,7 +132,7 @@ class Turns:
         return _USUAL * float(np.quantile(rests, _LONGEST)) if len(rests) >= _SAMPLES else 0.0
 
     def state(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The state as JSON values."""
         return {"driven": self.driven.tolist(), "rests": self.rests}
 
     @classmethod
@@ -208,15 +208,15 @@ def _moves(track: Track, aspect: float) -> bool:
 
 
 def _is_usual(track: Track, seen: Sequence[Track], aspect: float) -> bool:
-    """Whether a stop is no event: in a queue, in a crowd, or where tracks may have been exchanged."""
+    """True where a stop is no event: in a queue, in a crowd, or where tracks may have been exchanged."""
     others = [t for t in seen if t is not track and t.rests_since_s is not None]
     if _drives(track):
         return any(_drives(t) and sizes_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
-    return sum(t.object == "person" for t in others) >= _CROWD or _covered(track, seen)
+    return sum(t.object == "person" for t in others) >= _CROWD or _is_covered(track, seen)
 
 
-def _covered(track: Track, seen: Sequence[Track]) -> bool:
-    """Whether a person's box lies partly within another's."""
+def _is_covered(track: Track, seen: Sequence[Track]) -> bool:
+    """True where a person's box lies partly within another's."""
     return track.object == "person" and any(
         share_inside(track.last.box, t.last.box) > _COVERED for t in seen if t is not track
     )

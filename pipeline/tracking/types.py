@@ -1,4 +1,4 @@
-"""What goes into a tracker and what comes out of it: detections, observations, tracks, events.
+"""Types of the tracker: detections, observations, tracks, events.
 
 Times are seconds of one clock that never goes back (Unix time in the daemon); boxes are ``(x, y, width,
 height)`` in 0..1 of the frame. No torch here.
@@ -190,7 +190,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a track did, with the two frames that show it.
+    """An event of a track, with the two frames that show it.
 
     Attributes:
         kind: one of `KINDS`.

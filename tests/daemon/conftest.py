@@ -166,9 +166,9 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(autouse=True)
 def forgotten_secrets() -> Iterator[None]:
     """A word that was one test's secret is hidden from no other's messages."""
-    known = secrets._seen.copy()
+    known = secrets._revealed.copy()
     yield
-    secrets._seen.intersection_update(known)
+    secrets._revealed.intersection_update(known)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def adapt(
         raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
     teachers = tuple(teacher_file(text) for text in teacher or ())
     if feedback is not None:
-        footage, labels = _labelled(feedback, out, teachers)
+        footage, labels = _export_feedback(feedback, out, teachers)
         teachers = ()
     options = AdaptOptions(
         clips=clips or footage,
@@ -63,7 +63,7 @@ def adapt(
     _follow(options, _command(options, feedback), as_json=as_json)
 
 
-def _labelled(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
+def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
     """The folders of pictures and label files made of feedback."""
     from pipeline.feedback import FeedbackError  # noqa: PLC0415
     from pipeline.journal import JournalError  # noqa: PLC0415

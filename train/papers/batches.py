@@ -165,7 +165,7 @@ def by_pair(split: Split) -> Split:
 
 
 def tells_stories(captioner: WordCaptioner) -> bool:
-    """Whether it learns the sentences of an annotation as one, so that annotations must stay apart."""
+    """True where the sentences of an annotation are learnt as one text, so that annotations stay separate."""
     return isinstance(captioner, (WholePair, Nearest)) and captioner.joined
 
 

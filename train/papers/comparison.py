@@ -204,11 +204,11 @@ def _splits(
     kind = CAPTIONERS[captioner]()
     assert issubclass(kind, WordCaptioner)  # noqa: S101
     sees = (kind.whole, kind.needs_images, kind.needs_masks)
-    return _loaded(data, encoder, options.device, changes, options.pairs, *sees)
+    return _load(data, encoder, options.device, changes, options.pairs, *sees)
 
 
 @lru_cache(maxsize=4)
-def _loaded(  # noqa: PLR0917 - a cache takes no keywords in another order
+def _load(  # noqa: PLR0917 - a cache takes no keywords in another order
     data: Path,
     encoder: str,
     device: str,

@@ -1,4 +1,4 @@
-"""How good a captioner is on a split: text scores beside the trivial rows, and whether it is right."""
+"""Evaluation of a captioner on a split: text scores with the trivial rows, and correctness."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Evaluation:
     length_ratio: float  # LenRatio of the multi-sentence setting
     # per token, under the marginal likelihood, of the pairs that have a cluster; None without
     perplexity: float | None
-    truth: Truth  # whether what is said is right, with the captioner's own number of sentences for no change
+    truth: Truth  # correctness, with the captioner's own number of sentences for no change
     # how often a gold sentence is aligned to the cluster that overlaps its box best: sentences counted (of
     # pairs with several clusters), precision, chance; None where no box is known or nothing is aligned
     alignment: Mapping[str, float] | None
@@ -62,7 +62,7 @@ class Evaluation:
     trivial: tuple[tuple[str, str, TextScores], ...]
     # one annotator's first sentence against the others', on the pairs that have several annotators
     human: TextScores | None
-    # pairs in which nothing differs; nothing is said about them. 0 for a captioner that sees pairs as a
+    # pairs in which nothing differs, without sentences. 0 for a captioner that sees pairs as a
     # whole.
     without_clusters: int
     # scores in the single setting of changed and distractor pairs and of each type of change, where samples
@@ -77,15 +77,15 @@ class Evaluation:
     whole: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """As plain values for JSON and training records."""
+        """Plain values for JSON and training records."""
         rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
         return {
             "single": self.single.plain(),
             "multi": self.multi.plain(),
-            "length_ratio": _rounded(self.length_ratio),
-            "perplexity": _rounded(self.perplexity),
+            "length_ratio": _round(self.length_ratio),
+            "perplexity": _round(self.perplexity),
             "truth": self.truth.plain(),
-            "alignment": self.alignment and {k: _rounded(v) for k, v in self.alignment.items()},
+            "alignment": self.alignment and {k: _round(v) for k, v in self.alignment.items()},
             "trivial": rows,
             "human": self.human.plain() if self.human else None,
             "without_clusters": self.without_clusters,
@@ -104,7 +104,7 @@ def evaluate(
     """Measure a captioner on a split; `silence` is what saying nothing is scored as, see `silence_of`."""
     options = options or DescribeOptions()
     single = single_sentences(captioner, split, options, silence)
-    described_pairs = described(captioner, split, lambda _: options)
+    described_pairs = describe_pairs(captioner, split, lambda _: options)
     multi = multi_texts(captioner, split, options, silence)
     joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
     found = likelihood(captioner, split)
@@ -123,8 +123,8 @@ def evaluate(
             **{name: share(each) or 0.0 for name, each in aligned.items()},
         },
         trivial=tuple(
-            (name, said[0] if len(set(said)) == 1 else "", text_scores(said, split.sentences))
-            for name, said in trivial_captions(training, len(split.samples)).items()
+            (name, texts[0] if len(set(texts)) == 1 else "", text_scores(texts, split.sentences))
+            for name, texts in trivial_captions(training, len(split.samples)).items()
         ),
         human=_human(split.samples),
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
@@ -139,30 +139,30 @@ def evaluate(
 
 
 def silence_of(training: Sequence[Sequence[str]]) -> str:
-    """How the training captions most often say that nothing changed; `SILENCE` where none does.
+    """The training captions' most frequent sentence for no change; `SILENCE` where there is none.
 
     A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
     annotator uses, while others have learnt theirs.
     """
-    said = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
-    return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
+    texts = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
+    return min(texts, key=lambda text: (-texts[text], text)) if texts else SILENCE
 
 
 def single_sentences(
     captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
-    """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
-    one = _given(options or DescribeOptions(), 1)
-    sentences_of = described(captioner, split, lambda _: one)
+    """The one sentence about each pair: argmax of the prior; `silence` where there is none."""
+    one = _with_number(options or DescribeOptions(), 1)
+    sentences_of = describe_pairs(captioner, split, lambda _: one)
     return [sentences[0].text if sentences else silence for sentences in sentences_of]
 
 
 def multi_texts(
     captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
-    """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
+    """All sentences about each pair in one text, T of them; `silence` where there is none."""
     chosen = options or DescribeOptions()
-    given = described(captioner, split, lambda sample: _given(chosen, len(sample.sentences)))
+    given = describe_pairs(captioner, split, lambda sample: _with_number(chosen, len(sample.sentences)))
     return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
@@ -182,20 +182,20 @@ def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     asked = [each for each in split.annotations if split.features.counts[each[0]]]
     with torch.inference_mode():
         for some in _chunks(asked):
-            said = captioner.vocabulary.batch([sentences for _, sentences in some])
+            words = captioner.vocabulary.batch([sentences for _, sentences in some])
             positions = [position for position, _ in some]
             pairs = split.features.batch(positions, whole=captioner.whole).to(captioner.device)
-            found = captioner.log_likelihood(pairs, said.to(captioner.device))
+            found = captioner.log_likelihood(pairs, words.to(captioner.device))
             np.subtract.at(nats, positions, found.double().sum(dim=1).cpu().numpy())
-            np.add.at(tokens, positions, (said != PAD).sum(dim=(1, 2)).numpy())
+            np.add.at(tokens, positions, (words != PAD).sum(dim=(1, 2)).numpy())
     return Likelihood(nats, tokens)
 
 
-def _given(options: DescribeOptions, number: int) -> DescribeOptions:
+def _with_number(options: DescribeOptions, number: int) -> DescribeOptions:
     return replace(options, sentences=number, max_sentences=number, no_change=True)
 
 
-def described(
+def describe_pairs(
     captioner: WordCaptioner, split: Split, options: Callable[[Sample], DescribeOptions]
 ) -> list[list[Sentence]]:
     """Sentences about every pair with its own options; none without clusters but of whole pairs."""
@@ -255,5 +255,5 @@ def _human(samples: Sequence[Sample]) -> TextScores | None:
     return text_scores([annotations[0][0] for annotations in several], others)
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else round(value, 4)

@@ -113,7 +113,7 @@ def sample_features(
     ready = len(files) - len(missing)
     for start in range(0, len(missing), _ENCODED_AT_ONCE):
         some = missing[start : start + _ENCODED_AT_ONCE]
-        computed = _computed([samples[k] for k in some], encoder, options, images=images)
+        computed = _compute([samples[k] for k in some], encoder, options, images=images)
         for k, tensors in zip(some, computed, strict=True):
             try:
                 write_atomically(files[k], save(tensors))
@@ -159,7 +159,7 @@ def _read(file: Path, names: Sequence[str]) -> dict[str, Tensor]:
         return {name: content.get_tensor(name) for name in names}
 
 
-def _computed(
+def _compute(
     samples: Sequence[Sample], encoder: Encoder, options: ChangeOptions, *, images: bool
 ) -> list[dict[str, Tensor]]:
     """Per sample ``maps`` (before, aligned, and after), clusters and, if wanted, ``images``."""

@@ -121,7 +121,7 @@ def _changes(
     before: LabelledFrame, after: LabelledFrame, clusters: Sequence[Cluster]
 ) -> tuple[SampleChange, ...] | None:
     """The changes that the clusters show, largest first; None where they show more than is known."""
-    found = []
+    results = []
     for kind, here, there in (
         ("disappeared", before.votes, after.votes),
         ("appeared", after.votes, before.votes),
@@ -130,24 +130,24 @@ def _changes(
             others = [v.box for v in there if v.family == vote.family]
             if not vote.sure or overlaps([vote.box], others).max(initial=0.0) > _SAME_PLACE:
                 continue
-            label = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else _named(vote)
+            label = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else _family_name(vote)
             sides: tuple[Box | None, Box | None] = (
                 (None, vote.box) if kind == "appeared" else (vote.box, None)
             )
             change = SampleChange(kind, label, 1, *sides)
-            if _covered(vote.box, [c.box for c in clusters]) >= _SHOWN:
-                found.append(replace(change, sentence=plain_sentence(kind, label, vote.box)))
-    boxes = [c.box_after or c.box_before for c in found]
+            if _covered_share(vote.box, [c.box for c in clusters]) >= _SHOWN:
+                results.append(replace(change, sentence=plain_sentence(kind, label, vote.box)))
+    boxes = [c.box_after or c.box_before for c in results]
     known = [box for box in boxes if box]
-    if any(_covered(cluster.box, known) < _EXPLAINED for cluster in clusters):
+    if any(_covered_share(cluster.box, known) < _EXPLAINED for cluster in clusters):
         return None
-    return tuple(sorted(found, key=lambda change: -change.area))
+    return tuple(sorted(results, key=lambda change: -change.area))
 
 
-def _named(vote: Vote) -> str:
+def _family_name(vote: Vote) -> str:
     return "bicycle" if vote.family == "two-wheeler" else vote.family
 
 
-def _covered(box: Box, others: Sequence[Box]) -> float:
+def _covered_share(box: Box, others: Sequence[Box]) -> float:
     """Share of a box that other boxes cover, at most 1; where these overlap, more than that."""
     return min(sum(intersection(box, other) for other in others) / max(area(box), 1e-9), 1.0)

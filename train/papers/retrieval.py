@@ -1,4 +1,4 @@
-"""How good a retrieval network is: recall@k over a split.
+"""Evaluation of a retrieval network: recall@k over a split.
 
 Each pair's sentence against the after frames of all pairs and its own before frame, which is what "nothing
 changed" looks like (Hosseinzadeh and Wang 2021, the hard candidates of equation 13).

@@ -139,7 +139,7 @@ def record_of(config: TrainConfig) -> dict[str, Any]:
 
 
 def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
-    """What decides the pre-training, as plain values; of a folder only its name."""
+    """The inputs that decide the pre-training, as plain values; of a folder only its name."""
     assert config.pretraining is not None  # noqa: S101 - the caller looks
     objective = config.pretraining.objective
     arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}

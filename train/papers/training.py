@@ -109,7 +109,7 @@ class Point:
         return self.val_cider if self.val_score is None else self.val_score
 
     def plain(self) -> dict[str, float | None]:
-        """As plain values for JSON, which knows no NaN: the perplexity of a split without clusters."""
+        """Plain values for JSON, which has no NaN: the perplexity of a split without clusters."""
         values = {k: v for k, v in asdict(self).items() if v is not None}
         return {k: round(v, 5) if math.isfinite(v) else None for k, v in values.items()}
 
@@ -211,7 +211,7 @@ class _Run:
         self.curves.append(point)
         if self.options.keep == "last" or point.score > known:
             self.best_epoch = point.epoch
-            self.best = (_cloned(self.captioner), _cloned(self.objective))
+            self.best = (_clone_weights(self.captioner), _clone_weights(self.objective))
             self.write()
         self._write_state(mark)
 
@@ -278,7 +278,7 @@ def train(
     The state of the run lies beside that under ``<out>.state``; `record` goes into the training record.
     """
     objective = (objective or Objective()).to(captioner.device)
-    training = _suited(captioner, training, objective, options)
+    training = _suitable_split(captioner, training, objective, options)
     decisive = _provenance(captioner, training, validation, options, objective)
     captioner.record = {**(record or {}), **decisive}
     started = time.monotonic()
@@ -313,7 +313,9 @@ def pretrained_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}-pretrained{out.suffix}")
 
 
-def _suited(captioner: WordCaptioner, training: Split, objective: Objective, options: TrainOptions) -> Split:
+def _suitable_split(
+    captioner: WordCaptioner, training: Split, objective: Objective, options: TrainOptions
+) -> Split:
     """The split with pairs instead of annotations, where the options say so and it can be."""
     if not training.annotations:
         raise TrainError(
@@ -354,7 +356,7 @@ def _write(captioner: WordCaptioner, curves: Sequence[Point], best_epoch: int, o
 def _provenance(
     captioner: WordCaptioner, training: Split, validation: Split, options: TrainOptions, objective: Objective
 ) -> dict[str, Any]:
-    """What decides the result, as plain values; nothing about the machine's paths or clock."""
+    """The inputs that decide the result, as plain values; no paths of the machine and no times."""
     settings = {k: v for k, v in asdict(options).items() if k not in ("epochs", "patience")}
     record = {} if type(objective) is Objective else {"name": objective.name, **objective.arguments()}
     return {
@@ -383,5 +385,5 @@ def _weights(module: nn.Module) -> Weights:
     return {k: v.detach().cpu() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
 
 
-def _cloned(module: nn.Module) -> Weights:
+def _clone_weights(module: nn.Module) -> Weights:
     return {k: v.clone() for k, v in _weights(module).items()}

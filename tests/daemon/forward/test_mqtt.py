@@ -196,11 +196,10 @@ def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker
 def test_an_old_record_moves_no_state(broker: Broker, listen: Listen) -> None:
     """A dead letter that is tried again, and what waited while the broker was away."""
     heard, target = listen(broker.port), opened(broker)
-    told = build_record(narrations.narration(**now(sentences=(PERSON,))), ChainEnd())
-    target.send(Message(told, told.sentences, newest=False))
+    target.send(message(**now(sentences=(GONE,))))
     target.send(message(sentences=(PERSON,)))  # of 2024
     until(lambda: len(heard.on("narrated/yard/event")) == 2)
-    assert len(until(lambda: heard.on("narrated/yard/sentence"))) == 1
+    assert heard.on("narrated/yard/sentence") == [GONE.text.encode()]
     assert heard.on("narrated/yard/object/person") == []
     target.close()
 
@@ -222,20 +221,6 @@ def test_a_record_without_sentences_is_an_event(broker: Broker, listen: Listen) 
     assert json.loads(event)["event_type"] == "gap"
     assert not [topic for topic, _, _ in heard.heard if topic.startswith("homeassistant")]
     target.close()
-
-
-def test_a_completion_takes_the_place_of_what_it_completes(broker: Broker, listen: Listen) -> None:
-    heard, target = listen(broker.port), opened(broker)
-    target.send(message(id="first", sentences=(PERSON,)))
-    completed = Sentence("A person has come in, after 14 s.", "appeared", "person", None, 0.7, 0.8)
-    target.send(message(id="second", continues="first", sentences=(completed,)))
-    target.send(message(id="other", sentences=(GONE,)))
-    target.send(message(id="late", continues="first", sentences=(PERSON,)))
-    target.close()
-    until(lambda: heard.on("narrated/status")[-1:] == [b"offline"])
-    assert [json.loads(each)["id"] for each in heard.on("narrated/yard/event")] == ["first", "other"]
-    said = [each.decode() for each in heard.on("narrated/yard/sentence")]
-    assert said == [PERSON.text, completed.text, GONE.text]
 
 
 def test_a_broker_that_is_killed_and_forgets_everything(

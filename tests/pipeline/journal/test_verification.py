@@ -237,6 +237,12 @@ class TestComparing:
         assert all(abs(mine[one] - theirs[two]) <= WITHIN_S for one, two in pairs)
         assert all(len(set(side)) == len(pairs) for side in zip(*pairs, strict=True))
 
+    def test_a_record_that_is_there_twice_agrees_once(self, tmp_path: Path) -> None:
+        comparison = compare(*self.both(tmp_path, chain([narration(), narration()]), chain([narration()])))
+        same = comparison.same["yard"]
+        assert (same.records, same.events, same.of_events) == (1, 0, 1)
+        assert [each.id for each in comparison.differences] == ["yard-0"]
+
     def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
@@ -299,8 +305,16 @@ class TestSegments:
         assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reasons(tmp_path)[0]
 
     def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path, records: list[Record]) -> None:
-        started(tmp_path, records[4])  # interrupted: the files are still there
+        for last in (4, 8):  # interrupted: the files are still there, the last deleted record or all of them
+            started(tmp_path, records[last])
+            assert verify([tmp_path]).ok
+        (tmp_path / "yard.000000000001.jsonl").rename(tmp_path / "away")
+        segmented(tmp_path, records[4:], 5, 6)
+        (tmp_path / "yard.000000000004.jsonl").unlink()
+        started(tmp_path, records[4])
         assert verify([tmp_path]).ok
+        segmented(tmp_path, records, 1, 4, 6)
+        (tmp_path / "yard.000000000005.jsonl").unlink()
         started(tmp_path, records[4].model_copy(update={"hash": "0" * 64}))
         assert "record 5 has another hash" in reasons(tmp_path)[0]
         (tmp_path / "yard.start").unlink()

@@ -54,7 +54,7 @@ def options(
     toy: Suite = suite.model_copy(update={"systems": systems, "seeds": 2})
     monkeypatch.setattr(comparison, "load_suite", lambda _name: toy)
     comparison._encoder.cache_clear()
-    comparison._loaded.cache_clear()
+    comparison._load.cache_clear()
     return CompareOptions("spot-the-diff", sample_folder, tmp_path / "out")
 
 

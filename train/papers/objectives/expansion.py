@@ -128,7 +128,7 @@ def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArra
         raise FeatureError(f"{error.filename} cannot be read: {error.strerror}; fetch it again") from error
     memory = Memory(cache, mmap_mode="r", verbose=0)
     try:
-        cells: NDArray[np.float16] = memory.cache(_computed, ignore=["images", "encoder"])(
+        cells: NDArray[np.float16] = memory.cache(_compute, ignore=["images", "encoder"])(
             images, encoder, made_from
         )
     except OSError as error:
@@ -136,7 +136,7 @@ def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArra
     return cells
 
 
-def _computed(images: Sequence[Path], encoder: Encoder, made_from: list[str]) -> NDArray[np.float16]:  # noqa: ARG001 - the key
+def _compute(images: Sequence[Path], encoder: Encoder, made_from: list[str]) -> NDArray[np.float16]:  # noqa: ARG001 - the key
     height, width = encoder.image_size
     cells = np.empty((len(images), CELLS, encoder.channels), np.float16)
     for start in range(0, len(images), _AT_ONCE):

@@ -82,12 +82,12 @@ class Rewriter:
         """Different false captions, `each` of every way as far as it goes, three times `each` in all."""
         text = " ".join(tokenize(caption))
         taken = {text, *(" ".join(tokenize(t)) for t in true)}
-        found: list[Negative] = []
+        results: list[Negative] = []
 
         def take(way: Way, rewritten: str | None) -> None:
             if rewritten and rewritten not in taken:
                 taken.add(rewritten)
-                found.append(Negative(rewritten, way))
+                results.append(Negative(rewritten, way))
 
         ways: tuple[tuple[Way, Callable[[str, np.random.Generator], str | None]], ...] = (
             ("confuse", self.confuse),
@@ -98,10 +98,10 @@ class Rewriter:
         for number, (way, rewrite) in enumerate(ways, start=1):
             wanted = min(number, 3) * each  # what an earlier way could not give, this one makes up for
             for _ in range(_TRIES * each * (4 if way == "other" else 1)):
-                if len(found) >= wanted:
+                if len(results) >= wanted:
                     break
                 take(way, rewrite(text, rng))
-        return found
+        return results
 
     def retrieve(self, caption: str, rng: np.random.Generator) -> str | None:
         """One of the nearest captions of another pair; None where there is none."""
@@ -123,7 +123,7 @@ class Rewriter:
     def confuse(self, caption: str, rng: np.random.Generator) -> str | None:
         """With before and after, or the animals, swapped; None where nothing can be swapped."""
         for pair in _LEXICON["opposites"]:
-            swapped = _swapped(caption, *pair)
+            swapped = _swap(caption, *pair)
             if swapped != caption:
                 return swapped
         words = caption.split()
@@ -185,7 +185,7 @@ def _same_claim(caption: str, other: str) -> bool:
     return claim.type != "unknown" and claim == second
 
 
-def _swapped(text: str, left: str, right: str) -> str:
+def _swap(text: str, left: str, right: str) -> str:
     swap = {left: right, right: left}
     # The longer first, so that a phrase within the other does not hide it.
     either = "|".join(re.escape(p) for p in sorted(swap, key=len, reverse=True))
