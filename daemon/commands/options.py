@@ -82,11 +82,10 @@ def load_chosen_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> Captioner:
     """The captioner of `choose_captioner`, where it says."""
-    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
-    from models import load_captioner  # noqa: PLC0415
+    from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
 
     path, place = choose_captioner(captioner, device, configuration)
-    return load_captioner(path, choose_device(place))
+    return load_on(place, path)
 
 
 def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:
