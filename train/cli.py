@@ -49,7 +49,8 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        if not (missing := missing_extra(error)):
+        missing = missing_extra(error, training=True)
+        if not missing:
             raise
         say(missing)
         sys.exit(1)

@@ -64,7 +64,7 @@ class SampleChange:
     Attributes:
         type: appeared, disappeared, moved, more, fewer or replaced.
         object: class of the object (person, car, ...).
-        count: number of objects told as one change.
+        count: number of objects reported as one change.
         box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side.
         sentence: what the caption says about it; empty until it is worded.
         members: positions in `Sample.objects` of the objects that it tells.

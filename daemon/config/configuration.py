@@ -93,16 +93,6 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
         raise ConfigurationError(list(dict.fromkeys(problems))) from None
 
 
-def configuration_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of the file, for editors, with defaults spelt as in the file."""
-    schema = Configuration.model_json_schema()
-    for section in (schema, *schema["$defs"].values()):
-        for key in section["properties"].values():
-            if isinstance(key.get("default"), dict):
-                del key["default"]  # a section's keys have their own
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
-
-
 def _advise(error: ErrorDetails) -> str:
     """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":

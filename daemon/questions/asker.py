@@ -349,7 +349,7 @@ class _Parser:
             and not noun.startswith(name)
             and noun not in _WORDS["same"].split("|")
         ):
-            raise SearchError(f"{word!r} is not told apart from others: ask for {name}")
+            raise SearchError(f"{word!r} is ambiguous: ask for {name}")
         if objects == ("somebody",) and name in GROUPS["somebody"] and "who" in read.words[: read.place]:
             self.filters["objects"] = ()
         elif objects and not (self.conjunction and self.after_noun) and name not in objects:

@@ -45,7 +45,7 @@ _AFTER, _UNTIL = "after|later than", "until|till|up to"
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Some days or a part of one: from `begin` on, before `end`; `words` as they were said."""
+    """Some days or a part of one: from `begin` on, before `end`; `words` as the question has them."""
 
     begin: datetime
     end: datetime
@@ -63,10 +63,10 @@ class Clock:
 
     Attributes:
         minutes: since midnight.
-        words: as they were said.
-        half: am or pm, where that was said.
+        words: as the question has them.
+        half: am or pm, where given.
         twelve: may be of a clock of twelve hours without its half.
-        exact: said with minutes.
+        exact: given with minutes.
     """
 
     minutes: int
@@ -96,11 +96,11 @@ class SpanReader:
 
     Attributes:
         days: the days that are meant.
-        since, until: moments that were said as such.
+        since, until: moments that were given as such.
         low, high: clocks of "after" and "before", or of "from" and "to".
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
-        every: hours are of every day; `nightly` only where no day is said.
+        every: hours are of every day; `nightly` only where no day is given.
         said: the words of each part.
     """
 

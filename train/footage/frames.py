@@ -69,7 +69,7 @@ def write_camera(
         labels: gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
             detections as ``[detector, view, class, score, x, y, width, height]``.
         footage: the folder of its clips and stills.
-        wanted: told a file's name and seconds, whether that frame may be used.
+        wanted: takes a file's name and seconds; True where that frame may be used.
 
     Returns:
         How many frames were added.

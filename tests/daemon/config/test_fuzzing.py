@@ -26,7 +26,7 @@ from narrations import narration
 import models
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from models.captioner import Captioner
-from models.checkpoint import KEY, CheckpointError
+from models.label import KEY, CheckpointError
 from pipeline.record import ChainEnd, Record, RecordError, build_record, hash_holds, read_record
 
 EXAMPLE = (Path(__file__).parents[3] / "configs" / "narrated.yaml").read_text()

@@ -83,7 +83,7 @@ def load_nabirds(folder: Path) -> list[SingleImage]:
         if number is None or number not in names:
             labelled = folder / "image_class_labels.txt"
             raise SampleError(f"{labelled}: image {key} has no class of classes.txt; fetch both again")
-        # Two classes may have one name (male and female are told apart by number).
+        # Two classes may have one name (male and female differ by number).
         results.append(SingleImage(folder / "images" / name, (), f"{number} {names[number]}"))
     if not results:
         raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")

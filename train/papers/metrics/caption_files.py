@@ -149,5 +149,5 @@ def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str
         return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
     if not entry.get("kind"):
         return ()
-    said = [c for c in captions if ptb_tokens(c)]
-    return (DISTRACTOR if all(read(c).type == "none" for c in said) else CHANGED,) if said else ()
+    spoken = [c for c in captions if ptb_tokens(c)]
+    return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,) if spoken else ()

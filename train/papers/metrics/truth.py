@@ -33,7 +33,7 @@ class Truth:
     Shares 0..1; None where there is nothing to share.
     """
 
-    pairs: int  # pairs with a change of which a change was said
+    pairs: int  # pairs with a change for which a change was claimed
     type: float | None  # the kind of change ("more" counts as appeared, "fewer" as disappeared)
     # the same of appeared and disappeared, where gold says one of them about that object
     polarity: float | None
@@ -63,15 +63,15 @@ def truth_ratios(
         changed = [c for c in claims if c[0] != "none"]
         results["no_change_precision"][k] = nothing and not changed, nothing
         results["no_change_recall"][k] = nothing and not changed, not changed
-        said = claim(text)
-        if not changed or said[0] == "none":
+        claimed = claim(text)
+        if not changed or claimed[0] == "none":
             continue
         for position, name in enumerate(_ASPECTS):
-            results[name][k] = any(said[position] == c[position] for c in changed), 1
-        results["all"][k] = said in changed, 1
-        signs = {c[0] for c in changed if c[1] == said[1] and c[0] in ("appeared", "disappeared")}
-        if signs and said[0] in ("appeared", "disappeared"):
-            results["polarity"][k] = said[0] in signs, 1
+            results[name][k] = any(claimed[position] == c[position] for c in changed), 1
+        results["all"][k] = claimed in changed, 1
+        signs = {c[0] for c in changed if c[1] == claimed[1] and c[0] in ("appeared", "disappeared")}
+        if signs and claimed[0] in ("appeared", "disappeared"):
+            results["polarity"][k] = claimed[0] in signs, 1
     return results
 
 
