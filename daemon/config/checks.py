@@ -80,7 +80,7 @@ def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterato
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
     if captioner.device.startswith("cuda"):
-        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads torch
+        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads ONNX Runtime
 
         yield from _try("captioner.device", lambda: choose_device(captioner.device), DeviceError)
     try:

@@ -27,7 +27,6 @@ from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import FinishedCamera, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
-from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
 
@@ -179,9 +178,9 @@ def _narrate(
 @lru_cache(maxsize=1)
 def _load(checkpoint: bytes, device: str) -> Captioner:
     """The captioner, once for all tasks of a process."""
-    from daemon.config.device import choose_device  # noqa: PLC0415 - only where a task runs
+    from daemon.config.device import load_on  # noqa: PLC0415 - only where a task runs
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
         file.write(checkpoint)
         file.flush()
-        return load_captioner(Path(file.name), choose_device(device))
+        return load_on(device, Path(file.name))

@@ -29,10 +29,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import cell_coordinates
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair, trim_padding
 from models.state import State
 
