@@ -60,7 +60,7 @@ def test_images_do_not_see_words_and_words_not_what_comes_after(
 
 
 @torch.no_grad()
-def test_a_story_longer_than_its_room_goes_on(
+def test_a_long_story_goes_on(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
 ) -> None:
     captioner, pairs = build(vocabulary, encoder), make_pairs(PLACES[:1])
