@@ -105,7 +105,7 @@ def adapt(
     labelled = label_frames(_label_options(options, folder), progress)
     for line in labelled.notes:
         stages.say(line)
-    learn, held = parted(read_frames(folder), LAST_PART)
+    learn, held = split_by_time(read_frames(folder), LAST_PART)
     _check(options, learn, held)
     inputs = {
         "checkpoint": captioner.sha256,
@@ -115,12 +115,12 @@ def adapt(
         "seed": options.seed,
         "made_of": [source["made_of"] for source in _sources(folder, learn)],
     }
-    trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
-    before = measured(captioner, folder, held, options.seed)
+    trained = stages.run("detector", inputs, partial(_train_detector, captioner, options, folder, learn))
+    before = measure(captioner, folder, held, options.seed)
     net = detector_of(captioner.graphs["detector"])
     net.load_state_dict(trained.result["weights"])
     captioner.take_detector(draw(net))
-    after = measured(captioner, folder, held, options.seed)
+    after = measure(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):
         record = _record(options, captioner, folder, command)
@@ -129,7 +129,9 @@ def adapt(
     return Adapted(sha256, before, after, labelled.notes)
 
 
-def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
+def split_by_time(
+    frames: Sequence[LabelledFrame], share: float
+) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
     """Frames to learn from, and those of about the last `share` 0..1 of each camera, in time.
 
     Whole files are held out where a camera has four or more (their names must sort by time); else the end of
@@ -154,7 +156,7 @@ def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[Labelled
     return learn, held
 
 
-def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
+def measure(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
     every = max(1, round(len(frames) / _MEASURED))
     precision = mean(average_precision(captioner.detector, folder, frames, every))
     known = change_labels(captioner, folder, frames, 2 * _MEASURED, seed)
@@ -163,7 +165,7 @@ def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame],
     )
 
 
-def _trained(
+def _train_detector(
     captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
 ) -> Result:
     detecting = StageOptions(

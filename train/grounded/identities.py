@@ -177,12 +177,12 @@ class Collector:
         found: list[Snapshot] = []
         for seconds, image, frame in _looks(frames, footage):
             picture = _picture(image)
-            seen, maps = self._seen(picture)
+            seen, maps = self._detect(picture)
             numbers = follower.look(seconds, seen)
             if frame is None:
                 continue
-            track = _known(seen, numbers, frame)[:_AT_ONCE]
-            planted = _planted(pool, frame, seen, chance)
+            track = _label_detections(seen, numbers, frame)[:_AT_ONCE]
+            planted = _plant_false_positives(pool, frame, seen, chance)
             box, score, label = (
                 np.concatenate([own[:_AT_ONCE], made])
                 for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
@@ -190,24 +190,24 @@ class Collector:
             track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
             arrays = box, score, label, pooled(maps, box), colour_histograms(picture, box)
             observed = ObservedTensors(*map(torch.from_numpy, arrays))
-            reid = self._asked(image, box, track, every=len(found) % 3 == 0)
+            reid = self._embed_crops(image, box, track, every=len(found) % 3 == 0)
             times = torch.zeros(len(box), 2)
             one = Snapshot(occasion, seconds, clock_s, observed, torch.from_numpy(track), times, reid)
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = _relit(picture, chance)
-                feature, colours = pooled(self._seen(dim)[1], box), colour_histograms(dim, box)
+                feature, colours = pooled(self._detect(dim)[1], box), colour_histograms(dim, box)
                 other = replace(
                     observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
                 )
                 found.append(replace(one, observed=other, relit=True))
         return [_with_tracks(one, follower.tracks) for one in found]
 
-    def _seen(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
+    def _detect(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
         answers = self._detector.answers(picture)
         return decode(answers, (picture.shape[0], picture.shape[1]), _FAINT), answers.maps
 
-    def _asked(self, image: Image, box: Floats, track: NDArray[np.int64], *, every: bool) -> Tensor:
+    def _embed_crops(self, image: Image, box: Floats, track: NDArray[np.int64], *, every: bool) -> Tensor:
         """The teacher's vectors; NaN for false positives, and unless `every` for all."""
         size = 1 if self._reid is None else self._reid.size
         vectors = torch.full((len(box), size), torch.nan)
@@ -261,7 +261,7 @@ def _relit(picture: Image, chance: np.random.Generator) -> Image:
     return np.asarray(bright.clip(0, 255), np.uint8)
 
 
-def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
+def _label_detections(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
     """Track, or what else is known of everything that is seen."""
     sure = np.array([vote.sure for vote in frame.votes], np.bool_)
     family = np.array([first_of(vote.family) for vote in frame.votes], np.int64)
@@ -277,7 +277,7 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArra
     return track
 
 
-def _planted(
+def _plant_false_positives(
     pool: list[tuple[str, tuple[float, float, float, float]]],
     frame: LabelledFrame,
     seen: Detections,
@@ -312,7 +312,7 @@ def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
     return replace(one, track=track, seen=seen)
 
 
-def collected(
+def collect(
     collector: Collector, frames: Sequence[LabelledFrame], footage: Path, cache: Path, key: str
 ) -> list[Snapshot]:
     """A camera's snapshots, made once.

@@ -83,7 +83,7 @@ def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ]
 
     monkeypatch.setattr(train.grounded.chain, "starting_osnet", lambda _path: published_osnet())
-    monkeypatch.setattr(train.grounded.embedding, "collected_stretches", stretches)
+    monkeypatch.setattr(train.grounded.embedding, "collect_stretches", stretches)
     path = tmp_path / "reid.onnx"
     path.write_bytes(b"published")
     return path
@@ -156,14 +156,14 @@ def test_a_stage_is_made_once(tmp_path: Path) -> None:
 
     stages = Stages(tmp_path / "run", said.append)
     with pytest.raises(KeyboardInterrupt):
-        stages.made("eyes", {"steps": 3}, make)
-    first = stages.made("eyes", {"steps": 3}, make)
+        stages.run("eyes", {"steps": 3}, make)
+    first = stages.run("eyes", {"steps": 3}, make)
     assert made[0] == made[1], "it goes on where it was"
     again = Stages(tmp_path / "run", said.append).made("eyes", {"steps": 3}, make)
     assert len(made) == 2
     assert (again.key, again.result["words"]) == (first.key, ["a"])
     assert torch.equal(again.result["weights"], torch.ones(2))
-    other = stages.made("eyes", {"steps": 4}, make)
+    other = stages.run("eyes", {"steps": 4}, make)
     assert other.key != first.key
     assert made[2] != made[1], "of other inputs nothing is gone on with"
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["eyes.jsonl", "eyes.pt", "log.txt"]
