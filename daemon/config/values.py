@@ -71,6 +71,10 @@ def _check_place_name(name: str) -> str:
 def _parse_corners(value: Any) -> Any:
     if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
         raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
+    if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
+        raise ValueError(
+            "corners are shares 0..1 of the frame, not pixels: `narrated snapshot --overlay` shows them"
+        )
     return tuple(tuple(corner) for corner in value)
 
 
