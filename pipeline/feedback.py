@@ -142,17 +142,17 @@ class FeedbackStore:
         """By id; records without any are absent. None asks for all."""
         chosen = "" if records is None else "WHERE record IN (SELECT value FROM json_each(?))"
         ids = () if records is None else (json.dumps(list(records)),)
-        found: dict[str, dict[str, Any]] = {}
+        results: dict[str, dict[str, Any]] = {}
         with self._errors():
             rows = self._db.execute(f"SELECT * FROM remarks {chosen} ORDER BY record, about", ids)  # noqa: S608
             for record, about, value, who, time in rows:
-                own = found.setdefault(record, {"feedback": {}})
+                own = results.setdefault(record, {"feedback": {}})
                 moment = datetime.fromisoformat(time)
                 if about in (_REVIEW, _NOTE):
                     own[about] = Mark(who, moment, value)
                 else:
                     own["feedback"][int(about)] = Feedback(**json.loads(value), who=who, time=moment)
-        return {record: Remarks(**members) for record, members in found.items()}
+        return {record: Remarks(**members) for record, members in results.items()}
 
     def _set(self, record: str, about: str, value: str, who: str) -> None:
         if len(value) > LONGEST:

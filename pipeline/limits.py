@@ -127,7 +127,7 @@ class MinuteSummary:
         return bool(self._ids) and _minute(time) != self._minute
 
     def add(self, time: datetime, narration_id: str, event: tuple[str, str, str]) -> bool:
-        """Count an event; whether it is one too many.
+        """Count an event; True where it is one too many.
 
         Args:
             time: of its after frame; a minute that ended before it must have been closed.

@@ -35,10 +35,10 @@ from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
 MEMORY_S = 30.0
-"""What was not mentioned for so long is news again, and what stayed for so long had come to rest."""
+"""An object not mentioned for so long is news again; one that stayed for so long had come to rest."""
 
 AGAIN_S = 10.0
-"""What was there so shortly before a pair begins has not appeared in it."""
+"""An object that was there so shortly before a pair begins has not appeared in it."""
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object
@@ -71,7 +71,7 @@ class _KnownObject:
 
 
 class Stories:
-    """What one camera has reported lately; narrations are followed in order.
+    """The objects that one camera has reported lately; takes its narrations in order.
 
     Attributes:
         dropped: sentences that were dropped, by the reasons above.
@@ -163,7 +163,7 @@ class Stories:
         return False
 
     def _unmentioned(self, after: datetime) -> list[_KnownObject]:
-        """What no sentence of this narration has named yet: in a queue one goes where another was."""
+        """Objects that no sentence of this narration has named yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
 
     def _walked_on(self, narration: Narration) -> dict[int, str]:

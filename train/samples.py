@@ -64,7 +64,7 @@ class SampleChange:
     Attributes:
         type: appeared, disappeared, moved, more, fewer or replaced.
         object: class of the object (person, car, ...).
-        count: number of objects told as one change.
+        count: number of objects reported as one change.
         box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side.
         sentence: what the caption says about it; empty until it is worded.
         members: positions in `Sample.objects` of the objects that it tells.
@@ -140,22 +140,22 @@ def load_samples(folder: Path, split: str, *, require_images: bool = True) -> li
         SampleError: the file or an image is missing, the file is broken, or there are no words in it.
     """
     path = folder / f"{split}.json"
-    found: dict[str, Sample] = {}
+    results: dict[str, Sample] = {}
     for position, entry in enumerate(read_entries(path)):
         sample = _sample(folder, path, position, entry)
         if not sample.sentences:
             continue
-        first = found.setdefault(sample.id, sample)
+        first = results.setdefault(sample.id, sample)
         if first is not sample:
-            found[sample.id] = replace(first, further=(*first.further, sample.sentences))
-    if not found:
+            results[sample.id] = replace(first, further=(*first.further, sample.sentences))
+    if not results:
         raise SampleError(f"{path}: no sentence with a word in it; the split needs at least one caption")
     if require_images:
-        for sample in found.values():
+        for sample in results.values():
             for image in (sample.before, sample.after):
                 if not image.is_file():
                     raise SampleError(f"{path}: sample {sample.id} needs {image}, which does not exist")
-    return list(found.values())
+    return list(results.values())
 
 
 def read_entries(path: Path) -> list[object]:

@@ -81,20 +81,20 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, json=json)
         return
-    found = _check(paths, VerifyOptions(not no_evidence, evidence, keys))
+    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys))
     other = _check([against], VerifyOptions(not no_evidence)) if against else None
     comparison = _compare(paths[0], against) if against else None
     if json:
-        values = _members(found) | ({"against": _members(other)} if other else {})
+        values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
     else:
-        _print(found, known=bool(keys))
+        _print(result, known=bool(keys))
         if other:
             _print(other, known=False)
         if comparison:
             _print_comparison(comparison)
     agrees = not against or (comparison and not comparison.differences)
-    if not (found.ok and (other is None or other.ok) and agrees):
+    if not (result.ok and (other is None or other.ok) and agrees):
         raise typer.Exit(1)
 
 
@@ -103,16 +103,16 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
     from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
 
     checked = [verify_export(path, keys) for path in paths]
-    problems = [problem for found in checked for problem in found.problems]
+    problems = [problem for result in checked for problem in result.problems]
     if json:
-        exports = [asdict(found) | {"problems": len(found.problems)} for found in checked]
+        exports = [asdict(result) | {"problems": len(result.problems)} for result in checked]
         values = {"ok": not problems, "exports": exports, "problems": problems}
         typer.echo(json_format.dumps(values, default=str))
     else:
         for problem in problems:
             typer.echo(f"narrated: {problem}", err=True)
-        for found in checked:
-            print_export(found, typer.echo, known=bool(keys))
+        for result in checked:
+            print_export(result, typer.echo, known=bool(keys))
     if problems:
         raise typer.Exit(1)
 
@@ -182,11 +182,12 @@ def _print_comparison(comparison: Comparison) -> None:
     for difference in comparison.differences[:_SHOWN]:
         typer.echo(f"narrated: {difference}", err=True)
     if (more := len(comparison.differences) - _SHOWN) > 0:
-        typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
+        typer.echo(f"narrated: and {many(more, 'more difference')} (--json names all)", err=True)
     for camera, same in comparison.same.items():
-        line = f"{camera}: {same.records} records agree"
+        line = f"{camera}: {many(same.records, 'record')} agree"
         if same.of_events:
             line += f"; of the others {same.events} of {same.of_events} events agree within {WITHIN_S:.0f} s"
         typer.echo(line)
     total = sum(same.records for same in comparison.same.values())
-    typer.echo(f"in total: {total} records agree, {len(comparison.differences)} differences")
+    differences = many(len(comparison.differences), "difference")
+    typer.echo(f"in total: {many(total, 'record')} agree, {differences}")

@@ -14,7 +14,7 @@ _SHORTEST_HIDDEN = 4
 _IN_URL = re.compile(
     r"://[^/\s]*?:([^\s]*)@|[?&](?:pass(?:word|wd)?|pwd|token|key|secret)=([^&\s]+)", re.IGNORECASE
 )
-_seen: set[str] = set()
+_revealed: set[str] = set()
 
 
 class SecretError(ValueError):
@@ -23,7 +23,7 @@ class SecretError(ValueError):
 
 def hide_secrets(text: str) -> str:
     """The text with every secret that this process has ever put in replaced by ``***``."""
-    for secret in sorted(_seen.copy(), key=len, reverse=True):
+    for secret in sorted(_revealed.copy(), key=len, reverse=True):
         if len(secret) >= _SHORTEST_HIDDEN:
             text = text.replace(secret, "***")
     return text
@@ -53,14 +53,14 @@ class Secrets:
         def put_in(match: re.Match[str]) -> str:
             value = self._value(match.group(1), match.group(2), match.group(0))
             encoded = quote(value, safe=":")
-            _seen.update({value, encoded, *value.split(":", 1)[1:]})
+            _revealed.update({value, encoded, *value.split(":", 1)[1:]})
             return encoded if in_url else value
 
-        whole = _PLACEHOLDER.sub(put_in, text)
+        revealed = _PLACEHOLDER.sub(put_in, text)
         if in_url:
-            found = [part for groups in _IN_URL.findall(whole) for part in groups if part]
-            _seen.update(found, map(unquote, found))
-        return whole
+            passwords = [part for groups in _IN_URL.findall(revealed) for part in groups if part]
+            _revealed.update(passwords, map(unquote, passwords))
+        return revealed
 
     def _value(self, kind: str, name: str, placeholder: str) -> str:
         if kind == "env":

@@ -156,80 +156,80 @@ class _Parser:
     def _scene(self) -> bool:
         """The camera itself, its view, or the light."""
         moved, covered = _WORDS["view_changed"], _WORDS["obstructed"]
-        found = self.read.take(
+        match = self.read.take(
             rf"(?:(?:on|of|in) )?(?:the )?(?:(?P<camera>{self.cameras}) )?(?P<noun>{_WORDS['scene']})"
             rf"(?: of (?:the )?(?P<of>{self.cameras})(?: camera)?)?"
             rf"(?P<acts>(?: (?:has|have|was|is|been|or|and|{moved}|{covered}))* (?:{moved}|{covered}))"
         )
-        if not found:
+        if not match:
             return False
         kinds = []
-        for act in re.findall(rf"(?<= )(?:{moved}|{covered})(?!\S)", found["acts"]):
-            light = found["noun"].startswith("light") and act.startswith("change")
+        for act in re.findall(rf"(?<= )(?:{moved}|{covered})(?!\S)", match["acts"]):
+            light = match["noun"].startswith("light") and act.startswith("change")
             kinds.append(
                 "light_changed" if light else "obstructed" if act in covered.split("|") else "view_changed"
             )
-            if found["noun"] == "camera" and act.startswith("change"):
+            if match["noun"] == "camera" and act.startswith("change"):
                 return False
-        if name := found["camera"] or found["of"]:
+        if name := match["camera"] or match["of"]:
             self._add(cameras=self.camera_names[name])
         self._add(kinds=kinds)
         return True
 
     def _grouping(self) -> bool:
         unit = rf"(?:{_UNIT})(?! (?:{self.cameras})(?!\S))"
-        found = self.read.take(
+        match = self.read.take(
             rf"(?:(by)|per|for each|for every|each) ({unit}(?: and (?:(?:by|per|each) )?{unit})*)"
         )
-        if found:
-            names = re.findall(rf"(?<!\S)(?:{_UNIT})(?!\S)", found[2])
+        if match:
+            names = re.findall(rf"(?<!\S)(?:{_UNIT})(?!\S)", match[2])
             self._count(by=(*self.measure.get("by", ()), *(_GROUPINGS[name] for name in names)))
         elif self.read.take("by kind"):
             raise SearchError("'kind' may be of things or of changes: write by object, or by change")
-        return bool(found)
+        return bool(match)
 
     def _camera(self) -> bool:
         read, name = self.read, rf"(?:{self.cameras})"
-        found = read.take(
+        match = read.take(
             rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<said>cameras? )?(?P<name>{name})"
             rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
-        if not found:
+        if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
             if unknown and unknown[1] not in _FILLERS:
                 raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
             return False
-        name = found["name"]
-        if not (found["said"] or found["after"]):
+        name = match["name"]
+        if not (match["said"] or match["after"]):
             verb = name in KIND_OF or re.match(rf"(?:{_VERBS})(?!\S)", read.next)
             thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
-            if (verb and not found["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
+            if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
-        more = re.findall(rf"(?<!\S)(?:{self.cameras})(?!\S)", found["more"])
+        more = re.findall(rf"(?<!\S)(?:{self.cameras})(?!\S)", match["more"])
         self._add(cameras=[each for words in (name, *more) for each in self.camera_names[words]])
         return True
 
     def _length(self) -> bool:
         read, longer = self.read, _WORDS["longer"]
-        found = read.take(rf"(?:for |that stayed |who stayed )?(?:({longer})|({_WORDS['shorter']}))")
-        length = read.take_duration() if found else None
-        if found and length:
-            self._add(**{"longer_s" if found[1] else "shorter_s": length.total_seconds()})
-        elif found and found[0].endswith(("longer than", "shorter than")):
-            raise SearchError(f"{read.next!r} is no length: write {found[0]} 10 minutes")
+        match = read.take(rf"(?:for |that stayed |who stayed )?(?:({longer})|({_WORDS['shorter']}))")
+        length = read.take_duration() if match else None
+        if match and length:
+            self._add(**{"longer_s" if match[1] else "shorter_s": length.total_seconds()})
+        elif match and match[0].endswith(("longer than", "shorter than")):
+            raise SearchError(f"{read.next!r} is no length: write {match[0]} 10 minutes")
         return length is not None
 
     def _sureness(self) -> bool:
-        found = self.read.take(
+        match = self.read.take(
             r"(?:(?:that are|which are|who are|with) )?"
             r"(?:(?:at least|surer than|confidence(?: of| above)?) )?"
             r"(?:(?P<share>0\.\d+)|(?P<percent>\d+(?:\.\d+)?) (?:%|percent))(?: (?:sure|confidence))?"
         )
-        if not found:
+        if not match:
             return False
-        share = float(found["share"] or float(found["percent"]) / 100)
+        share = float(match["share"] or float(match["percent"]) / 100)
         if share > 1:
-            raise SearchError(f"{found['percent']}% is more than sure")
+            raise SearchError(f"{match['percent']}% is more than sure")
         self._add(confidence=share)
         return True
 
@@ -243,8 +243,8 @@ class _Parser:
             self.present |= read.next in ("has", "have")
         elif read.take("how"):
             raise self._not_understood(read.next or "how", ("many", "long", "often"))
-        elif found := read.take(f"busiest ({_UNIT})"):
-            self._count(most=True, by=(_GROUPINGS[found[1]],))
+        elif match := read.take(f"busiest ({_UNIT})"):
+            self._count(most=True, by=(_GROUPINGS[match[1]],))
         else:
             return False
         return True
@@ -260,36 +260,36 @@ class _Parser:
 
     def _order(self) -> bool:
         read = self.read
-        found = read.take(rf"(?:the )?(?:(longest)|({_WORDS['last']})|({_WORDS['first']}))")
-        if not found:
+        match = read.take(rf"(?:the )?(?:(longest)|({_WORDS['last']})|({_WORDS['first']}))")
+        if not match:
             return False
         if self.measure.get("order"):
-            raise SearchError(f"{found[0]!r} is a second order: ask for one at a time")
+            raise SearchError(f"{match[0]!r} is a second order: ask for one at a time")
         if read.take(f"of(?= (?:{either(MONTHS)}))"):
-            raise SearchError(f"{found[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
-        self.known |= bool(found[1])
-        self.measure["order"] = "longest" if found[1] else "last" if found[2] else "first"
-        self.measure["limit"] = None if found[1] else read.take_number()
+            raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
+        self.known |= bool(match[1])
+        self.measure["order"] = "longest" if match[1] else "last" if match[2] else "first"
+        self.measure["limit"] = None if match[1] else read.take_number()
         read.take("time")
         return True
 
     def _colour(self) -> bool:
         read = self.read
         worn = read.take("in|wearing|dressed in")
-        found = read.take(either(COLOURS))
-        if not found or (not worn and (not read.next or found[0] in ("light", "dark"))):
+        match = read.take(either(COLOURS))
+        if not match or (not worn and (not read.next or match[0] in ("light", "dark"))):
             return False
         read.take("clothes|clothing")
         if self.filters["objects"] and not worn:
-            raise SearchError(f"{found[0]!r} is of one thing of several: ask for one at a time")
-        self._add(colours=[COLOURS[found[0]]])
+            raise SearchError(f"{match[0]!r} is of one thing of several: ask for one at a time")
+        self._add(colours=[COLOURS[match[0]]])
         return True
 
     def _verb(self) -> bool:
         read, before = self.read, self.read.previous
-        if not (found := read.take(f"{_VERBS}|{_WORDS['going']}")):
+        if not (match := read.take(f"{_VERBS}|{_WORDS['going']}")):
             return False
-        verb, kind = found[0], self._kind_of(found[0])
+        verb, kind = match[0], self._kind_of(match[0])
         self._check_verb(verb, kind, before)
         self.direction = kind if kind in (CAME, LEFT) else ""
         self.past |= verb not in ("open", "closed", "close", "shut", "parked")
@@ -349,7 +349,7 @@ class _Parser:
             and not noun.startswith(name)
             and noun not in _WORDS["same"].split("|")
         ):
-            raise SearchError(f"{word!r} is not told apart from others: ask for {name}")
+            raise SearchError(f"{word!r} is ambiguous: ask for {name}")
         if objects == ("somebody",) and name in GROUPS["somebody"] and "who" in read.words[: read.place]:
             self.filters["objects"] = ()
         elif objects and not (self.conjunction and self.after_noun) and name not in objects:
@@ -359,13 +359,13 @@ class _Parser:
 
     def _place(self) -> bool:
         read = self.read
-        if not (found := read.take(_PREPOSITIONS)):
+        if not (match := read.take(_PREPOSITIONS)):
             return False
-        if found[0] == "to" and re.match(rf"(?:{_VERBS})(?!\S)", read.next):  # "the last car to leave"
+        if match[0] == "to" and re.match(rf"(?:{_VERBS})(?!\S)", read.next):  # "the last car to leave"
             return True
-        if found[0] in ("to", "from", "out of", "into") and read.next in NUMBERS:
+        if match[0] in ("to", "from", "out of", "into") and read.next in NUMBERS:
             return False
-        return self._named_place(found[0])
+        return self._named_place(match[0])
 
     def _named_place(self, preposition: str) -> bool:
         read, filters = self.read, self.filters
@@ -390,10 +390,10 @@ class _Parser:
         raise self._unknown_name(read.next, "place", self.asker.places())
 
     def _quoted(self) -> bool:
-        found = self.read.take('(?:(?:saying|with the words?|that say|about) )?("[^"]+")')
-        if found:
-            self._add(text=found[1])
-        return bool(found)
+        match = self.read.take('(?:(?:saying|with the words?|that say|about) )?("[^"]+")')
+        if match:
+            self._add(text=match[1])
+        return bool(match)
 
     def _filler(self) -> bool:
         word = self.read.next

@@ -84,14 +84,14 @@ class LocalTime:
         Returns:
             ``(from, offset)``, the first from `low` on.
         """
-        found = [(low, self._offset(low))]
+        results = [(low, self._offset(low))]
         for day in range(low, high, DAY_S):
             offset = self._offset(min(day + DAY_S, high))
-            if offset != found[-1][1]:
+            if offset != results[-1][1]:
                 seconds = range(day, min(day + DAY_S, high) + 1)
                 change = bisect_left(seconds, 1, key=lambda second: self._offset(second) == offset)
-                found.append((seconds[change], offset))
-        return found
+                results.append((seconds[change], offset))
+        return results
 
     def parse(self, text: str, now: datetime) -> datetime:
         """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.
@@ -153,8 +153,8 @@ def parse_time_of_day(text: str) -> int:
     wanted = text.strip().lower()
     if wanted in _NAMED_TIMES:
         return _NAMED_TIMES[wanted]
-    if found := _TIME_OF_DAY.fullmatch(wanted):
-        hour, minute, half = int(found[1]), int(found[2] or 0), found[3]
+    if match := _TIME_OF_DAY.fullmatch(wanted):
+        hour, minute, half = int(match[1]), int(match[2] or 0), match[3]
         fits = hour <= 24 and minute < 60 and (half not in ("am", "pm") or 1 <= hour <= _NOON)  # noqa: PLR2004
         if half in ("am", "pm"):
             hour = hour % _NOON + (_NOON if half == "pm" else 0)

@@ -45,8 +45,8 @@ class Reading:
             question: as it was typed.
             rewrites: patterns of whole words and what is read in their place.
         """
-        found = _TOKEN.findall(question.translate(_CURLY).lower())
-        text = " ".join(word for word in found if word not in _SKIPPED)
+        results = _TOKEN.findall(question.translate(_CURLY).lower())
+        text = " ".join(word for word in results if word not in _SKIPPED)
         for pattern, instead in rewrites:
             text = re.sub(rf'(?<![^ ])(?:{pattern})(?![^ ])(?=[^"]*(?:"[^"]*"[^"]*)*$)', instead, text)
         return cls(_TOKEN.findall(text))
@@ -63,11 +63,11 @@ class Reading:
 
     def take(self, pattern: str) -> re.Match[str] | None:
         """Go past the next words if they begin with a match that ends where a word does."""
-        found = re.match(rf"(?:{pattern})(?!\S)", " ".join(self.words[self.place :]))
-        if not found or not found[0]:
+        match = re.match(rf"(?:{pattern})(?!\S)", " ".join(self.words[self.place :]))
+        if not match or not match[0]:
             return None
-        self.place += len(_TOKEN.findall(found[0]))
-        return found
+        self.place += len(_TOKEN.findall(match[0]))
+        return match
 
     def said(self, begin: int) -> str:
         """The words from a place up to here."""
@@ -79,9 +79,9 @@ class Reading:
         Raises:
             SearchError: it is above a million.
         """
-        if not (found := self.take(rf"a few|few|an?|\d+|{'|'.join(NUMBERS)}")):
+        if not (match := self.take(rf"a few|few|an?|\d+|{'|'.join(NUMBERS)}")):
             return None
-        word = found[0]
+        word = match[0]
         if word.isdecimal() and int(word) > _MOST:
             raise SearchError(f"{word} is too large a number")
         words = {"a": 1, "an": 1, "few": 3, "a few": 3, **{name: n for n, name in enumerate(NUMBERS)}}

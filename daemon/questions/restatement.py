@@ -48,23 +48,23 @@ def _subject(question: Question) -> str:
     filters, measure = question.filters, question.measure
     somebody = "people, cyclists and motorcyclists"
     names = _join([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
-    said = " ".join(filter(None, (_join(filters.colours, "or"), names)))
+    words = " ".join(filter(None, (_join(filters.colours, "or"), names)))
     kinds = _join([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
-    if said and kinds:
+    if words and kinds:
         persons = bool(filters.objects) and {*filters.objects} <= {"somebody", *GROUPS["somebody"]}
-        said += f" {'who' if persons else 'that'} {kinds}"
-    said = said or kinds or ("visits" if question.of_visits or measure.most else "everything")
+        words += f" {'who' if persons else 'that'} {kinds}"
+    words = words or kinds or ("visits" if question.of_visits or measure.most else "everything")
     if measure.order in ("first", "last"):
-        said = f"the {measure.order}{f' {measure.limit}' if measure.limit else ''} of {said}"
+        words = f"the {measure.order}{f' {measure.limit}' if measure.limit else ''} of {words}"
     elif measure.order == "longest":
-        said = f"the longest stay of {said}"
+        words = f"the longest stay of {words}"
     if filters.open:
-        said += " still there"
+        words += " still there"
     elif question.presence and question.span.since:
-        said += " that arrived or were there"
+        words += " that arrived or were there"
     elif measure.by_time and not filters.kinds:
-        said += " by their arrival"
-    return f"how long, of {said}" if measure.durations else said
+        words += " by their arrival"
+    return f"how long, of {words}" if measure.durations else words
 
 
 def span_words(span: Span, local: LocalTime) -> str:

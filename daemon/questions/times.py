@@ -45,7 +45,7 @@ _AFTER, _UNTIL = "after|later than", "until|till|up to"
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Some days or a part of one: from `begin` on, before `end`; `words` as they were said."""
+    """Some days or a part of one: from `begin` on, before `end`; `words` as the question has them."""
 
     begin: datetime
     end: datetime
@@ -63,10 +63,10 @@ class Clock:
 
     Attributes:
         minutes: since midnight.
-        words: as they were said.
-        half: am or pm, where that was said.
+        words: as the question has them.
+        half: am or pm, where given.
         twelve: may be of a clock of twelve hours without its half.
-        exact: said with minutes.
+        exact: given with minutes.
     """
 
     minutes: int
@@ -96,11 +96,11 @@ class SpanReader:
 
     Attributes:
         days: the days that are meant.
-        since, until: moments that were said as such.
+        since, until: moments that were given as such.
         low, high: clocks of "after" and "before", or of "from" and "to".
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
-        every: hours are of every day; `nightly` only where no day is said.
+        every: hours are of every day; `nightly` only where no day is given.
         said: the words of each part.
     """
 
@@ -147,9 +147,9 @@ class SpanReader:
     # Parts: each reads on and is true, or is false
 
     def _recent(self) -> bool:
-        found = self.read.take("(?:(?:in|within|during|over|for) )?(the )?(last|past|previous)")
-        whole = found and found[2] == "last" and not found[1] and self.read.next in ("week", "month", "year")
-        length = self.read.take_duration(recent=True) if found and not whole else None
+        match = self.read.take("(?:(?:in|within|during|over|for) )?(the )?(last|past|previous)")
+        whole = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
+        length = self.read.take_duration(recent=True) if match and not whole else None
         if length is not None:
             self._set(since=self._back(length))
         return length is not None
@@ -168,10 +168,10 @@ class SpanReader:
 
     def _side(self) -> bool:
         """Since, after, before or until a day, a time, or a time of a day."""
-        found = self.read.take(f"since|{_AFTER}|{_UNTIL}|before|earlier than")
-        if not found:
+        match = self.read.take(f"since|{_AFTER}|{_UNTIL}|before|earlier than")
+        if not match:
             return False
-        begin, word = self.read.place, found[0]
+        begin, word = self.read.place, match[0]
         low = word in f"since|{_AFTER}".split("|")
         day, clock = self._moment()
         if clock is None and day is None:
@@ -192,9 +192,9 @@ class SpanReader:
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
         read = self.read
-        if not (found := read.take("between|from")):
+        if not (match := read.take("between|from")):
             return False
-        word, middle = found[0], "and" if found[0] == "between" else "to|until|till|and"
+        word, middle = match[0], "and" if match[0] == "between" else "to|until|till|and"
         day, clock = self._moment()
         if day is None and clock is None:
             return False
@@ -220,21 +220,21 @@ class SpanReader:
         if self.read.take("(?:on |of )?(?:every|each) day"):
             self.every = True
             return True
-        found = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
-        if found:
-            self.every, self.nightly = self.every or bool(found["part"]), True
-            self._set_part(found["part"] or "night")
-        return bool(found)
+        match = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
+        if match:
+            self.every, self.nightly = self.every or bool(match["part"]), True
+            self._set_part(match["part"] or "night")
+        return bool(match)
 
     def _point(self) -> bool:
         """A day, a part of the day, or a time."""
         read = self.read
-        if found := read.take("at about|at around|around|about|at"):
+        if match := read.take("at about|at around|around|about|at"):
             if clock := self._clock():
-                self.near |= found[0] != "at"
+                self.near |= match[0] != "at"
                 self._set(at=clock)
                 return True
-            if found[0] == "at" and read.next[:1].isdecimal():
+            if match[0] == "at" and read.next[:1].isdecimal():
                 raise SearchError(f"{read.next!r} is not a time of day: write 22:00, 6 pm or noon")
         read.take("on|in|during|from|of")
         if day := self._day():
@@ -276,19 +276,19 @@ class SpanReader:
     def _clock(self) -> Clock | None:
         if name := self.read.take("noon|midday|midnight"):
             return Clock(parse_time_of_day(name[0]), name[0])
-        if not (found := self.read.take(_CLOCK)):
+        if not (match := self.read.take(_CLOCK)):
             return None
-        hour, minute, half = int(found["hour"]), found["minute"], (found["half"] or "").replace("o'clock", "")
-        if found["mark"] == "." and int(minute) <= _TWELVE and not found["half"]:
+        hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").replace("o'clock", "")
+        if match["mark"] == "." and int(minute) <= _TWELVE and not match["half"]:
             month = MONTHS[(int(minute) or 1) - 1].capitalize()
-            clock = found["clock"].replace(".", ":")
-            raise SearchError(f"{found['clock']!r} may be a time or a date: write {clock}, or {hour} {month}")
-        if part := found["part"]:
+            clock = match["clock"].replace(".", ":")
+            raise SearchError(f"{match['clock']!r} may be a time or a date: write {clock}, or {hour} {month}")
+        if part := match["part"]:
             late = "night" in part and not 6 <= hour < _TWELVE  # noqa: PLR2004 - 2 at night
             half = "am" if "morning" in part or late else "pm"
-        minutes = parse_time_of_day(found["clock"] if found["half"] else f"{found['clock']} {half}".strip())
-        twelve = not half and 1 <= hour <= _TWELVE and found["hour"][0] != "0"
-        return Clock(minutes, found[0], half, twelve, exact=bool(minute))
+        minutes = parse_time_of_day(match["clock"] if match["half"] else f"{match['clock']} {half}".strip())
+        twelve = not half and 1 <= hour <= _TWELVE and match["hour"][0] != "0"
+        return Clock(minutes, match[0], half, twelve, exact=bool(minute))
 
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
@@ -296,8 +296,8 @@ class SpanReader:
         if period := self._night() or self._period():
             return period
         day: date | None
-        if found := read.take(rf"(?:the )?(day before yesterday|yesterday|today|this(?= (?:{_PART})))"):
-            day = self.today - timedelta(days={"yesterday": 1, "day before yesterday": 2}.get(found[1], 0))
+        if match := read.take(rf"(?:the )?(day before yesterday|yesterday|today|this(?= (?:{_PART})))"):
+            day = self.today - timedelta(days={"yesterday": 1, "day before yesterday": 2}.get(match[1], 0))
         else:
             read.take("the")
             weekday, day = self._weekday(), self._date()
@@ -325,20 +325,20 @@ class SpanReader:
         return self._part(night, PARTS["night"], read.said(begin))
 
     def _weekday(self) -> date | None:
-        if not (found := self.read.take(rf"(?:(last|this) )?({_WEEKDAY})")):
+        if not (match := self.read.take(rf"(?:(last|this) )?({_WEEKDAY})")):
             return None
-        back = (self.today.weekday() - _WEEKDAYS[found[2]]) % 7
-        return self.today - timedelta(days=back or 7 * (found[1] == "last"))
+        back = (self.today.weekday() - _WEEKDAYS[match[2]]) % 7
+        return self.today - timedelta(days=back or 7 * (match[1] == "last"))
 
     def _date(self) -> date | None:
-        found = next(filter(None, map(self.read.take, _DATES)), None)
-        if found is None:
+        result = next(filter(None, map(self.read.take, _DATES)), None)
+        if result is None:
             return None
-        parts = found.groupdict()
+        parts = result.groupdict()
         day, month = int(parts["d"]), _MONTH_NUMBERS.get(parts.get("name", "")) or int(parts["m"])
         if parts.get("mark") == "/" and day <= _TWELVE and month <= _TWELVE and day != month:
             name = MONTHS[month - 1].capitalize()
-            raise SearchError(f"{found[0]} may be of two months: write {day} {name} {parts['y']}")
+            raise SearchError(f"{result[0]} may be of two months: write {day} {name} {parts['y']}")
         if month > _TWELVE >= day:
             day, month = month, day
         year = self.today.year
@@ -346,19 +346,19 @@ class SpanReader:
             with suppress(ValueError):
                 if parts["y"] or date(each, month, day) <= self.today:
                     return date(each, month, day)
-        raise SearchError(f"there is no {found[0]}: write 3 May 2026, or 2026-05-03")
+        raise SearchError(f"there is no {result[0]}: write 3 May 2026, or 2026-05-03")
 
     def _period(self) -> Days | None:
         """This or last weekend, week, month or year, or a month by its name."""
         today = self.today
-        if found := self.read.take(rf"({_MONTH})(?: (\d{{4}}))?(?! \d)"):
-            month = _MONTH_NUMBERS[found[1]]
-            first = date(int(found[2]) if found[2] else today.year - (month > today.month), month, 1)
-            return self._dates(first, _last_of_month(first), found[0])
-        found = self.read.take("(this|last) (weekend|week|month|year)|the (weekend)")
-        if not found:
+        if match := self.read.take(rf"({_MONTH})(?: (\d{{4}}))?(?! \d)"):
+            month = _MONTH_NUMBERS[match[1]]
+            first = date(int(match[2]) if match[2] else today.year - (month > today.month), month, 1)
+            return self._dates(first, _last_of_month(first), match[0])
+        match = self.read.take("(this|last) (weekend|week|month|year)|the (weekend)")
+        if not match:
             return None
-        back, unit = found[1] == "last", found[2] or found[3]
+        back, unit = match[1] == "last", match[2] or match[3]
         first, last = date(today.year - back, 1, 1), date(today.year - back, 12, 31)
         if unit == "weekend":
             first = today - timedelta(days=today.weekday() - 5)
@@ -370,7 +370,7 @@ class SpanReader:
         elif unit == "month":
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)
-        return self._dates(first, last, found[0])
+        return self._dates(first, last, match[0])
 
     def _dates(self, first: date, last: date, words: str) -> Days:
         return Days(self.local.midnight(first), self.local.midnight(last + timedelta(days=1)), words)

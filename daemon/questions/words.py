@@ -49,7 +49,7 @@ OBJECT_WORDS: dict[str, str] = {
 """Word to object or group."""
 
 COLOURS = {**{name: name for name in templates.CLOTHES}, "gray": "grey", "silver": "grey"}
-"""Word to the colour in sentences; dark and light are said of clothes."""
+"""Word to the colour in sentences; dark and light apply to clothes."""
 
 CAME, LEFT = "came", "left"
 """Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
@@ -83,9 +83,9 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
 
 
 def colour_in(text: str) -> str:
-    """The colour of what a sentence is about, empty where none is said."""
-    found = _COLOURED.search(text.lower())
-    return COLOURS[found[1] or found[2]] if found else ""
+    """The colour of what a sentence is about, empty where none is named."""
+    match = _COLOURED.search(text.lower())
+    return COLOURS[match[1] or match[2]] if match else ""
 
 
 def colour_of(word: str) -> str:

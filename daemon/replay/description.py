@@ -61,12 +61,12 @@ class Description:
 
     def sentences(self) -> list[dict[str, Any]]:
         """The sentences as members of a record; `moment_s`, seconds after the first picture, for `time`."""
-        found = []
+        every = []
         for sentence in self.narration.sentences:
             moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
             members = sentence_members(sentence) | {"moment_s": moment_s}
-            found.append({name: v for name, v in members.items() if v is not None or name == "box"})
-        return found
+            every.append({name: v for name, v in members.items() if v is not None or name == "box"})
+        return every
 
 
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:

@@ -77,18 +77,18 @@ def _expand(place: str) -> list[Path]:
     if path.exists() or not glob.has_magic(place):
         return [path]
     matches = [Path(m) for m in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - absolute patterns too
-    found = sorted((p for p in matches if p.is_file()), key=_place_in_folder)
-    if not found:
+    files = sorted((p for p in matches if p.is_file()), key=_place_in_folder)
+    if not files:
         raise SourceError(f"{place}: matches no file: check the pattern, and quote it for the shell")
-    return found
+    return files
 
 
 def _footage_in(place: str, files: list[Path]) -> list[Path]:
     """The videos among files, or the stills if there are none, in their order."""
-    found = [p for p in files if is_video(p)] or [p for p in files if is_still(p)]
-    if not found:
+    footage = [p for p in files if is_video(p)] or [p for p in files if is_still(p)]
+    if not footage:
         raise SourceError(f"{place}: the folder holds neither videos nor still images: check the path")
-    return sorted(found, key=_place_in_folder)
+    return sorted(footage, key=_place_in_folder)
 
 
 def _place_in_folder(path: Path) -> tuple[Path, tuple[tuple[int, str, int], ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,6 @@ from models.captioner import Captioner
 from pipeline.disk import replace_file
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
-from pipeline.journal.segments import closed_segments
 from pipeline.record import Record
 from pipeline.report.summary import ReportFacts
 from pipeline.report.writer import write_report
@@ -84,28 +83,23 @@ def check_output(folder: Path, *, force: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FinishedCamera:
-    """Everything in the folder of a replay that is of one finished camera; journal and evidence by path."""
+    """Journal and evidence of one finished camera: contents by their paths in the folder of a replay."""
 
     camera: str
     outcome: Outcome
-    journal: dict[str, bytes]
-    evidence: dict[str, bytes]
+    files: dict[str, bytes]
 
     @property
     def narrations(self) -> int:
-        """Number of narrations, one a line."""
-        return sum(content.count(b"\n") for content in self.journal.values())
+        """How many: a line each."""
+        return self.files.get(f"journal/{self.camera}.jsonl", b"").count(b"\n")
 
     @classmethod
     def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
         """Read the folder that a replay of this one camera has written, but for its report."""
-
-        def contents(paths: Iterable[Path]) -> dict[str, bytes]:
-            return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
-
-        journal = contents(_chains(folder / "journal", [camera]))
-        evidence = contents((folder / "evidence").rglob("*"))
-        return cls(camera, outcome, journal, evidence)
+        paths = [*(folder / "evidence").rglob("*"), folder / "journal" / f"{camera}.jsonl"]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
+        return cls(camera, outcome, files)
 
 
 class OutputFolder:
@@ -162,10 +156,10 @@ class OutputFolder:
             OutputError: the folder cannot be written.
         """
         try:
-            for name, content in (files.evidence | files.journal).items():
+            for name, content in files.files.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(path, content, durable=name in files.journal)
+                replace_file(path, content, durable=name.startswith("journal/"))
             self.finish_camera(files.camera, files.outcome)
         except OSError as error:
             reason = f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
@@ -212,7 +206,7 @@ class OutputFolder:
                 self.restored[camera] = self._records[camera] = records
             else:  # lost with the power
                 del self.finished[camera]
-        kept = set(_chains(self.journal, self.restored))
+        kept = {self.journal / f"{camera}.jsonl" for camera in self.restored}
         for path in self.journal.glob("*"):
             if path not in kept:
                 path.unlink()
@@ -248,14 +242,7 @@ def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraP
     parts = [captioner.sha256, settings, repr((plan.evidence, plan.source.start, span))]
     for each in footage:
         for path in each.paths:
-            found = path.stat() if path.exists() else None
-            written = (found.st_size, found.st_mtime_ns) if found else None
+            stat = path.stat() if path.exists() else None
+            written = (stat.st_size, stat.st_mtime_ns) if stat else None
             parts.append(repr((each.camera, str(path.resolve()), written)))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _chains(journal: Path, cameras: Iterable[str]) -> Iterator[Path]:
-    """The files that hold the records of cameras."""
-    for camera in cameras:
-        yield journal / f"{camera}.jsonl"
-        yield from (segment.path for segment in closed_segments(journal, camera))

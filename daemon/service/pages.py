@@ -7,8 +7,8 @@ import logging
 import socket
 import sys
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any, Self
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -42,7 +42,7 @@ class Pages:
         except OSError as error:
             reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
             raise ConfigurationError([f"http.listen: {reason}"]) from None
-        self.address = format_listen((host, self._server.server_port))
+        self.address = format_listen((host, self._server.server_address[1]))
         # This thread is watched: those that answer must not hide that no more are accepted.
         self.loop = Loop("http", self._server.handle_request, heartbeats=health.heartbeats)
 
@@ -56,7 +56,10 @@ class Pages:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ThreadingTCPServer):
+    """Not `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds."""
+
+    allow_reuse_address = True
     daemon_threads = True
     timeout = _POLL_S
 
@@ -65,11 +68,6 @@ class _Server(ThreadingHTTPServer):
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Request)
-
-    def server_bind(self) -> None:
-        # The standard library's asks the resolver for our full name, which may take seconds.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "localhost", self.server_address[1]
 
     def handle_error(self, *_: Any) -> None:
         """A client that goes away during its answer is no error."""

@@ -11,9 +11,8 @@ from typing import Literal
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.work_queue import WorkQueue
-from pipeline.gate import PAIR_INTERVAL_S, Item, MotionFrame, Slots, watch
+from pipeline.gate import PAIR_INTERVAL_S, Item, Slots, watch
 from pipeline.loop import Loop
-from pipeline.pairs import FramePair
 from pipeline.sources import ConnectionState, Frame, Image, Source, SourceReport
 from pipeline.sources.picture import LazyPicture
 from pipeline.sources.rtsp import BACKOFF_S
@@ -46,7 +45,6 @@ class CameraThread:
     """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
 
     Attributes:
-        pairs, motion_frames: passed on to the narrator so far.
         screened_s: seconds spent on frames so far, waits not counted.
         first_time, last_time: times of the first frame of the source and of the last one looked at.
         duration_s: length of the footage, where its container has it.
@@ -62,7 +60,6 @@ class CameraThread:
         span: Span = Span(),
     ) -> None:
         self.plan = plan
-        self.pairs = self.motion_frames = 0
         self.screened_s = 0.0
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
@@ -115,12 +112,7 @@ class CameraThread:
     def counts(self) -> dict[str, float]:
         """Frames by outcome, those of a sub-stream prefixed; each only ever rises."""
         report = self.report
-        counts = {
-            "pairs": float(self.pairs),
-            "motion_frames": float(self.motion_frames),
-            "screened_s": self.screened_s,
-            **_frame_counts(report),
-        }
+        counts = {"screened_s": self.screened_s, **_frame_counts(report)}
         if report.screening is not None:
             counts |= {SCREENING + name: count for name, count in _frame_counts(report.screening).items()}
         return counts
@@ -167,12 +159,10 @@ class CameraThread:
             self.duration_s, self.live = source.duration_s, source.live
             if self._stopped.is_set():
                 return
-            for item in self._items(self._looked_at(source), live=source.live):
+            for item in self._items(self._frames_in_span(source), live=source.live):
                 self._turn_to("idle")  # waiting for the narrator
                 if not self._queue.put(plan.name, item, wait=not source.live):
                     break
-                self.pairs += isinstance(item, FramePair)
-                self.motion_frames += isinstance(item, MotionFrame)
                 self._turn_to("works")
         self.loop.stop()
 
@@ -189,12 +179,12 @@ class CameraThread:
             minute: list[Frame] = []
             first = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
             yield from watch(first, PairThresholds(lower, upper), plan.source.masks, **options)
-            found = calibrate(minute) or defaults
-            lower, upper = plan.lower or found.lower, plan.upper or found.upper
+            calibrated = calibrate(minute) or defaults
+            lower, upper = plan.lower or calibrated.lower, plan.upper or calibrated.upper
             logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, lower, upper)
         yield from watch(frames, PairThresholds(lower, upper), plan.source.masks, **options)
 
-    def _looked_at(self, source: Source) -> Iterator[Frame]:
+    def _frames_in_span(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
         begin = end = None
         self._turn_to("reads")

@@ -12,7 +12,8 @@ from daemon.threads.camera_thread import CameraThread
 from daemon.threads.work_queue import WorkQueue
 from pipeline.sources import Source, SourceError, open_source, redact
 
-_BACKOFF_S = (1.0, 30.0)
+RESTART_S = 10.0
+"""A camera's thread that a fault has ended starts again after this; sources themselves try again sooner."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class CameraWatch:
         plan: in force by the configuration; None where the camera was removed.
         leaving: the thread was asked to end, because the plan has changed.
         over: its footage has ended.
-        backoff_s, due: length of the next backoff, and the monotonic second at which the thread starts again.
+        due: monotonic second at which the thread starts again; None while it need not.
         past: counts of its earlier threads.
     """
 
@@ -34,7 +35,6 @@ class CameraWatch:
     plan: CameraPlan | None
     leaving: bool = False
     over: bool = False
-    backoff_s: float = _BACKOFF_S[0]
     due: float | None = None
     past: dict[str, float] = field(default_factory=dict)
 
@@ -164,12 +164,11 @@ class Cameras:
             self._on_removed(name)
             return
         camera.leaving = camera.over = False
-        camera.backoff_s = _BACKOFF_S[0]
         self._renew(camera, camera.plan)
         self._on_start(camera.plan, camera.thread.loop.start)
 
     def _note_end(self, name: str, camera: CameraWatch) -> None:
-        """A thread has ended by itself; a live camera's is started again, after growing backoffs."""
+        """A thread has ended by itself; a live camera's is started again."""
         thread = camera.thread
         if not thread.live:
             for sentence in thread.report.errors:
@@ -179,8 +178,7 @@ class Cameras:
         if thread.loop.error is not None:
             logger.error("%s: %s", name, format_error(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
-            camera.due = monotonic() + camera.backoff_s
-            camera.backoff_s = min(2 * camera.backoff_s, _BACKOFF_S[1])
+            camera.due = monotonic() + RESTART_S
             return
         camera.over = True
         if thread.loop.error is not None or thread.report.damaged:

@@ -211,8 +211,8 @@ class Narrator:
                 self._report_gap(camera, stamp(work.item.before), work.item.after, work.item.reason)
             elif isinstance(work.item, Seen):
                 self._note_seen(camera, work.item)
-            elif (found := next(detections)) is not None:
-                self._track(camera, work.item, found)
+            elif (result := next(detections)) is not None:
+                self._track(camera, work.item, result)
         return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[JournalledPair]:
@@ -253,9 +253,11 @@ class Narrator:
         narrations: dict[int, tuple[Narration | None, float]] = {}
         for settings, group in alike.items():
             began = monotonic()
-            found = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
+            result = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
             took_ms = 1000 * (monotonic() - began)
-            narrations |= {k: (narration, took_ms) for (k, _, _), narration in zip(group, found, strict=True)}
+            narrations |= {
+                k: (narration, took_ms) for (k, _, _), narration in zip(group, result, strict=True)
+            }
         return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
@@ -323,17 +325,17 @@ class Narrator:
         if narration is None:
             self.counters.drop(name, FAILED)
             return
-        found = narration
+        result = narration
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
             state.tracker = None
         elif not narration.fallback:
-            found = state.without_known(narration, pair)
-        found = state.stories.follow(found, returned=pair.returned)
-        if not found.sentences:
+            result = state.without_known(narration, pair)
+        result = state.stories.follow(result, returned=pair.returned)
+        if not result.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
             self.counters.suppress(name, reason)
             return
-        if self._report(camera, found, pair, took_ms, None):
+        if self._report(camera, result, pair, took_ms, None):
             self.counters.publish(name)
         else:
             self.counters.drop(name, FAILED)

@@ -34,7 +34,6 @@ class Publishing:
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
-        published: records, over all cameras.
     """
 
     def __init__(
@@ -44,7 +43,6 @@ class Publishing:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
-        self.published = 0
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, _CameraDelivery] = {}
         self._backoff = Backoff()
@@ -131,7 +129,6 @@ class Publishing:
                 logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
             self.errors[camera] = str(error)
             return
-        self.published += count
         if self.errors.pop(camera, None):
             logger.warning("camera %s is published again", camera)
         if count >= _TURN:

@@ -47,7 +47,7 @@ _BROWN = (50.0, 40.0)  # lightness and chroma below which orange is brown
 
 _PALE = 0.1  # largest share of vivid pixels of what is white, grey or black
 _TINT = 0.1  # its largest mean chroma, as a share of its mean lightness
-_DARK = 25.0  # lightness below which a tint cannot be told
+_DARK = 25.0  # lightness below which a tint is unreliable
 _MIDDLE = 52.0  # lightness of a road by day, on which the shades below count
 _SHADES = {"white": (80, 150, 0.42), "grey": (48, 78, 0.7), "black": (-50, 38, 0.7)}
 """Lightness from and to, and the least share of pixels between them."""
@@ -58,7 +58,7 @@ _LEAST_CLOTH = 60  # pixels
 _WORN = 0.6  # least share of vivid pixels of one hue on the chest
 _BRIGHTNESS = {"dark": (-50, 32, 0.8, -50, 40), "light": (72, 150, 0.75, 50, 150)}
 """Lightness of the chest from and to, the least share of its pixels between; the legs' median from and to."""
-_STRONG_CAST = 4.5  # chroma of a scene under sodium lamps or headlights, in which colours cannot be told
+_STRONG_CAST = 4.5  # chroma of a scene under sodium lamps or headlights, in which colours are unreliable
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
 _BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
-_MOVED = 0.5  # own sizes between its places before and after: less is not told as a move
+_MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Narrations without a captioner: where something has changed, told from the clusters alone."""
+"""Narrations without a captioner: where something has changed, from the clusters alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.narration.narration import Narration, event_sentence, narration_of
 LATE, FAILED = "late", "captioner failed"
 """Why the captioner does not tell: the pair waited too long, or the captioner gave an error."""
 
-_NAMED = 2  # places that are still told one by one
+_NAMED = 2  # places that are still named one by one
 
 
 def narrate_facts(
@@ -30,12 +30,12 @@ def narrate_facts(
     """Say where something has changed, without asking the captioner.
 
     Args:
-        change: what was found; without clusters and scene event nothing is told.
-        captioner: only its name and checkpoint are told, as of any narration.
+        change: the change; without clusters and scene event there is no sentence.
+        captioner: only its name and checkpoint are recorded, as in any narration.
         reason: `LATE` or `FAILED`, which marks the narration.
         options: its zones are places, too.
         settings_sha256: as for `narrate`.
-        placed: False where clusters could not be found: something is told to have changed, but not where.
+        placed: False without clusters: the sentence then says that something has changed, but not where.
 
     Returns:
         The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.

@@ -85,20 +85,22 @@ def family_shares(classes: Floats) -> Floats:
 
 def association_terms(targets: Targets, candidates: Candidates, aspect: float) -> Floats:
     """Terms of the log odds, ``(M, N, len(TERMS))``."""
-    found = candidates.detections
-    count, many = len(targets.ages), len(found)
+    result = candidates.detections
+    count, many = len(targets.ages), len(result)
     ahead = targets.boxes.copy()
     ahead[:, :2] += targets.velocities * targets.ages.clip(max=AHEAD_S)[:, None]
-    size = np.sqrt(np.sqrt(targets.boxes[:, 2:].prod(1)[:, None] * found.boxes[:, 2:].prod(1)[None]) * aspect)
+    size = np.sqrt(
+        np.sqrt(targets.boxes[:, 2:].prod(1)[:, None] * result.boxes[:, 2:].prod(1)[None]) * aspect
+    )
     reach = np.maximum(targets.ages / 0.4, 0.5)[:, None] ** 0.75
-    step = np.minimum(distances(ahead, found.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
-    shared = overlaps(ahead, found.boxes)
-    ratio = np.abs(np.log(targets.boxes[:, None, 2:] / found.boxes[None, :, 2:])).clip(max=2)
+    step = np.minimum(distances(ahead, result.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
+    shared = overlaps(ahead, result.boxes)
+    ratio = np.abs(np.log(targets.boxes[:, None, 2:] / result.boxes[None, :, 2:])).clip(max=2)
     once = (targets.counts == 1)[:, None]
     resting = targets.resting[:, None]
     likeness = (
-        targets.embeddings @ found.embeddings.T
-        if targets.embeddings.shape[1] and found.embeddings.shape[1]
+        targets.embeddings @ result.embeddings.T
+        if targets.embeddings.shape[1] and result.embeddings.shape[1]
         else np.full((count, many), 0.5)
     )
     each = (
@@ -112,7 +114,7 @@ def association_terms(targets: Targets, candidates: Candidates, aspect: float) -
         ratio[..., 0],
         10 * (histogram_similarity(targets.histograms, candidates.histograms) - 0.96),
         likeness,
-        targets.families @ family_shares(found.classes).T,
+        targets.families @ family_shares(result.classes).T,
         np.broadcast_to(share_outside(ahead)[:, None], (count, many)),
     )
     return np.stack(each, axis=-1)

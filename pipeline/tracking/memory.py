@@ -63,12 +63,12 @@ class Memory:
             high = (held.max(0) + _MARGIN + 1).clip(max=(width, height)).astype(int)
             part = np.s_[low[1] : high[1], low[0] : high[0]]
             corner = low.astype(np.float32)
-            there, found, _ = _lucas_kanade(
+            there, result, _ = _lucas_kanade(
                 one[part], two[part], points - corner, None, winSize=_WINDOW, maxLevel=3
             )
             back, again, _ = _lucas_kanade(two[part], one[part], there, None, winSize=_WINDOW, maxLevel=3)
             there, back = there + corner, back + corner
-            alive &= (found.ravel() > 0) & (again.ravel() > 0)
+            alive &= (result.ravel() > 0) & (again.ravel() > 0)
             alive &= np.abs(back - points).max(axis=(1, 2)) < _BACK
             alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
             points = there

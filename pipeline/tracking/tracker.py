@@ -167,8 +167,8 @@ class Tracker:
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
-        found, riding = suppress(detections)
-        candidates = Candidates(found, riding, histograms(image, found.boxes))
+        result, riding = suppress(detections)
+        candidates = Candidates(result, riding, histograms(image, result.boxes))
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
@@ -291,8 +291,8 @@ class Tracker:
                 k = int(columns[column])
                 used[k] = True
                 self._extend(left[row], time_s, candidates, k, p=1 / (1 + np.exp(-odds[row, column])))
-            found = {row for row, _ in pairs}
-            left = [track for row, track in enumerate(left) if row not in found]
+            results = {row for row, _ in pairs}
+            left = [track for row, track in enumerate(left) if row not in results]
         for k in np.flatnonzero(high & ~used).tolist():
             self._begin(time_s, candidates, k)
 
@@ -318,26 +318,26 @@ class Tracker:
         )
 
     def _begin(self, time_s: float, candidates: Candidates, k: int) -> None:
-        found = candidates.detections
+        result = candidates.detections
         self._count += 1
         track = Track(
             f"{self._name}-{self._count}",
-            [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
-            found.classes[k].copy(),
+            [Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]))],
+            result.classes[k].copy(),
             candidates.histograms[k],
-            found.embeddings[k],
+            result.embeddings[k],
             since_s=time_s if time_s - self._watching_since >= self.settings.entrance_wait_s else None,
             ridden=float(candidates.riding[k]),
         )
         self.tracks.append(track)
 
     def _extend(self, track: Track, time_s: float, candidates: Candidates, k: int, p: float) -> None:
-        found = candidates.detections
-        observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
+        result = candidates.detections
+        observation = Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]), float(p))
         track.observations.append(observation)
-        track.classes += found.classes[k]
+        track.classes += result.classes[k]
         track.histogram = (1 - _BLEND) * track.histogram + _BLEND * candidates.histograms[k]
-        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
+        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * result.embeddings[k])
         track.ridden += (float(candidates.riding[k]) - track.ridden) / min(len(track.observations), 20)
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):

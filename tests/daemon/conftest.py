@@ -26,11 +26,12 @@ from running_daemon import unused_port
 import models
 from daemon import cli
 from daemon.config import secrets
-from models.captioner import Captioner, PairBatch
+from models.captioner import Captioner
 from models.checkpoint import save
 from models.encoders.encoder import ENCODERS
 from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
+from models.papers.pair_batch import PairBatch
 
 APPEARED, GONE = "A box has appeared.", "The box is gone."
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -165,9 +166,9 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(autouse=True)
 def forgotten_secrets() -> Iterator[None]:
     """A word that was one test's secret is hidden from no other's messages."""
-    known = secrets._seen.copy()
+    known = secrets._revealed.copy()
     yield
-    secrets._seen.intersection_update(known)
+    secrets._revealed.intersection_update(known)
 
 
 @dataclass(frozen=True)

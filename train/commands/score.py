@@ -49,10 +49,10 @@ def score(
     elif not references.is_dir():
         from train.papers.metrics.file_scores import score_files  # noqa: PLC0415
 
-        found = score_files(references, predictions, training=train, types=types)
-        for note in found.notes:
+        result = score_files(references, predictions, training=train, types=types)
+        for note in result.notes:
             say(note)
-        print_json(found.plain()) if as_json else print_file_scores(found)
+        print_json(result.plain()) if as_json else print_file_scores(result)
     elif predictions.name.endswith(_TIRG):
         _measure_retrieval(references, predictions)
     else:
@@ -83,11 +83,11 @@ def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
 
     split = "test" if has_split(folder, "test") else "val"
     with training_progress() as listeners:
-        captioner, found = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
+        captioner, result = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
     if as_json:
-        print_json({"checkpoint": captioner.sha256, "split": split, **found.plain()})
+        print_json({"checkpoint": captioner.sha256, "split": split, **result.plain()})
     else:
-        print_evaluation(f"{checkpoint.stem}, {split}", found)
+        print_evaluation(f"{checkpoint.stem}, {split}", result)
 
 
 def _measure_retrieval(folder: Path, network: Path) -> None:

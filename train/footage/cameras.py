@@ -65,17 +65,17 @@ def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
     Raises:
         FootageError: there is no footage, or a subfolder and files beside it name one camera.
     """
-    found: dict[str, list[Path]] = {}
+    results: dict[str, list[Path]] = {}
     for path in _files(folder):
         named = any(fnmatch(path.name.lower(), pattern.lower()) for pattern in exclude)
         if path.suffix.lower() in (*CLIP_SUFFIXES, *STILL_SUFFIXES) and not named:
             parts = path.relative_to(folder).parts
             camera = parts[0] if len(parts) > 1 else re.sub(r"_\d+$", "", path.stem)
-            found.setdefault(camera, []).append(path)
-    if not found:
+            results.setdefault(camera, []).append(path)
+    if not results:
         raise FootageError(f"no clips or stills under {folder} that are not excluded")
     cameras = []
-    for name, paths in sorted(found.items()):
+    for name, paths in sorted(results.items()):
         folders = {folder / name if len(p.relative_to(folder).parts) > 1 else folder for p in paths}
         if len(folders) > 1:
             raise FootageError(f"the folder {folder / name} and files beside it name one camera: rename one")

@@ -98,20 +98,20 @@ def random_pairs(
     drawn = _reservoir(frames, pool, draw)
     every = [(i, j) for j in range(len(drawn)) for i in range(j) if drawn[i].time < drawn[j].time]
     tried = draw.sample(every, min(len(every), TRIES * count))
-    found = 0
+    result = 0
     for i, j in tried:
-        if found == count:
+        if result == count:
             return
         pair = _in_band(drawn[i], drawn[j], thresholds)
         if pair is not None:
-            found += 1
+            result += 1
             yield pair
-    if found < count:
+    if result < count:
         camera = drawn[0].camera if drawn else "the footage"
         _log.warning(
             "%s: %d of %d random pairs lie between the thresholds (lower %.1f, upper %.1f) after %d draws "
             "from %d frames; take longer footage, a larger pool or other thresholds",
-            *(camera, found, count, thresholds.lower, thresholds.upper, len(tried), len(drawn)),
+            *(camera, result, count, thresholds.lower, thresholds.upper, len(tried), len(drawn)),
         )
 
 

@@ -65,9 +65,9 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
             name = f"{record.after.moment:%Y%m%dT%H%M%S%f}-{record.seq}-{side}.png"
             make_folder(out / PICTURES / record.camera)
             cv2.imwrite(str(out / PICTURES / record.camera / name), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
-            found = [[r.detector, view, r.label, r.score, *r.box] for view, r in networks(image)]
+            results = [[r.detector, view, r.label, r.score, *r.box] for view, r in networks(image)]
             size = {"width": image.shape[1], "height": image.shape[0]}
-            row = {"file": name, "frame": 0, "seconds": None, **size, "detections": _merge(found, labels)}
+            row = {"file": name, "frame": 0, "seconds": None, **size, "detections": _merge(results, labels)}
             rows.setdefault(record.camera, []).append(row)
     left_out["its record is in no journal here"] += sum(map(len, opinions.values()))
     if not rows:
@@ -90,7 +90,7 @@ def _by_side(
     record: Record, opinions: Mapping[int, Feedback], left_out: Counter[str]
 ) -> dict[str, list[Label]]:
     """Labels on each of the two pictures."""
-    found: dict[str, list[Label]] = {}
+    results: dict[str, list[Label]] = {}
     for place, each in opinions.items():
         sentence = record.sentences[place]
         name = each.object or sentence.object
@@ -99,8 +99,8 @@ def _by_side(
         if box is None or name not in FAMILY:
             left_out["it names no place, or no object that a detector knows"] += 1
         else:
-            found.setdefault(side, []).append((None if each.opinion == "wrong" else name, box))
-    return found
+            results.setdefault(side, []).append((None if each.opinion == "wrong" else name, box))
+    return results
 
 
 def _merge(detections: list[list[Any]], labels: Sequence[Label]) -> list[list[Any]]:

@@ -69,7 +69,7 @@ def write_camera(
         labels: gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
             detections as ``[detector, view, class, score, x, y, width, height]``.
         footage: the folder of its clips and stills.
-        wanted: told a file's name and seconds, whether that frame may be used.
+        wanted: takes a file's name and seconds; True where that frame may be used.
 
     Returns:
         How many frames were added.
@@ -120,15 +120,15 @@ def _of_file(
             raise FootageError(f"{target} cannot be written; choose another folder, or make room")
         targets.append(str(target.relative_to(out)))
         thumbnails.append(_thumbnail(image))
-    found = [
+    results = [
         merge_votes([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]])
         for row in rows
     ]
     if path.suffix.lower() not in STILL_SUFFIXES:
-        found = clean_votes(found, thumbnails)
+        results = clean_votes(results, thumbnails)
     return [
         LabelledFrame(camera, name, row["seconds"], target, row["width"], row["height"], tuple(votes))
-        for row, target, votes in zip(rows, targets, found, strict=True)
+        for row, target, votes in zip(rows, targets, results, strict=True)
     ]
 
 

@@ -63,8 +63,8 @@ class PairedDifference:
         error = self._error(seeds)
         if gain > 30 * error:
             return 1.0
-        found = 1 - float(nctdtr(self._freedom(seeds), gain / error, self._quantile(seeds)))
-        return 0.0 if math.isnan(found) else found
+        result = 1 - float(nctdtr(self._freedom(seeds), gain / error, self._quantile(seeds)))
+        return 0.0 if math.isnan(result) else result
 
     def needed_seeds(self, gain: float) -> int | None:
         """About how many seeds show a true gain with a power of .8; None where these pairs are too few."""
@@ -123,17 +123,17 @@ class Found:
     @property
     def verdict(self) -> str:
         """In words: shown, reversed, not shown, cannot be told, or no verdict."""
-        found = self.difference
+        result = self.difference
         if self.unlearnt:
             return f"no verdict: {self.unlearnt}"
-        low, high = found.interval()
+        low, high = result.interval()
         if low > 0:
             return "shown"
         if high < 0:
             return "reversed"
         if self.power >= POWER:
             return "not shown"
-        needed = found.needed_seeds(self.gain)
+        needed = result.needed_seeds(self.gain)
         more = f"about {needed} seeds" if needed else "more pairs"
         return f"cannot be told (power {self.power:.2f}; needs {more})"
 
@@ -217,8 +217,8 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
 
 
 def _printed_figure(suite: Suite, row: str, value: str) -> float | None:
-    found = (table.printed(row, value) for table in suite.tables)
-    return next((figure for figure in found if figure is not None), None)
+    results = (table.printed(row, value) for table in suite.tables)
+    return next((figure for figure in results if figure is not None), None)
 
 
 def _unlearnt(claim: Claim, ours: Sequence[Result], theirs: Sequence[Result], constant: Result | None) -> str:

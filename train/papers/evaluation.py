@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from models.boxes import Box, overlaps
-from models.captioner import DescribeOptions, Sentence, WordCaptioner
+from models.captioner import DescribeOptions, Sentence
 from models.language.vocabulary import PAD, tokenize
 from models.language.wording import read
+from models.papers.captioner import WordCaptioner
 from models.papers.nearest import Nearest
 from train.papers.batches import Split, by_pair, tells_stories
 from train.papers.metrics.groups import group_scores, sample_groups
@@ -53,7 +54,7 @@ class Evaluation:
     length_ratio: float  # LenRatio of the multi-sentence setting
     # per token, under the marginal likelihood, of the pairs that have a cluster; None without
     perplexity: float | None
-    truth: Truth  # whether what is said is right, with the captioner's own number of sentences for no change
+    truth: Truth  # correctness, with the captioner's own number of sentences for no change
     # how often a gold sentence is aligned to the cluster that overlaps its box best: sentences counted (of
     # pairs with several clusters), precision, chance; None where no box is known or nothing is aligned
     alignment: Mapping[str, float] | None
@@ -61,7 +62,7 @@ class Evaluation:
     trivial: tuple[tuple[str, str, TextScores], ...]
     # one annotator's first sentence against the others', on the pairs that have several annotators
     human: TextScores | None
-    # pairs in which nothing differs; nothing is said about them. 0 for a captioner that sees pairs as a
+    # pairs in which nothing differs, without sentences. 0 for a captioner that sees pairs as a
     # whole.
     without_clusters: int
     # scores in the single setting of changed and distractor pairs and of each type of change, where samples
@@ -122,8 +123,8 @@ def evaluate(
             **{name: share(each) or 0.0 for name, each in aligned.items()},
         },
         trivial=tuple(
-            (name, said[0] if len(set(said)) == 1 else "", text_scores(said, split.sentences))
-            for name, said in trivial_captions(training, len(split.samples)).items()
+            (name, texts[0] if len(set(texts)) == 1 else "", text_scores(texts, split.sentences))
+            for name, texts in trivial_captions(training, len(split.samples)).items()
         ),
         human=_human(split.samples),
         without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
@@ -143,14 +144,14 @@ def silence_of(training: Sequence[Sequence[str]]) -> str:
     A captioner of clusters is silent where nothing differs, and would otherwise be scored by words that no
     annotator uses, while others have learnt theirs.
     """
-    said = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
-    return min(said, key=lambda text: (-said[text], text)) if said else SILENCE
+    texts = Counter(" ".join(tokenize(s)) for one in training for s in one if read(s).type == "none")
+    return min(texts, key=lambda text: (-texts[text], text)) if texts else SILENCE
 
 
 def single_sentences(
     captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
-    """The one sentence about each pair: argmax of the prior; `silence` where nothing is said."""
+    """The one sentence about each pair: argmax of the prior; `silence` where there is none."""
     one = _with_number(options or DescribeOptions(), 1)
     sentences_of = describe_pairs(captioner, split, lambda _: one)
     return [sentences[0].text if sentences else silence for sentences in sentences_of]
@@ -159,7 +160,7 @@ def single_sentences(
 def multi_texts(
     captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
 ) -> list[str]:
-    """All sentences about each pair in one text, T of them; `silence` where nothing is said."""
+    """All sentences about each pair in one text, T of them; `silence` where there is none."""
     chosen = options or DescribeOptions()
     given = describe_pairs(captioner, split, lambda sample: _with_number(chosen, len(sample.sentences)))
     return [" ".join(s.text for s in sentences) or silence for sentences in given]
@@ -181,12 +182,12 @@ def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     asked = [each for each in split.annotations if split.features.counts[each[0]]]
     with torch.inference_mode():
         for some in _chunks(asked):
-            said = captioner.vocabulary.batch([sentences for _, sentences in some])
+            words = captioner.vocabulary.batch([sentences for _, sentences in some])
             positions = [position for position, _ in some]
             pairs = split.features.batch(positions, whole=captioner.whole).to(captioner.device)
-            found = captioner.log_likelihood(pairs, said.to(captioner.device))
+            found = captioner.log_likelihood(pairs, words.to(captioner.device))
             np.subtract.at(nats, positions, found.double().sum(dim=1).cpu().numpy())
-            np.add.at(tokens, positions, (said != PAD).sum(dim=(1, 2)).numpy())
+            np.add.at(tokens, positions, (words != PAD).sum(dim=(1, 2)).numpy())
     return Likelihood(nats, tokens)
 
 

@@ -121,7 +121,7 @@ def _changes(
     before: LabelledFrame, after: LabelledFrame, clusters: Sequence[Cluster]
 ) -> tuple[SampleChange, ...] | None:
     """The changes that the clusters show, largest first; None where they show more than is known."""
-    found = []
+    results = []
     for kind, here, there in (
         ("disappeared", before.votes, after.votes),
         ("appeared", after.votes, before.votes),
@@ -136,12 +136,12 @@ def _changes(
             )
             change = SampleChange(kind, label, 1, *sides)
             if _covered_share(vote.box, [c.box for c in clusters]) >= _SHOWN:
-                found.append(replace(change, sentence=plain_sentence(kind, label, vote.box)))
-    boxes = [c.box_after or c.box_before for c in found]
+                results.append(replace(change, sentence=plain_sentence(kind, label, vote.box)))
+    boxes = [c.box_after or c.box_before for c in results]
     known = [box for box in boxes if box]
     if any(_covered_share(cluster.box, known) < _EXPLAINED for cluster in clusters):
         return None
-    return tuple(sorted(found, key=lambda change: -change.area))
+    return tuple(sorted(results, key=lambda change: -change.area))
 
 
 def _family_name(vote: Vote) -> str:

@@ -35,7 +35,7 @@ class Result:
     seed: int  # of the run
     # `train.papers.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran
     evaluation: dict[str, Any]
-    # single, multi: what was said about every pair, one sentence and all of them
+    # single, multi: the texts about every pair, one sentence and all of them
     single: tuple[str, ...] = ()
     multi: tuple[str, ...] = ()
     # nats, tokens: -log P of the sentences about every pair and their tokens, see
@@ -50,15 +50,15 @@ class Result:
 
     def value(self, path: str) -> float | None:
         """A figure by its place in `evaluation`, like ``single.bleu.3`` or ``groups.changed.cider``."""
-        found: Any = self.evaluation
+        result: Any = self.evaluation
         for part in path.split("."):
-            if isinstance(found, Mapping):
-                found = found.get(part)
-            elif isinstance(found, Sequence) and part.isdigit() and int(part) < len(found):
-                found = found[int(part)]
+            if isinstance(result, Mapping):
+                result = result.get(part)
+            elif isinstance(result, Sequence) and part.isdigit() and int(part) < len(result):
+                result = result[int(part)]
             else:
                 return None
-        return float(found) if isinstance(found, int | float) else None
+        return float(result) if isinstance(result, int | float) else None
 
 
 _LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")
@@ -90,8 +90,8 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     samples, gold = measured.samples, measured.sentences
     results = [
-        _untrained_result(name, said, said, gold, measured)
-        for name, said in trivial_captions(training, len(gold)).items()
+        _untrained_result(name, texts, texts, gold, measured)
+        for name, texts in trivial_captions(training, len(gold)).items()
     ]
     several = tuple(sample for sample in samples if sample.further)
     if several:
@@ -100,26 +100,28 @@ def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[
             measured,
             samples=tuple(replace(s, sentences=s.further[0], further=s.further[1:]) for s in several),
         )
-        whole = [" ".join(said) for said in first]
-        results.append(_untrained_result(HUMAN, [said[0] for said in first], whole, others.sentences, others))
+        whole = [" ".join(texts) for texts in first]
+        results.append(
+            _untrained_result(HUMAN, [texts[0] for texts in first], whole, others.sentences, others)
+        )
     return results
 
 
 def _untrained_result(
-    name: str, said: Sequence[str], whole: Sequence[str], gold: Sequence[Sequence[str]], measured: Split
+    name: str, texts: Sequence[str], whole: Sequence[str], gold: Sequence[Sequence[str]], measured: Split
 ) -> Result:
     """The result of a row that was not trained: one sentence, and all sentences, about every pair."""
-    groups = group_scores([sample_groups(s) for s in measured.samples], said, gold)
+    groups = group_scores([sample_groups(s) for s in measured.samples], texts, gold)
     joined = _join_annotations(measured)
     evaluation = {
-        "single": text_scores(said, gold).plain(),
+        "single": text_scores(texts, gold).plain(),
         "multi": text_scores(whole, joined).plain(),
         "length_ratio": round(length_ratio(whole, joined), 4),
-        "truth": spoken_truth(said, gold).plain(),
+        "truth": spoken_truth(texts, gold).plain(),
         "groups": {group: scores.plain() for group, scores in groups},
-        "distinct": len(set(said)),
+        "distinct": len(set(texts)),
     }
-    return Result("", name, 0, evaluation, tuple(said), tuple(whole))
+    return Result("", name, 0, evaluation, tuple(texts), tuple(whole))
 
 
 def with_meteor(results: Sequence[Result], measured: Split) -> list[Result]:
@@ -131,9 +133,9 @@ def with_meteor(results: Sequence[Result], measured: Split) -> list[Result]:
         chosen, gold = chosen_pairs(measured, group, joined=place == "multi")
         if not chosen:
             continue
-        said = [[_texts(results[r], place)[k] for k in chosen] for r in own]
+        texts = [[_texts(results[r], place)[k] for k in chosen] for r in own]
         for name, scores in (("meteor", meteors), ("spice", spices)):
-            for r, value in zip(own, scores(said, gold) or (), strict=False):
+            for r, value in zip(own, scores(texts, gold) or (), strict=False):
                 _at(added[r], place)[name] = round(value, 4)
     return [replace(r, evaluation=e) for r, e in zip(results, added, strict=True)]
 

@@ -123,7 +123,7 @@ def test_no_verb_tells_a_password(
     monkeypatch.setenv("NARRATED_DEBUG", "1")
 
     def forgetful(*arguments: object) -> Any:
-        secrets._seen.clear()  # what an earlier verb has seen must not hide what this one tells
+        secrets._revealed.clear()  # what an earlier verb has seen must not hide what this one tells
         return narrated(*arguments)
 
     wrong = guarded.replace("pl4nted", "pl4nted-and-wrong")

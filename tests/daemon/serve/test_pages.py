@@ -231,7 +231,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     told["completing"] = house.tell(970, said("The person was in red."), camera="gap", continues=first.id)
     house.tell(100, said("A white car has come.", thing="car", action="entered", track="c1"), camera="visit")
     gone = {"action": "left", "track": "c1", "since_s": -59.0, "until_s": 1.0}
-    told["left"] = house.tell(160, said("The car has left.", "disappeared", "car", **gone), camera="visit")
+    left = said("The car has left.", "disappeared", "car", **gone)
+    told["left"] = house.tell(160, left, camera="visit", evidence=house.pictures())
     house.close()
     with Served(house) as served:
         yield served, told
@@ -258,6 +259,21 @@ def test_what_limits_held_back_is_behind_a_switch(mixed: Mixed) -> None:
     assert "held: hourly" in page.text
     tile = get("/").text.partition('data-camera="held"')[2].partition("</li>")[0]
     assert "/picture/" in tile, "the tile shows the newest record with pictures"
+
+
+def test_a_tile_shows_how_it_is_after_somebody_left(mixed: Mixed) -> None:
+    served, told = mixed
+    tile = served.client.get("/").text.partition('data-camera="visit"')[2].partition("</li>")[0]
+    assert told["left"].evidence.after.removeprefix("sha256:") in tile
+    viewer = served.client.get(f"/record/{told['left'].id}").text
+    labels = re.findall(r'<label><input type="radio".*?>([^<]+)</label>', viewer)
+    assert [label.startswith("Before") for label in labels] == ["earlier" in label for label in labels]
+    assert len(labels) == 4
+
+
+def test_one_answer_is_one_narration(served: Served) -> None:
+    page = served.client.get("/review?q=when+did+the+last+person+come").text
+    assert 'id="count">1 narration<' in page
 
 
 def test_what_was_not_recorded_is_said(mixed: Mixed) -> None:

@@ -179,6 +179,11 @@ class TestComparing:
         assert "live" in named["yard-2"]
         assert "told" in named["yard-70"]
 
+    def test_another_order_is_a_difference(self, tmp_path: Path) -> None:
+        swapped = chain([narration(0), narration(2), narration(1)])
+        (difference,) = compare(*self.both(tmp_path, swapped, chain(map(narration, range(3))))).differences
+        assert (difference.id, "stands elsewhere" in difference.reason) == ("yard-1", True)
+
     @pytest.mark.parametrize("days", [1, 365])
     def test_another_id_and_another_date_are_a_difference(self, tmp_path: Path, days: int) -> None:
         live = [narration(100 * s) for s in range(6)]
@@ -199,7 +204,8 @@ class TestComparing:
         assert comparison.same["yard"].records == 5
 
     def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path: Path) -> None:
-        """Other ids, other frames, other sentences in a record; one event of ten is another."""
+        """Other ids, other frames, other sentences in a record; one event is another, one names a van."""
+        van = Sentence("A van has appeared.", "appeared", "van", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         dog = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         live = [narration(60.0 * s) for s in range(10)]
         recorded = [
@@ -207,7 +213,7 @@ class TestComparing:
                 narration(60.0 * s + 1.3),
                 id=f"recorded-{s}",
                 before=FrameStamp(live[s].before.time, 7, f"{s + 1000:064x}"),
-                sentences=(dog,) if s == 4 else live[s].sentences,
+                sentences={4: (dog,), 6: (van,)}.get(s, live[s].sentences),
             )
             for s in range(10)
         ]
@@ -217,6 +223,7 @@ class TestComparing:
         assert [(each.id, each.reason) for each in comparison.differences] == [
             ("yard-240", f"only in {tmp_path}/live: 'A car has appeared.'"),
             ("recorded-4", f"only in {tmp_path}/told: 'A dog has appeared.'"),
+            ("yard-360", f"object is 'car', in {tmp_path}/told 'van'"),
         ]
 
     @given(
@@ -237,11 +244,17 @@ class TestComparing:
         assert all(abs(mine[one] - theirs[two]) <= WITHIN_S for one, two in pairs)
         assert all(len(set(side)) == len(pairs) for side in zip(*pairs, strict=True))
 
+    def test_a_record_that_is_there_twice_agrees_once(self, tmp_path: Path) -> None:
+        comparison = compare(*self.both(tmp_path, chain([narration(), narration()]), chain([narration()])))
+        same = comparison.same["yard"]
+        assert (same.records, same.events, same.of_events) == (1, 0, 1)
+        assert [each.id for each in comparison.differences] == ["yard-0"]
+
     def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
         (difference,) = compare(live, told).differences
-        assert (difference.camera, difference.reason) == ("lot", f"only in {live}: 1 records")
+        assert (difference.camera, difference.reason) == ("lot", f"only in {live}, records: 1")
         assert compare(live / "yard.jsonl", told).differences == ()
         with pytest.raises(JournalError, match="cannot read"):
             compare(tmp_path / "absent.jsonl", told)
@@ -299,8 +312,16 @@ class TestSegments:
         assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reasons(tmp_path)[0]
 
     def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path, records: list[Record]) -> None:
-        started(tmp_path, records[4])  # interrupted: the files are still there
+        for last in (4, 8):  # interrupted: the files are still there, the last deleted record or all of them
+            started(tmp_path, records[last])
+            assert verify([tmp_path]).ok
+        (tmp_path / "yard.000000000001.jsonl").rename(tmp_path / "away")
+        segmented(tmp_path, records[4:], 5, 6)
+        (tmp_path / "yard.000000000004.jsonl").unlink()
+        started(tmp_path, records[4])
         assert verify([tmp_path]).ok
+        segmented(tmp_path, records, 1, 4, 6)
+        (tmp_path / "yard.000000000005.jsonl").unlink()
         started(tmp_path, records[4].model_copy(update={"hash": "0" * 64}))
         assert "record 5 has another hash" in reasons(tmp_path)[0]
         (tmp_path / "yard.start").unlink()

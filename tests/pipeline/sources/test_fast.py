@@ -102,3 +102,11 @@ def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_deco
     truth, (frames, _) = whole(path), read(path)
     late = [time for time, _, _ in frames if time >= 40]
     assert (len(late) == sum(time >= 40 for time in truth)) == whole_groups
+
+
+def test_what_a_keyframe_shows_may_have_come_at_any_moment_since_the_one_before(tmp_path):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [(60.5, SECONDS)], gop=20, noise=8)
+    truth, (frames, _) = whole(path), read(path)
+    times = {round(time, 2) for time, _, _ in frames}
+    assert {time for time in truth if 60.5 - BEFORE_S < time < 62 + AFTER_S - 1} <= times
+    assert len([time for time in times if 40 < time < 56]) < 10

@@ -43,9 +43,9 @@ def incomplete_splits(folder: Path) -> list[str]:
     lines = []
     for split in SPLITS:
         try:
-            found = len({sample.id for sample in load(folder, split)})
-            if sizes.get(split, 0) * 0.98 > found:  # some ids have no sentence with a word
-                lines.append(f"{split}: {found} of {sizes[split]} pairs are named: a part of the release")
+            result = len({sample.id for sample in load(folder, split)})
+            if sizes.get(split, 0) * 0.98 > result:  # some ids have no sentence with a word
+                lines.append(f"{split}: {result} of {sizes[split]} pairs are named: a part of the release")
             load_pairs(folder, split)
         except SampleError as error:
             lines.append(f"{split}: {error}")

@@ -40,7 +40,7 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
     rows = csv.DictReader(io.StringIO(read_text(path)), delimiter="\t", quoting=csv.QUOTE_NONE)
     if tuple(rows.fieldnames or ()) != COLUMNS:
         raise SampleError(f"{path}: expected the columns {', '.join(COLUMNS)}; fetch version 1.0 again")
-    found: dict[str, Sample] = {}
+    results: dict[str, Sample] = {}
     for number, row in enumerate(rows, 2):
         if row["split"] != split:
             continue
@@ -49,45 +49,45 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
         if not has_words(text):
             continue
         name = f"{first}_{second}"
-        if name in found:
-            found[name] = replace(found[name], further=(*found[name].further, (text,)))
+        if name in results:
+            results[name] = replace(results[name], further=(*results[name].further, (text,)))
         else:
             before, after = (_image(folder / "images", photo) for photo in (first, second))
-            found[name] = Sample(name, before, after, (text,), kind="birds")
-    if not found:
+            results[name] = Sample(name, before, after, (text,), kind="birds")
+    if not results:
         raise SampleError(f"{path} describes no pair of the split {split}; it has train, val and test")
-    return list(found.values())
+    return list(results.values())
 
 
 def load_cub(folder: Path) -> list[SingleImage]:
     """The images of CUB-200-2011 that have captions."""
-    found = []
+    results = []
     for _, name in rows_of(folder / "images.txt"):
         path = folder / "text_c10" / Path(name).with_suffix(".txt")
         lines = (" ".join(line.split()) for line in read_text(path).splitlines())
         captions = tuple(line for line in lines if has_words(line))
         if not captions:
             raise SampleError(f"{path} has no caption with a word in it; fetch it again")
-        found.append(SingleImage(folder / "images" / name, captions, Path(name).parent.name))
-    if not found:
+        results.append(SingleImage(folder / "images" / name, captions, Path(name).parent.name))
+    if not results:
         raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
-    return found
+    return results
 
 
 def load_nabirds(folder: Path) -> list[SingleImage]:
     names = dict(rows_of(folder / "classes.txt"))
     labels = dict(rows_of(folder / "image_class_labels.txt"))
-    found = []
+    results = []
     for key, name in rows_of(folder / "images.txt"):
         number = labels.get(key)
         if number is None or number not in names:
             labelled = folder / "image_class_labels.txt"
             raise SampleError(f"{labelled}: image {key} has no class of classes.txt; fetch both again")
-        # Two classes may have one name (male and female are told apart by number).
-        found.append(SingleImage(folder / "images" / name, (), f"{number} {names[number]}"))
-    if not found:
+        # Two classes may have one name (male and female differ by number).
+        results.append(SingleImage(folder / "images" / name, (), f"{number} {names[number]}"))
+    if not results:
         raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
-    return found
+    return results
 
 
 def _photo(path: Path, number: int, address: str | None) -> str:

@@ -113,13 +113,13 @@ def _changes(
 def _places(number: int, alike: Sequence[Prop], scenery: Scenery) -> tuple[str, ...]:
     thing = alike[number]
     rest = [_middle(t, scenery) for k, t in enumerate(alike) if k != number]
-    found = [
+    results = [
         p.words for p in _PHRASES if p.says(*_middle(thing, scenery)) and not any(p.fits(*m) for m in rest)
     ]
     surface = surface_name(thing)
     if all(surface_name(t) != surface for k, t in enumerate(alike) if k != number):
-        found.append(f"{'in' if surface == 'parking lot' else 'on'} the {surface}")
-    return tuple(found)
+        results.append(f"{'in' if surface == 'parking lot' else 'on'} the {surface}")
+    return tuple(results)
 
 
 def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
@@ -129,11 +129,11 @@ def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
 
 
 def _others(scenery: Scenery, rng: np.random.Generator, taken: Sequence[Prop]) -> list[Prop]:
-    found: list[Prop] = []
+    results: list[Prop] = []
     for _ in range(int(rng.integers(1, _STILL + 1))):
         thing = place(scenery, rng, drawn_label(rng))
         if thing is None or thing.label in {t.label for t in taken}:
             continue
-        if free(thing.box, [t.box for t in (*taken, *found)], BESIDE * scenery.side):
-            found.append(thing)
-    return found
+        if free(thing.box, [t.box for t in (*taken, *results)], BESIDE * scenery.side):
+            results.append(thing)
+    return results

@@ -148,11 +148,11 @@ def _cut(canvas: Image, way: Matrix | None, scenery: Scenery) -> Image:
 
 
 def _boxes(numbers: LabelMap, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
-    side, first, found = len(numbers), 1, []
+    side, first, result = len(numbers), 1, []
     for count in counts:
-        found.append(tuple(_box(numbers == n, side) for n in range(first, first + count)))
+        result.append(tuple(_box(numbers == n, side) for n in range(first, first + count)))
         first += count
-    return tuple(found)
+    return tuple(result)
 
 
 def _box(mask: NDArray[np.bool_], side: int) -> Box:

@@ -137,7 +137,7 @@ def _markings(
 def _buildings(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> list[Landmark]:
-    side, left, found = len(ground), 0.0, []
+    side, left, result = len(ground), 0.0, []
     while left < side:
         width, top = rng.uniform(0.16, 0.42) * side, rng.uniform(0.0, 0.45) * horizon
         wall = np.array(rng.uniform(95, 190, 3) * 0.4 + rng.uniform(95, 190) * 0.6, np.float32)
@@ -147,9 +147,9 @@ def _buildings(
         for y in range(rows.start + pitch // 2, rows.stop - pitch // 2, pitch):
             for x in range(columns.start + pitch // 2, min(columns.stop, side) - pitch // 2, pitch):
                 picture[y : y + pitch // 2, x : x + pitch // 2] = wall * rng.uniform(0.45, 0.75)
-        found.append(Landmark("building", left + width / 2, horizon))
+        result.append(Landmark("building", left + width / 2, horizon))
         left += width + rng.uniform(0.0, 0.05) * side
-    return found
+    return result
 
 
 def _texture(picture: NDArray[np.float32], ground: NDArray[np.uint8], rng: np.random.Generator) -> None:
@@ -170,14 +170,14 @@ def _texture(picture: NDArray[np.float32], ground: NDArray[np.uint8], rng: np.ra
 def _plants(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> list[Landmark]:
-    side, found = len(ground), []
+    side, result = len(ground), []
     for name, surface, most in (("tree", GRASS, 4), ("lamp post", SIDEWALK, 2)):
         rows, columns = np.nonzero(ground == surface)
         if len(rows) == 0:
             continue
         chosen = rng.integers(len(rows), size=int(rng.integers(1, most + 1)))
-        found += [Landmark(name, float(columns[k]), float(rows[k])) for k in chosen]
-    for mark in sorted(found, key=lambda m: m.y):
+        result += [Landmark(name, float(columns[k]), float(rows[k])) for k in chosen]
+    for mark in sorted(result, key=lambda m: m.y):
         tall = side * (0.1 + 0.16 * (mark.y - horizon) / (side - horizon))
         foot, top = (round(mark.x), round(mark.y)), (round(mark.x), round(mark.y - tall))
         if mark.name == "lamp post":
@@ -189,4 +189,4 @@ def _plants(
                 x, y = rng.normal(top[0], tall / 7), rng.normal(top[1], tall / 8)
                 leaf = tuple(float(c * rng.uniform(0.8, 1.15)) for c in (62, 96, 48))
                 cv2.circle(picture, (round(x), round(y)), max(round(tall / 6), 1), leaf, -1)
-    return found
+    return result

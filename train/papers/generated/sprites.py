@@ -21,7 +21,7 @@ COLOURS = {
     "blue": (36, 72, 190), "green": (32, 122, 58), "yellow": (228, 196, 40), "orange": (226, 120, 28),
     "brown": (110, 70, 38),
 }  # fmt: skip
-"""RGB of every colour that is told."""
+"""RGB of every colour that captions name."""
 
 VARIANTS = 4
 """Shades of one colour."""

@@ -1,6 +1,6 @@
 """Staging of a generated pair: where objects stand, and which of them change.
 
-Changes are drawn in the proportions that people told of Spot-the-diff: appeared 40 %, disappeared 31 %, moved
+Changes are drawn in the proportions that Spot-the-diff reports: appeared 40 %, disappeared 31 %, moved
 12 %, more or fewer 7 %, the rest replaced; one change in 46 % of the changed pairs, two in 34 %, three in
 13 %, four in 7 %. With `StageOptions.balanced` every type is as frequent as the others, one change a pair, as
 in CLEVR-Change.
@@ -20,7 +20,7 @@ Edges = tuple[float, float, float, float]
 """``(left, top, right, bottom)`` in pixels of the canvas."""
 
 TYPES = ("appeared", "disappeared", "moved", "number", "replaced")
-"""The five types; "number" is told as more or as fewer."""
+"""The five types; "number" is worded as more or as fewer."""
 
 TYPE_SHARES = (0.40, 0.31, 0.12, 0.07, 0.10)
 NUMBER_SHARES = (0.46, 0.34, 0.13, 0.07)
@@ -41,7 +41,9 @@ class NoRoomError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    balanced: bool = False  # one change a pair, all five types equally often; otherwise as people told them
+    balanced: bool = (
+        False  # one change a pair, all five types equally often; otherwise as people reported them
+    )
     still_things: int = 5  # at most so many things that are on both frames
     # share 0..1 of changed pairs with small changes that nobody tells (a bird, a puddle, leaves)
     ignored: float = 0.5
@@ -242,7 +244,7 @@ def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | Non
 def _distractors(
     scenery: Scenery, rng: np.random.Generator, changes: Sequence[StagedChange], still: Sequence[Prop]
 ) -> tuple[tuple[float, float, float], ...]:
-    found: list[tuple[float, float, float]] = []
+    results: list[tuple[float, float, float]] = []
     taken = [c.box for c in changes]
     for _ in range(int(rng.integers(1, 3))):
         for _ in range(_TRIES // 4):
@@ -250,10 +252,10 @@ def _distractors(
             x, y = rng.uniform(2 * scenery.margin + radius, scenery.side - radius, 2)
             box = (x - radius, y - radius, x + radius, y + radius)
             if free(box, taken, APART * scenery.side) and free(box, [t.box for t in still], 1.0):
-                found.append((float(x), float(y), float(radius)))
+                results.append((float(x), float(y), float(radius)))
                 taken.append(box)
                 break
-    return tuple(found)
+    return tuple(results)
 
 
 def surface_name(thing: Prop) -> str:

@@ -1,1 +1,1 @@
-"""Scores of captions: by the field's own scorer, and by whether what is said is right."""
+"""Scores of captions: by the field's own scorer, and by the correctness of their claims."""

@@ -33,24 +33,24 @@ def annotation_statistics(folder: Path) -> pd.DataFrame:
 
     Sentences without a word and those that are only a number are counted in lines of their own only.
     """
-    splits = {split: found for split in SPLITS if (found := _annotations(folder, split))}
+    splits = {split: result for split in SPLITS if (result := _annotations(folder, split))}
     if not splits:
         load_pairs(folder, "train", require_images=False)  # says what is wrong, if anything is
         raise SampleError(f"{folder} holds no annotations: none of {', '.join(SPLITS)} has an entry")
-    columns = {name: statistics(found) for name, found in splits.items()}
-    columns["all"] = statistics([each for found in splits.values() for each in found])
+    columns = {name: statistics(result) for name, result in splits.items()}
+    columns["all"] = statistics([each for result in splits.values() for each in result])
     return pd.DataFrame({**columns, "paper": TABLE_1}, index=pd.Index(columns["all"]))
 
 
 def statistics(annotations: Sequence[Annotation]) -> dict[str, float]:
     """The figures of Table 1, by their names."""
-    sentences = pd.Series([s for _, said in annotations for s in said], dtype=object)
+    sentences = pd.Series([s for _, texts in annotations for s in texts], dtype=object)
     numbers = sentences.map(lambda s: s.strip().rstrip(".").isdigit()).astype(bool)
     words = sentences.map(tokenize)
     lengths = words.map(len)
     counted = words[(lengths > 0) & ~numbers]
     lengths = counted.map(len).astype(float)
-    each = pd.Series([len(said) for _, said in annotations], dtype=float)
+    each = pd.Series([len(texts) for _, texts in annotations], dtype=float)
     uses = counted.explode().value_counts()
     frequent = uses[uses >= 5]  # noqa: PLR2004 - the paper's
     return {
@@ -75,11 +75,11 @@ def _annotations(folder: Path, split: str) -> list[Annotation]:
     path = folder / f"{split}.json"
     if not path.is_file():
         samples = load_pairs(folder, split, require_images=False) if has_split(folder, split) else []
-        return [(sample.id, said) for sample in samples for said in sample.annotations]
-    found: list[Annotation] = []
+        return [(sample.id, sentences) for sample in samples for sentences in sample.annotations]
+    results: list[Annotation] = []
     for number, entry in enumerate(read_entries(path)):
-        said = entry.get("sentences") if isinstance(entry, dict) else None
-        if not isinstance(said, list) or "img_id" not in entry:  # type: ignore[operator]
+        sentences = entry.get("sentences") if isinstance(entry, dict) else None
+        if not isinstance(sentences, list) or "img_id" not in entry:  # type: ignore[operator]
             raise SampleError(f'{path}: entry {number} needs "img_id" and a list of strings "sentences"')
-        found.append((str(entry["img_id"]), [str(s) for s in said]))  # type: ignore[index]
-    return found
+        results.append((str(entry["img_id"]), [str(s) for s in sentences]))  # type: ignore[index]
+    return results

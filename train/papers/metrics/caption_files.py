@@ -72,10 +72,10 @@ def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
 
 def pair_id(name: str) -> str:
     """The id of a pair; CLEVR-Change's several names of one pair are one, see the head of this file."""
-    found = _CLEVR.fullmatch(name)
-    if found is None:
+    match = _CLEVR.fullmatch(name)
+    if match is None:
         return name
-    image, number, distractor = found.groups()
+    image, number, distractor = match.groups()
     return f"{number}_n" if distractor or image == "nonsemantic" else number
 
 
@@ -149,5 +149,5 @@ def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str
         return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
     if not entry.get("kind"):
         return ()
-    said = [c for c in captions if ptb_tokens(c)]
-    return (DISTRACTOR if all(read(c).type == "none" for c in said) else CHANGED,) if said else ()
+    spoken = [c for c in captions if ptb_tokens(c)]
+    return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,) if spoken else ()

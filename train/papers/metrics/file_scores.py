@@ -40,7 +40,7 @@ class FileScores:
     rows: tuple[Row, ...]
     # text scores of changed and distractor pairs and of each type; empty where it is not known
     groups: tuple[tuple[str, TextScores], ...]
-    truth: Truth  # whether what is said is right
+    truth: Truth  # correctness of the first sentence
     length_ratio: float  # mean predicted tokens over mean reference tokens
     notes: tuple[str, ...]  # what the user should know
 
@@ -59,13 +59,13 @@ def score_files(
     references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
 ) -> FileScores:
     """Score predicted captions against references, trivial rows of the `training` captions beside them."""
-    gold, said = read_captions(references), read_captions(predictions, may_be_silent=True)
-    predicted, texts = match_captions(gold, said, (references, predictions)), list(gold.texts.values())
+    gold, answers = read_captions(references), read_captions(predictions, may_be_silent=True)
+    predicted, texts = match_captions(gold, answers, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
     systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
     rows = [
-        Row(name, said[0] if n and len(set(said)) == 1 else "", text_scores(said, texts))
-        for n, (name, said) in enumerate(systems.items())
+        Row(name, answers[0] if n and len(set(answers)) == 1 else "", text_scores(answers, texts))
+        for n, (name, answers) in enumerate(systems.items())
     ]
     for name, scores in (("meteor", meteors), ("spice", spices)):
         values = scores(list(systems.values()), texts)
@@ -96,7 +96,8 @@ def human_rows(annotated: Sequence[Sequence[Sequence[str]]]) -> list[Row]:
     joined = [(" ".join(one), [" ".join(each) for each in others]) for one, others in turns]
     apart = [(one[0], [sentence for each in others for sentence in each]) for one, others in turns]
     whole, first = (
-        text_scores([said for said, _ in own], [gold for _, gold in own]) for own in (joined, apart)
+        text_scores([predictions for predictions, _ in own], [gold for _, gold in own])
+        for own in (joined, apart)
     )
     return [
         Row(name, "", replace(scores, pairs=len(annotated)))

@@ -50,8 +50,8 @@ def group_scores(
 ) -> tuple[tuple[str, TextScores], ...]:
     """Text scores of every group: changed, distractor, then the types by name."""
     names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
-    found = []
+    results = []
     for name in names:
         chosen = [k for k, own in enumerate(groups) if name in own]
-        found.append((name, text_scores([predicted[k] for k in chosen], [references[k] for k in chosen])))
-    return tuple(found)
+        results.append((name, text_scores([predicted[k] for k in chosen], [references[k] for k in chosen])))
+    return tuple(results)

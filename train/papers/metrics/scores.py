@@ -58,12 +58,12 @@ def text_scores(predicted: Texts, references: References) -> TextScores:
 
     All is zero where there is no pair, or no reference with a word.
     """
-    gold, said = _tokenize(predicted, references)
+    gold, predictions = _tokenize(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
         return TextScores(_NOTHING, 0.0, 0.0, len(predicted))
-    bleu, _ = Bleu(4).compute_score(gold, said, verbose=0)
-    rouge, _ = Rouge().compute_score(gold, said)
-    cider, _ = Cider().compute_score(gold, said)
+    bleu, _ = Bleu(4).compute_score(gold, predictions, verbose=0)
+    rouge, _ = Rouge().compute_score(gold, predictions)
+    cider, _ = Cider().compute_score(gold, predictions)
     return TextScores((bleu[0], bleu[1], bleu[2], bleu[3]), float(rouge), float(cider), len(predicted))
 
 
@@ -91,8 +91,8 @@ def meteors(systems: Sequence[Texts], references: References) -> list[float] | N
 
 def spices(systems: Sequence[Texts], references: References) -> list[float] | None:
     """SPICE of several systems, 0..1; None without Java or the jars, see the head of this file."""
-    found = importlib.util.find_spec("pycocoevalcap.spice")
-    places = list(found.submodule_search_locations or ()) if found else []
+    result = importlib.util.find_spec("pycocoevalcap.spice")
+    places = list(result.submodule_search_locations or ()) if result else []
     if shutil.which("java") is None or not any((Path(place) / _SPICE_JAR).is_file() for place in places):
         return None
     from pycocoevalcap.spice.spice import Spice  # noqa: PLC0415 - downloads where the jars are missing
@@ -129,9 +129,9 @@ def best_constant(training: References) -> str:
 
 def length_ratio(predicted: Texts, references: References) -> float:
     """LenRatio of the paper: mean predicted tokens over mean gold tokens."""
-    said = sum(len(tokenize(text)) for text in predicted)
+    length = sum(len(tokenize(text)) for text in predicted)
     gold = sum(sum(len(tokenize(t)) for t in texts) / len(texts) for texts in references if texts)
-    return said / gold if gold else 0.0
+    return length / gold if gold else 0.0
 
 
 def _tokenize(predicted: Texts, references: References) -> tuple[dict[int, list[str]], dict[int, list[str]]]:

@@ -76,7 +76,7 @@ _MIDDLE = re.compile(r"(\w+)('n')(\w+)")
 
 @lru_cache(maxsize=100_000)
 def ptb_tokens(text: str) -> tuple[str, ...]:
-    found: list[str] = []
+    results: list[str] = []
     for match in _TOKEN.finditer(text.translate(_PLAIN).lower()):
         token = match[0]
         if token.isspace() or token in _NOT_COUNTED or not token.strip("-"):
@@ -84,10 +84,10 @@ def ptb_tokens(text: str) -> tuple[str, ...]:
         if token[0] == "." and not token.strip("."):
             continue
         if "'" in token and not token.endswith("."):
-            found += _split(token)
+            results += _split(token)
         else:
-            found += _JOINED.get(token, (_NAMES.get(token, token),))
-    return tuple(found)
+            results += _JOINED.get(token, (_NAMES.get(token, token),))
+    return tuple(results)
 
 
 def _split(word: str) -> list[str]:

@@ -33,7 +33,7 @@ class Truth:
     Shares 0..1; None where there is nothing to share.
     """
 
-    pairs: int  # pairs with a change of which a change was said
+    pairs: int  # pairs with a change for which a change was claimed
     type: float | None  # the kind of change ("more" counts as appeared, "fewer" as disappeared)
     # the same of appeared and disappeared, where gold says one of them about that object
     polarity: float | None
@@ -55,24 +55,24 @@ def truth_ratios(
 ) -> dict[str, Ratio]:
     """By attribute of `Truth` whether the first sentence of every pair is right, and counts."""
     names = (*_ASPECTS, "all", "polarity", "no_change_precision", "no_change_recall")
-    found = {name: np.zeros((len(first), 2)) for name in names}
+    results = {name: np.zeros((len(first), 2)) for name in names}
     for k, (text, nothing, truths) in enumerate(zip(first, silent, gold, strict=True)):
         claims = [claim(t) for t in truths if tokenize(t)]
         if not claims:
             continue
         changed = [c for c in claims if c[0] != "none"]
-        found["no_change_precision"][k] = nothing and not changed, nothing
-        found["no_change_recall"][k] = nothing and not changed, not changed
-        said = claim(text)
-        if not changed or said[0] == "none":
+        results["no_change_precision"][k] = nothing and not changed, nothing
+        results["no_change_recall"][k] = nothing and not changed, not changed
+        claimed = claim(text)
+        if not changed or claimed[0] == "none":
             continue
         for position, name in enumerate(_ASPECTS):
-            found[name][k] = any(said[position] == c[position] for c in changed), 1
-        found["all"][k] = said in changed, 1
-        signs = {c[0] for c in changed if c[1] == said[1] and c[0] in ("appeared", "disappeared")}
-        if signs and said[0] in ("appeared", "disappeared"):
-            found["polarity"][k] = said[0] in signs, 1
-    return found
+            results[name][k] = any(claimed[position] == c[position] for c in changed), 1
+        results["all"][k] = claimed in changed, 1
+        signs = {c[0] for c in changed if c[1] == claimed[1] and c[0] in ("appeared", "disappeared")}
+        if signs and claimed[0] in ("appeared", "disappeared"):
+            results["polarity"][k] = claimed[0] in signs, 1
+    return results
 
 
 def truth_of(ratios: Mapping[str, Ratio]) -> Truth:

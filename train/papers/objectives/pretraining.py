@@ -2,7 +2,7 @@
 
 Yao, Wang and Jin, "Image Difference Captioning with Pre-training and Contrastive Learning", AAAI 2022.
 
-* **MLM**, masked language modelling: 15 % of the words, and EOS as often, are to be told from the others and
+* **MLM**, masked language modelling: 15 % of the words, and EOS as often, are predicted from the others and
   both images; of these 80 % read [MASK], 10 % another word, 10 % themselves.
 * **MVCL**, masked visual contrastive learning: 15 % of one image's grid features are zeroed; what comes out
   at such a cell is to be nearer (cosine, tau) to the feature that was there than to those of the batch.
@@ -38,9 +38,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, PAD, UNK
+from models.papers.captioner import WordCaptioner
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE
+from models.papers.pair_batch import PairBatch
 from train.papers.batches import Split, epoch_batches
 from train.papers.objectives import Objective, Step
 from train.papers.objectives.expansion import ClassTask, captioned_images, classed_images
@@ -136,12 +137,12 @@ class PreTraining(Objective):
             of_classes: Tensor = self.classes(captioner, len(tokens))
             return of_classes
         if task == "single" and self.single is not None:
-            cells, said = self.single.batch(captioner.vocabulary, len(tokens))
+            cells, words = self.single.batch(captioner.vocabulary, len(tokens))
             present = torch.tensor([[True, False]], device=captioner.device).expand(len(cells), 2)
             inner = {name: self.tasks[name] for name in TASKS if self.tasks.get(name)}
-            cells, said = cells.to(captioner.device), said.to(captioner.device)
+            cells, words = cells.to(captioner.device), words.to(captioner.device)
             task, rewriter = _draw_task(inner or {"mlm": 1.0}), self.single_rewriter
-            return self._task(captioner, task, cells, said, present=present, rewriter=rewriter)
+            return self._task(captioner, task, cells, words, present=present, rewriter=rewriter)
         return self._task(captioner, task, captioner.cells(pairs), tokens)
 
     def score(self, captioner: WordCaptioner, validation: Split) -> float | None:
@@ -166,19 +167,19 @@ class PreTraining(Objective):
         b, t = (tokens[:, :, 0] != PAD).nonzero(as_tuple=True)
         if not len(b):
             return 0.0 * pictures.sum()
-        said = tokens[b, t]
-        real = said != PAD
+        words = tokens[b, t]
+        real = words != PAD
         chosen = _some(real, self.options.masked)
-        kind = torch.rand(said.shape, device=said.device)
+        kind = torch.rand(words.shape, device=words.device)
         others = torch.randint(
-            UNK + 1, max(len(captioner.vocabulary), UNK + 2), said.shape, device=said.device
+            UNK + 1, max(len(captioner.vocabulary), UNK + 2), words.shape, device=words.device
         )
         others = others.clamp(max=len(captioner.vocabulary) - 1)
-        hidden = torch.where(kind < _KEPT, said, torch.where(kind < _KEPT + _RANDOM, others, captioner.mask))
-        text = prepend_start(captioner, torch.where(chosen, hidden, said))
+        hidden = torch.where(kind < _KEPT, words, torch.where(kind < _KEPT + _RANDOM, others, captioner.mask))
+        text = prepend_start(captioner, torch.where(chosen, hidden, words))
         shown = None if present is None else present[b]
         after, _ = captioner.joined(text, pictures[b], shown)
-        return cross_entropy(captioner.next_word(after[:, 2:][chosen]), said[chosen])
+        return cross_entropy(captioner.next_word(after[:, 2:][chosen]), words[chosen])
 
     def mvcl(self, captioner: IDCPCL, cells: Tensor, tokens: Tensor, present: Tensor | None = None) -> Tensor:
         """Masked visual contrastive learning, mean over the zeroed cells; arguments as of `mlm`."""
@@ -219,11 +220,11 @@ class PreTraining(Objective):
         assert rewriter is not None  # noqa: S101 - built with the task
         rng = np.random.default_rng(int(torch.randint(2**31, ())))
         words = captioner.vocabulary
-        said = [" ".join(words.decode(s)) for s in _one_sentence(tokens).tolist()]
+        decoded = [" ".join(words.decode(s)) for s in _one_sentence(tokens).tolist()]
         true = [[" ".join(words.decode(s)) for s in pair] for pair in tokens.tolist()]
         texts = [
             [text, *(n.text for n in rewriter.negatives(text, rng, _NEGATIVES_EACH, all_true))]
-            for text, all_true in zip(said, true, strict=True)
+            for text, all_true in zip(decoded, true, strict=True)
         ]
         batch = words.batch(texts, tokens.shape[2]).to(tokens.device)
         n, number = batch.shape[:2]
@@ -246,8 +247,12 @@ class PreTraining(Objective):
         present: Tensor | None = None,
         rewriter: Rewriter | None = None,
     ) -> Tensor:
-        said = (tokens[:, :, 0] != PAD).any(dim=1)
-        cells, tokens, present = cells[said], tokens[said], None if present is None else present[said]
+        has_words = (tokens[:, :, 0] != PAD).any(dim=1)
+        cells, tokens, present = (
+            cells[has_words],
+            tokens[has_words],
+            None if present is None else present[has_words],
+        )
         if task == "fda":
             return self.fda(captioner, cells, tokens, present, rewriter)
         return (self.mvcl if task == "mvcl" else self.mlm)(captioner, cells, tokens, present)

@@ -82,12 +82,12 @@ class Rewriter:
         """Different false captions, `each` of every way as far as it goes, three times `each` in all."""
         text = " ".join(tokenize(caption))
         taken = {text, *(" ".join(tokenize(t)) for t in true)}
-        found: list[Negative] = []
+        results: list[Negative] = []
 
         def take(way: Way, rewritten: str | None) -> None:
             if rewritten and rewritten not in taken:
                 taken.add(rewritten)
-                found.append(Negative(rewritten, way))
+                results.append(Negative(rewritten, way))
 
         ways: tuple[tuple[Way, Callable[[str, np.random.Generator], str | None]], ...] = (
             ("confuse", self.confuse),
@@ -98,10 +98,10 @@ class Rewriter:
         for number, (way, rewrite) in enumerate(ways, start=1):
             wanted = min(number, 3) * each  # what an earlier way could not give, this one makes up for
             for _ in range(_TRIES * each * (4 if way == "other" else 1)):
-                if len(found) >= wanted:
+                if len(results) >= wanted:
                     break
                 take(way, rewrite(text, rng))
-        return found
+        return results
 
     def retrieve(self, caption: str, rng: np.random.Generator) -> str | None:
         """One of the nearest captions of another pair; None where there is none."""
