@@ -28,12 +28,11 @@ $(BIN)/python:
 	  { echo "narrated needs Python 3.11 or newer; say which one: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[embedded,serve]'
 	@touch $@
 
+# torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'

@@ -16,20 +16,20 @@ from types import ModuleType
 import av
 import numpy as np
 import replays
-import torch
 from predictors import DATA
 from scoring import loaded
 
 from models import load_captioner
 from models.boxes import overlaps
+from models.detector import Detector
 from models.families import OBJECTS, family_of
-from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
-from models.grounded.inference import detect
+from models.grounded.inference import OnnxDetector
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merge_votes
 from train.grounded.detection_scores import area, viewed
+from train.grounded.graph import draw
 from train.grounded.start import starting_detector
 
 Found = list[tuple[str, float, tuple[float, float, float, float]]]
@@ -40,8 +40,7 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
     """What one of our detectors sees."""
 
     def look(image: Image) -> Found:
-        with torch.inference_mode():
-            (found,) = detect(net, [viewed(image)])
+        (found,) = net.detect([viewed(image)])
         names = [family_of(OBJECTS[best]) for best in found.label.argmax(1).tolist()]
         boxes = [(x, y, w, h) for x, y, w, h in found.box.tolist()]
         return list(zip(names, found.score.tolist(), boxes, strict=True))
@@ -108,7 +107,7 @@ def main() -> None:
         raise TypeError(f"captioner {captioner.name} has no detector")
     looks = {"narrated": of_network(captioner.detector)}
     if asked.start:
-        looks["as published"] = of_network(starting_detector(asked.start, 0))
+        looks["as published"] = of_network(OnnxDetector(draw(starting_detector(asked.start, 0))))
     if asked.teacher:
         looks["teachers' votes"] = of_votes([teacher_file(text) for text in asked.teacher])
     print("| clip |", " | ".join(looks), "|")

@@ -13,6 +13,7 @@ of the whole is outlines, colours and the hashes of the pictures.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,14 +25,13 @@ from statistics import median
 import av
 import cv2
 import numpy as np
-import torch
 
 from daemon.config.device import choose_device
 from models import load_captioner
 from models.captioner import Captioner
 from models.grounded.grounded import Grounded
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration.batch import pair_batch
+from pipeline.narration.batch import pair_input
 from pipeline.narration.narration import narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
@@ -108,16 +108,17 @@ def stages(
     clusters = len(changes[0].clusters)
     if clusters != CLUSTERS:
         raise ValueError(f"the pair has {clusters} clusters, not {CLUSTERS}")
-    batch = pair_batch(changes, captioner)
+    pairs = [pair_input(change, captioner) for change in changes]
     if not isinstance(captioner, Grounded):
         raise TypeError(f"captioner {captioner.name} has no such stages")
-    with torch.inference_mode():
-        seen = milliseconds(lambda: captioner.look(batch), rounds)
-        known = milliseconds(lambda: captioner.facts(batch), rounds)
-        facts = captioner.facts(batch)
+    seen = milliseconds(lambda: captioner.observe(pairs), rounds)
+    known = milliseconds(lambda: captioner.facts(pairs), rounds)
+    facts = captioner.facts(pairs)
     return {
         "difference, clusters": milliseconds(differing, rounds),
-        "views and tiles": milliseconds(lambda: pair_batch(changes, captioner), rounds),
+        "views and tiles": milliseconds(
+            lambda: [pair_input(change, captioner) for change in changes], rounds
+        ),
         "detector": seen,
         "facts": (known[0] - seen[0], known[1] - seen[1]),
         "words": milliseconds(lambda: captioner.tell(facts, 1), rounds),
@@ -125,7 +126,7 @@ def stages(
     }
 
 
-def throughput(device: torch.device, checkpoint: Path | None, size: int) -> None:
+def throughput(device: str, checkpoint: Path | None, size: int) -> None:
     """Print pairs a second in batches of stills of vtest, a second apart, or of the drawn pair."""
     captioner = load_captioner(checkpoint, device=device)
     options = ChangeOptions.of(captioner.record.get("changes", {}))
@@ -135,7 +136,7 @@ def throughput(device: torch.device, checkpoint: Path | None, size: int) -> None
             decoded = islice(container.decode(video=0), 0, 640, 10)
             images = list(pairwise(frame.to_ndarray(format="rgb24") for frame in decoded))
     batch = [frame_pair(*images[k % len(images)]) for k in range(size)]
-    where = None if device.type == "cpu" else str(device)
+    where = None if device == "cpu" else device
     print("| stage | on | pairs a second |\n|---|---|---|")
     for place in {None: 0, where: 0}:
         least, _ = milliseconds(partial(find_changes, batch, options, captioner.salience, place), 4)
@@ -157,7 +158,7 @@ def main() -> None:
     parser.add_argument("--device", help="pairs a second on this device: cpu, cuda")
     parser.add_argument("--batch", type=int, default=64)
     asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
+    os.environ["OMP_NUM_THREADS"] = str(asked.threads)
     cv2.setNumThreads(asked.threads)
     if asked.device:
         throughput(choose_device(asked.device), asked.checkpoint, asked.batch)

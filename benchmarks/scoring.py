@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -57,6 +57,8 @@ def report(pairs: Sequence[Pair], rows: Mapping[str, Predictions], *, strict: bo
         pairs: with their labels.
         rows: by a predictor's name what it says of them.
         strict: the object counts as right only where its class is.
+
+    What certain changes were told as is by `score.py`, a sentence each, plus what plural ones cover beside.
     """
     scorer = loaded("score")
     figures = [
@@ -75,14 +77,29 @@ def report(pairs: Sequence[Pair], rows: Mapping[str, Predictions], *, strict: bo
         cells += [short(found["camera mean FULL_F1"]), _worst(found["groups"])]
         cells += [short(found["all"][each]) for each in ("precision", "recall", "false alarms", "missed")]
         figures.append(f"| {name} | {' | '.join(cells)} |")
+        together = covered(scorer, pairs, said)
         for kind in KINDS:
-            counts = (found["counts"].get(f"{kind} told as {other}", 0) for other in KINDS)
+            names = [f"{kind} told as {other}" for other in KINDS]
+            counts = (f"{found['counts'].get(n, 0)} + {together[n]}" for n in names)
             confusion.append(f"| {kind} | {name} | {' | '.join(map(str, counts))} |")
         judged = [v for pair in pairs for v in verdicts(scorer, pair, said.get(pair["id"], []))]
         if sure := calibration(judged):
             values = map(short, (sure.true, sure.confidence, sure.ece, sure.auc))
             confidence.append(f"| {name} | {sure.sentences} | {' | '.join(values)} |")
     return "\n".join([*figures, "", *confusion, "", *confidence])
+
+
+def covered(scorer: ModuleType, pairs: Sequence[Pair], said: Predictions) -> Counter[str]:
+    """Certain changes told by a sentence about several, beyond the one that `score.py` counts of each."""
+    found = Counter[str]()
+    for pair in pairs:
+        claims = [{"claim": scorer.parse(s["text"]), "box": s.get("box")} for s in said.get(pair["id"], [])]
+        claims = [each for each in claims if not each["claim"]["none"]]
+        for sentence, (_, more) in zip(claims, scorer.assign(claims, pair["changes"]), strict=True):
+            changes = [pair["changes"][k] for k in more]
+            kind = sentence["claim"]["type"]
+            found.update(f"{c['type']} told as {kind}" for c in changes if c.get("identity") != "unsure")
+    return found
 
 
 def verdicts(scorer: ModuleType, pair: Pair, sentences: Sequence[Mapping[str, Any]]) -> list[Verdict]:

@@ -274,7 +274,7 @@ def detected(path: Path, cache: Path) -> Footage:
 
 
 def _detect(path: Path, file: Path) -> None:
-    from models import load_captioner  # noqa: PLC0415 - torch is needed here alone
+    from models import load_captioner  # noqa: PLC0415 - ONNX Runtime is needed here alone
     from pipeline.narration.batch import detect  # noqa: PLC0415
     from pipeline.pairs import small_image  # noqa: PLC0415
 

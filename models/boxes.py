@@ -1,7 +1,6 @@
 """Boxes: places in a frame, and what can be asked of them.
 
-A box is ``(x, y, width, height)`` in 0..1 of the frame, whatever the resolution. Tensors of boxes have their
-arithmetic in `models.box_tensors`.
+A box is ``(x, y, width, height)`` in 0..1 of the frame, whatever the resolution.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ Box = tuple[float, float, float, float]
 Point = tuple[float, float]
 """``(x, y)`` in 0..1 of the frame."""
 
-Boxes = Sequence[Box] | NDArray[np.float64]
-"""N boxes, or float64 ``(N, 4)``."""
+Boxes = Sequence[Box] | NDArray[np.floating]
+"""N boxes, or ``(N, 4)``."""
 
 _LEAST_AREA = 1e-12  # so that nothing is divided by 0
 
@@ -84,11 +83,20 @@ def _hull(given: Sequence[Box]) -> Box:
     return left, top, right - left, bottom - top
 
 
+def shared_areas(a: Boxes, b: Boxes) -> NDArray[np.float64]:
+    """Areas that N boxes and M others share, float64 ``(N, M)``."""
+    one, two = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (a, b))
+    x, y, width, height = one.T[
+        :, :, None
+    ]  # one plane after the other: hundreds of boxes take a third of the time
+    others = two.T[:, None]
+    across = np.minimum(x + width, others[0] + others[2]) - np.maximum(x, others[0])
+    down = np.minimum(y + height, others[1] + others[3]) - np.maximum(y, others[1])
+    return np.asarray(across.clip(min=0) * down.clip(min=0))
+
+
 def overlaps(a: Boxes, b: Boxes) -> NDArray[np.float64]:
     """Intersection over union of N boxes and M others, float64 ``(N, M)``."""
-    one, two = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (a, b))
-    low = np.maximum(one[:, None, :2], two[None, :, :2])
-    high = np.minimum((one[:, :2] + one[:, 2:])[:, None], (two[:, :2] + two[:, 2:])[None])
-    shared = (high - low).clip(min=0).prod(-1)
-    areas = one[:, 2:].prod(-1)[:, None] + two[:, 2:].prod(-1)[None]
-    return np.asarray(shared / np.maximum(areas - shared, _LEAST_AREA))
+    shared = shared_areas(a, b)
+    areas = [np.asarray(boxes, np.float64).reshape(-1, 4)[:, 2:].prod(1) for boxes in (a, b)]
+    return np.asarray(shared / np.maximum(areas[0][:, None] + areas[1] - shared, _LEAST_AREA))

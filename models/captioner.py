@@ -3,57 +3,59 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from models.boxes import Box, area, intersection
-from models.decoding import Decoded, decode
 from models.embedding import AppearanceEmbedding
-from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary, surface
-from models.language.wording import read
-from models.pair_batch import PairBatch
+from models.label import CheckpointLabel
 from models.sentences import DescribeOptions, Outline, Sentence, Sighted
-from models.state import State
 
-__all__ = ["Captioner", "DescribeOptions", "Outline", "PairBatch", "Sentence", "Sighted", "WordCaptioner"]
+if TYPE_CHECKING:  # it loads torch
+    from models.encoders.encoder import Encoder
 
-FEATURES = 4
-"""Of a cluster, for the alignment prior: see `PairBatch.features`."""
-
-_STORY = 4
-"""Sentences for which a story has room."""
-
-SAME_PLACE = 0.25
-"""Two sentences are about one place if their boxes share this much of the smaller one."""
+__all__ = ["Captioner", "DescribeOptions", "Outline", "PairInput", "Sentence", "Sighted"]
 
 
-class Captioner(nn.Module, ABC):
-    """Writes the sentences about a batch of frame pairs.
+@dataclass(frozen=True, slots=True, eq=False)
+class PairInput:
+    """A frame pair as captioners take it, with K clusters.
+
+    Attributes:
+        views: uint8 RGB ``(2, h, w, 3)``, before aligned and after, at the captioner's `image_size` or, where
+            it `sees_views`, at a size of their own (see `models.grounded.inference.canvas`).
+        masks: bool ``(K, mask height, mask width)``, the cluster masks.
+        boxes: float32 ``(K, 4)``, ``x, y, width, height`` in 0..1.
+        active: float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame.
+        gap_s: seconds between before and after, NaN where that is not known.
+        tiles: uint8 RGB ``(T, 2, S, S, 3)``, both frames in square windows where something small differs.
+        windows: float32 ``(T, 4)``, those of the tiles, in 0..1 of the frame.
+        images: both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
+    """
+
+    views: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+    boxes: NDArray[np.float32]
+    active: NDArray[np.float32]
+    gap_s: float = float("nan")
+    tiles: NDArray[np.uint8] | None = None
+    windows: NDArray[np.float32] | None = None
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
+
+
+class Captioner(ABC):
+    """Writes the sentences about frame pairs.
 
     Attributes:
         name: key in `CAPTIONERS`.
-        options: what it was built with, kept in the checkpoint.
-        encoder: frozen; no checkpoint holds its weights.
-        vocabulary: its words.
         image_size: ``(height, width)`` of the images it takes.
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
-        graphs: ONNX, by name: parts that need no torch, kept in the checkpoint.
-        min_confidence: least confidence of a sentence, unless the options say otherwise.
-        sees_views: it takes frames of any size and tiles (`PairBatch.views`), not frames of `image_size`.
-        whole: it describes a pair as a whole: one row per pair, also for one without clusters, with
-            `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
-            captioners write a row for every cluster, and nothing about a pair without any.
-        needs_images: it takes the images, `PairBatch.before` and `after`, besides maps.
-        needs_masks: it takes `PairBatch.masks`; otherwise training may leave them out.
+        sees_views: it takes frames of any size and tiles, not frames of `image_size`.
+        appearance: the appearance embedding; None where the checkpoint has none.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,218 +66,68 @@ class Captioner(nn.Module, ABC):
         """
 
     name: str
-    options: Options
-    scale_mean: Tensor
-    scale_std: Tensor
+    image_size: tuple[int, int]
+    sha256: str
+    record: Mapping[str, Any]
     sees_views: bool = False
-    whole: bool = False
-    needs_images: bool = False
-    needs_masks: bool = True
+    appearance: AppearanceEmbedding | None = None
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
-        """Build with random weights.
+    @classmethod
+    @abstractmethod
+    def of(
+        cls,
+        label: CheckpointLabel,
+        arrays: Mapping[str, NDArray[Any]],
+        device: str,
+        encoder: Encoder | None = None,
+    ) -> Self:
+        """The captioner in a checkpoint.
 
-        Raises:
-            TypeError: an argument that it does not take.
-            ValueError: a value out of range.
-        """
-        super().__init__()
-        self.options = self.Options(**arguments)
-        self.vocabulary = vocabulary
-        self.encoder = encoder
-        self.image_size = encoder.image_size
-        self.register_buffer("scale_mean", torch.zeros(FEATURES))
-        self.register_buffer("scale_std", torch.ones(FEATURES))
-        self.sha256 = ""
-        self.record: Mapping[str, Any] = {}
-        self.graphs: dict[str, bytes] = {}
-
-    def arguments(self) -> dict[str, Any]:
-        """Its options as plain values, for the checkpoint."""
-        return asdict(self.options)
-
-    def prior_scores(self, features: Tensor) -> Tensor:
-        """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.
-
-        All are equal if `whole`.
-        """
-        return features.new_zeros(features.shape[:-1])
-
-    def fit_scaling(self, features: Tensor) -> None:
-        """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``.
-
-        A feature that never varies keeps its scale.
+        Args:
+            label: the checkpoint's.
+            arrays: its weights by name.
+            device: where it shall run, "cpu", "cuda", "cuda:1", ...
+            encoder: one that is loaded already; None loads the one that the label names.
 
         Raises:
-            ValueError: fewer than two clusters.
+            CheckpointError: the weights do not fit, or are of another encoder.
         """
-        if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
-            raise ValueError(
-                f"scaling needs features (N, {FEATURES}) of at least 2 clusters, got {tuple(features.shape)}"
-            )
-        self.scale_mean.copy_(features.mean(dim=0))
-        self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
 
-    def scaled(self, features: Tensor) -> Tensor:
-        """Features ``(..., 4)`` standardised as the training clusters' were."""
-        return (features - self.scale_mean) / self.scale_std
+    @abstractmethod
+    def label(self) -> dict[str, Any]:
+        """Its arguments, encoder and vocabulary, for the label of its checkpoint."""
 
-    @cached_property
-    def appearance(self) -> AppearanceEmbedding | None:
-        """The appearance embedding; None where the checkpoint has none."""
-        graph = self.graphs.get("embedding")
-        return AppearanceEmbedding(graph) if graph else None
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its weights by name, for its checkpoint."""
+
+    @property
+    @abstractmethod
+    def device(self) -> str:
+        """Where it runs."""
+
+    @abstractmethod
+    def cpu_copy(self) -> Captioner:
+        """The same on the CPU, which lives on when the device fails."""
+
+    def release_memory(self) -> None:  # noqa: B027 - most hold none
+        """Give back what its device's memory holds for later."""
 
     @property
     def min_confidence(self) -> float:
         """Least confidence of a sentence, unless the options say otherwise."""
         return 0.0
 
-    @property
-    def device(self) -> torch.device:
-        """Where its weights are."""
-        return self.scale_mean.device
-
-    def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
-        """The encoder's maps of before and after, float32, the given ones or newly computed."""
-        if pairs.maps is not None:
-            return pairs.maps[0].float(), pairs.maps[1].float()
-        if pairs.before is None or pairs.after is None:
-            raise ValueError("a PairBatch needs its images or its maps; this one has neither")
-        before, after = self.encoder(torch.cat([pairs.before, pairs.after])).chunk(2)
-        return before, after
-
     def salience(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rank clusters: from features ``(K, 4)`` (see `PairBatch.features`) to scores ``(K,)``."""
-        with torch.inference_mode():
-            scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
-        return scores.cpu().numpy()
+        """Ranks ``(K,)`` of clusters by height, width, area and active pixels ``(K, 4)``, in 0..1."""
+        return np.zeros(len(features), np.float32)
 
     @abstractmethod
-    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
+    def describe(
+        self, pairs: Sequence[PairInput], options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
         """Per pair its sentences, most salient first.
 
         One that nothing changed is left out unless the options want it, and so is one that repeats an
         earlier one about the same place.
         """
-
-
-class WordCaptioner(Captioner):
-    """Writes word by word, each from those before (autoregressive): the captioners of the papers."""
-
-    @abstractmethod
-    def encode(self, pairs: PairBatch) -> State:
-        """The state before the first word: a row for every valid cluster, or for every pair if `whole`."""
-
-    @abstractmethod
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """From the last words, int64 ``(N,)``, BOS at first, to log probabilities ``(N, V)`` of the next."""
-
-    @abstractmethod
-    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """What training lowers, a scalar, of sentences int64 ``(B, T, L)``, see `Vocabulary.batch`."""
-
-    @abstractmethod
-    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
-
-    @property
-    def restarts(self) -> bool:
-        """True where a row may have several sentences, each but the first begun by BOS."""
-        return False
-
-    def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """The rows of `encode` to decode.
-
-        Per pair by falling prior, equal ones by falling area: the DDLA paper's multi-sentence setting takes
-        the top T of the prior with T given, and a uniform prior by area. Of whole pairs all rows.
-
-        Returns:
-            int64 ``(M,)``, positions in the state.
-        """
-        if self.whole:
-            return torch.arange(len(state), device=state.pair.device)
-        log_prior, area = state.log_prior.tolist(), pairs.features()[..., 2].tolist()
-        clusters: dict[int, list[tuple[float, float, int]]] = {}
-        for row, (b, k) in enumerate(zip(state.pair.tolist(), state.cluster.tolist(), strict=True)):
-            clusters.setdefault(b, []).append((-log_prior[b][k], -area[b][k], row))
-        rows: list[int] = []
-        for ranked in (sorted(each) for each in clusters.values()):
-            if options.sentences is None:
-                least = np.exp(-ranked[0][0]) * options.min_salience
-                rows += [row for minus_log_prior, _, row in ranked if np.exp(-minus_log_prior) >= least]
-            else:
-                rows += [row for _, _, row in ranked[: options.sentences]]
-        return torch.tensor(rows, dtype=torch.int64, device=state.pair.device)
-
-    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
-        """Say what changed.
-
-        Args:
-            pairs: B pairs, on any device.
-            options: of selection and decoding.
-
-        Returns:
-            Per pair its sentences, most salient first. Empty sentences, those of no change and repetitions
-            about one place are left out; a pair without clusters has none, unless `whole`.
-        """
-        options = options or DescribeOptions()
-        was_training = self.training
-        if was_training:  # walking through all modules takes milliseconds
-            self.eval()
-        try:
-            with torch.inference_mode():
-                pairs = pairs.to(self.device)
-                state = self.encode(pairs)
-                state = state.select(self.select_rows(state, pairs, options))
-                most = options.max_words * (_STORY if self.restarts else 1)
-                decoded = decode(self.step, state, options.beam_size, most, restarts=self.restarts)
-        finally:
-            if was_training:
-                self.train()
-        prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
-        stories = [_SentenceList() for _ in range(len(pairs.valid))]
-        for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
-            box = tuple(boxes[b][k]) if k >= 0 else None
-            for each in row.sentences:
-                stories[b].add(_sentence(each, self.vocabulary, box, prior[b][k]), options)
-        return [story.sentences for story in stories]
-
-
-@dataclass(slots=True)
-class _SentenceList:
-    """The sentences about one pair so far."""
-
-    sentences: list[Sentence] = field(default_factory=list)
-
-    def add(self, sentence: Sentence, options: DescribeOptions) -> None:
-        """Append a sentence unless the options leave it out."""
-        if not sentence.text or (sentence.type == "none" and not options.no_change):
-            return
-        if options.sentences is None and (
-            len(self.sentences) >= options.max_sentences
-            or sentence.confidence < (options.min_confidence or 0.0)
-            or any(_repeats(sentence, earlier) for earlier in self.sentences)
-        ):
-            return
-        self.sentences.append(sentence)
-
-
-def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:
-    text = surface(vocabulary.decode(decoded.tokens))
-    wording = read(text)
-    return Sentence(
-        text,
-        wording.type,
-        wording.object,
-        box,
-        salience=min(prior, 1.0),
-        confidence=min(decoded.confidence, 1.0),
-    )
-
-
-def _repeats(sentence: Sentence, earlier: Sentence) -> bool:
-    if sentence.text != earlier.text or sentence.box is None or earlier.box is None:
-        return False
-    shared = intersection(sentence.box, earlier.box)
-    return shared > 0 and shared >= SAME_PLACE * min(area(sentence.box), area(earlier.box))

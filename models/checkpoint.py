@@ -11,18 +11,16 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.torch import save as serialized
-from torch import Tensor
+from safetensors.numpy import save as serialized
 
 from models.captioner import Captioner
-from models.label import FORMAT, GRAPH, KEY, CheckpointError, CheckpointLabel, read_label
-
-ENCODER = "encoder."
+from models.label import FORMAT, KEY, CheckpointLabel, read_label
 
 
 def save(captioner: Captioner, path: Path) -> str:
@@ -35,22 +33,9 @@ def save(captioner: Captioner, path: Path) -> str:
     Returns:
         sha256 (hex) of the file. The same weights and record give the same bytes.
     """
-    described = {
-        "format": FORMAT,
-        "captioner": captioner.name,
-        "arguments": captioner.arguments(),
-        "encoder": {"name": captioner.encoder.name, "sha256": captioner.encoder.sha256},
-        "vocabulary": captioner.vocabulary.words[4:],
-        "record": captioner.record,
-    }
-    weights = {
-        name: value.detach().cpu().contiguous()
-        for name, value in captioner.state_dict().items()
-        if not name.startswith(ENCODER)
-    }
-    for name, graph in captioner.graphs.items():
-        weights[GRAPH + name] = torch.frombuffer(bytearray(graph), dtype=torch.uint8)
-    content = serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)})
+    label = {"format": FORMAT, "captioner": captioner.name, "record": captioner.record, **captioner.label()}
+    weights = {name: np.asarray(value, order="C") for name, value in captioner.arrays().items()}
+    content = serialized(weights, metadata={KEY: json.dumps(label, sort_keys=True)})
     captioner.sha256 = write_atomically(path, content)
     return captioner.sha256
 
@@ -73,38 +58,12 @@ def write_atomically(path: Path, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, Tensor]]:
+def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, NDArray[Any]]]:
     """The label of a checkpoint file, and its weights by name; the captioner is not built.
 
     Raises:
         CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
     """
     label = read_label(path)
-    with safe_open(path, framework="pt") as file:
+    with safe_open(path, framework="np") as file:
         return label, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-
-
-def fill(captioner: Captioner, label: CheckpointLabel, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Give a newly built captioner a checkpoint's weights, record and hash.
-
-    Raises:
-        CheckpointError: weights are missing, too many, or of other shapes.
-    """
-    graphs = {name: value for name, value in weights.items() if name.startswith(GRAPH)}
-    captioner.graphs = {k.removeprefix(GRAPH): v.numpy().tobytes() for k, v in graphs.items()}
-    own = {name: value for name, value in weights.items() if name not in graphs}
-    try:
-        missing, unexpected = captioner.load_state_dict(own, strict=False)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{path}: the weights do not fit captioner {captioner.name}: {error}"
-        ) from error
-    lacking = [name for name in missing if not name.startswith(ENCODER)]
-    if lacking or unexpected:
-        raise CheckpointError(
-            f"{path} does not fit this version's captioner {captioner.name} "
-            f"(missing {lacking[:3]}, unknown {list(unexpected)[:3]}); train it again, or install the "
-            "version it is from"
-        )
-    captioner.record = label.record
-    captioner.sha256 = label.sha256

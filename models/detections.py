@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from models.families import OBJECTS
+from models.families import CLASSES, OBJECTS, family_of, first_of, object_of
+
+GROUPS = np.array([[object_of(label) == name for label in CLASSES] for name in OBJECTS])
+"""Bool ``(len(OBJECTS), len(CLASSES))``: which classes an object's name stands for."""
+
+FAMILY = np.array([first_of(family_of(name)) for name in OBJECTS])
+"""int64 ``(len(OBJECTS),)``: the first object of each one's family."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,15 +27,20 @@ class Detections:
         feature: float32 ``(N, F)``, features of the neck within the box, for association.
     """
 
-    box: Tensor
-    score: Tensor
-    label: Tensor
-    feature: Tensor
+    box: NDArray[np.float32]
+    score: NDArray[np.float32]
+    label: NDArray[np.float32]
+    feature: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.box)
 
-    def select(self, rows: Tensor) -> Detections:
+    @property
+    def family(self) -> NDArray[np.int64]:
+        """The number of each one's family's first object, int64 ``(N,)``."""
+        return np.asarray(FAMILY[self.label.argmax(1)])
+
+    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Detections:
         """The given rows, int64 or bool ``(M,)``, in the given order."""
         return Detections(self.box[rows], self.score[rows], self.label[rows], self.feature[rows])
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 the grounded captioner's detector is an ONNX graph."""
+
 KEY = "narrated"
-GRAPH = "graph."
-"""Names of tensors that are ONNX graphs, as bytes, begin so."""
 
 
 class CheckpointError(Exception):
@@ -33,6 +33,7 @@ class CheckpointLabel:
         words: the vocabulary without the special words.
         record: how it was trained.
         sha256: hex, of the file.
+        format: of the file.
     """
 
     name: str
@@ -42,6 +43,7 @@ class CheckpointLabel:
     words: tuple[str, ...]
     record: Mapping[str, Any]
     sha256: str
+    format: int = FORMAT
 
 
 def read_label(path: Path) -> CheckpointLabel:
@@ -86,6 +88,7 @@ def _parse_label(path: Path, text: str, sha256: str) -> CheckpointLabel:
             words=tuple(described["vocabulary"]),
             record=described["record"],
             sha256=sha256,
+            format=described["format"],
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(

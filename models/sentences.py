@@ -1,4 +1,4 @@
-"""Sentences and their options, without torch."""
+"""Sentences and their options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from models.language.places import Zone
 from models.language.templates import Statement
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import numpy as np
+    from numpy.typing import NDArray
 
     from models.detections import Detections
 
@@ -121,14 +122,14 @@ class PlacedSentence(Protocol):
 class Sighted(Protocol):
     """A captioner that sees objects in single pictures, and words facts that somebody else found."""
 
-    def see(self, pictures: Sequence[Tensor], least: float = ...) -> list[Detections]:
-        """What is in pictures, uint8 RGB ``(3, h, w)`` with sides that are multiples of 32.
+    def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = ...) -> list[Detections]:
+        """What is in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32.
 
         What has a lower score than `least` may be left out.
         """
         ...
 
-    def embed(self, found: Detections) -> Tensor:
+    def embed(self, found: Detections) -> NDArray[np.float32]:
         """Appearance of detections: unit vectors float32 ``(N, E)``."""
         ...
 

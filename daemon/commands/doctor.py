@@ -69,11 +69,10 @@ def _check_versions() -> str:
 
 
 def _check_captioner(path: Path, device: str) -> str:
-    from daemon.config.device import choose_device  # noqa: PLC0415
+    from daemon.config.device import load_on  # noqa: PLC0415
     from daemon.threads.narrator import warm_up  # noqa: PLC0415
-    from models import load_captioner  # noqa: PLC0415
 
-    captioner = load_captioner(path, choose_device(device))
+    captioner = load_on(device, path)
     warm_up(captioner)
     return f"{captioner.name} {captioner.sha256[:12]} ({path.name}) works on {captioner.device}"
 

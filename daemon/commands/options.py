@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -59,18 +58,6 @@ def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | N
         raise typer.BadParameter(str(error)) from None
 
 
-def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
-    """An option that prints a JSON Schema and exits."""
-
-    def print_schema(wanted: bool) -> None:
-        if wanted:
-            typer.echo(json_format.dumps(load(), indent=2))
-            raise typer.Exit
-
-    text = f"Print the JSON Schema of {of} and exit."
-    return typer.Option("--schema", help=text, callback=print_schema, is_eager=True)
-
-
 def choose_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> tuple[Path, str]:
@@ -95,11 +82,10 @@ def load_chosen_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> Captioner:
     """The captioner of `choose_captioner`, where it says."""
-    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
-    from models import load_captioner  # noqa: PLC0415
+    from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
 
     path, place = choose_captioner(captioner, device, configuration)
-    return load_captioner(path, choose_device(place))
+    return load_on(place, path)
 
 
 def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:

@@ -25,7 +25,7 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
 from pipeline.report.words import many
 
-if TYPE_CHECKING:  # torch and numba load when the verb runs, not for --help
+if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --help
     from daemon.replay.replay import ReplayReport
     from daemon.threads.camera_thread import Span
     from pipeline.record import Record

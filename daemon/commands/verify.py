@@ -182,11 +182,12 @@ def _print_comparison(comparison: Comparison) -> None:
     for difference in comparison.differences[:_SHOWN]:
         typer.echo(f"narrated: {difference}", err=True)
     if (more := len(comparison.differences) - _SHOWN) > 0:
-        typer.echo(f"narrated: and {more} more differences (--json names all)", err=True)
+        typer.echo(f"narrated: and {many(more, 'more difference')} (--json names all)", err=True)
     for camera, same in comparison.same.items():
-        line = f"{camera}: {same.records} records agree"
+        line = f"{camera}: {many(same.records, 'record')} agree"
         if same.of_events:
             line += f"; of the others {same.events} of {same.of_events} events agree within {WITHIN_S:.0f} s"
         typer.echo(line)
     total = sum(same.records for same in comparison.same.values())
-    typer.echo(f"in total: {total} records agree, {len(comparison.differences)} differences")
+    differences = many(len(comparison.differences), "difference")
+    typer.echo(f"in total: {many(total, 'record')} agree, {differences}")

@@ -52,7 +52,7 @@ def worker(
     watch = ServiceWatch()
     with Signals() as signals, closing(watch):
         loaded.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
-        batch = BATCH.get(loaded.device.type, 1)
+        batch = BATCH.get(loaded.device.partition(":")[0], 1)
         server = Worker(lambda: secrets.reveal(url), loaded.sha256, loaded, batch=batch)
         watch.ready("detecting")
         signals.watching()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
@@ -44,7 +45,6 @@ def check_configuration(configuration: Configuration, secrets: Secrets, name: ob
     ]
     if not problems:
         problems += _machine_problems(configuration, secrets)
-        problems += _captioner_problems(configuration)
         footage = list(_footage_problems(configuration, secrets))
         if any(camera.url.startswith(_LIVE) for camera in configuration.cameras.values()):
             warnings += [problem for problem, mistaken in footage if not mistaken]
@@ -68,47 +68,36 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
 def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
     texts = [*_addresses(configuration), ("signing.key", configuration.signing.key or "")]
     for key, text in [*texts, *secret_texts(configuration.forward)]:
-        try:
-            secrets.reveal(text)
-        except SecretError as error:
-            yield f"{key}: {error}"
+        yield from _try(key, partial(secrets.reveal, text), SecretError)
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
-    if configuration.signing.key:
-        try:
-            SigningKey(secrets.reveal(configuration.signing.key))
-        except SigningError as error:
-            yield f"signing.key: {error}"
-    if url := configuration.redis.url:
-        try:
-            open_publisher(secrets.reveal(url)).close()
-        except PublisherError as error:
-            yield f"redis.url: {error}"
+    key, url, captioner = configuration.signing.key, configuration.redis.url, configuration.captioner
+    if key:
+        yield from _try("signing.key", lambda: SigningKey(secrets.reveal(key)), SigningError)
+    if url:
+        yield from _try("redis.url", lambda: open_publisher(secrets.reveal(url)).close(), PublisherError)
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
+    if captioner.device.startswith("cuda"):
+        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads ONNX Runtime
 
-
-def _captioner_problems(configuration: Configuration) -> Iterator[str]:
-    settings = configuration.captioner
+        yield from _try("captioner.device", lambda: choose_device(captioner.device), DeviceError)
     try:
-        label = read_label(settings.checkpoint)
-    except CheckpointError as error:
+        label = read_label(captioner.checkpoint)
+        camera_plan("", "", configuration.defaults).change_options(label)
+    except (CheckpointError, ConfigurationError) as error:
         yield f"captioner.model: {error}"
         return
-    try:
-        camera_plan("", "", configuration.defaults).change_options(label)
-    except ConfigurationError as error:
-        yield str(error)
     if label.name != "grounded" and any(c.narrate.workers == "redis" for c in configuration.cameras.values()):
         yield f"narrate.workers: the captioner {label.name} has no workers: take grounded"
-    if settings.device.startswith("cuda"):
-        from daemon.config.device import DeviceError, choose_device  # noqa: PLC0415 - loads torch
 
-        try:
-            choose_device(settings.device)
-        except DeviceError as error:
-            yield f"captioner.device: {error}"
+
+def _try(key: str, attempt: Callable[[], object], kind: type[Exception]) -> Iterator[str]:
+    try:
+        attempt()
+    except kind as error:
+        yield f"{key}: {error}"
 
 
 def _footage_problems(configuration: Configuration, secrets: Secrets) -> Iterator[tuple[str, bool]]:

@@ -4,35 +4,57 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 
-import torch
+from models import load_captioner
+from models.captioner import Captioner
+from models.grounded.inference import default_threads
+
+_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+"""Of NVIDIA, on Linux and on WSL: where there is none no GPU is looked for, for looking loads torch."""
 
 
 class DeviceError(Exception):
     """The device is not there; the message says what to write instead."""
 
 
-def choose_device(name: str) -> torch.device:
-    """The torch device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; ``auto`` takes a GPU where there is one.
-
-    From then on torch computes in half as many threads as there are processors, unless `OMP_NUM_THREADS` says
-    otherwise: the others decode, and of two hyperthreads the second adds less than it costs.
+def choose_device(name: str) -> str:
+    """The device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; ``auto`` takes a GPU where there is one.
 
     Raises:
         DeviceError: there is no such device.
     """
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // 2))
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+    if name == "cpu" or (name == "auto" and not any(driver.exists() for driver in _DRIVERS)):
+        return "cpu"
+    if not re.fullmatch(r"auto|cuda(:\d+)?", name):
         raise DeviceError(f"{name!r} is not a device: write auto, cpu, cuda or cuda:1")
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= (there := torch.cuda.device_count()):
+    try:
+        import torch  # noqa: PLC0415 - of the extra gpu
+    except ModuleNotFoundError:
+        if name == "auto":
+            return "cpu"
+        raise DeviceError(f"{name} needs torch: pip install 'narrated[gpu]', or write auto or cpu") from None
+    there = torch.cuda.device_count()
+    if name == "auto":
+        return "cuda" if there else "cpu"
+    if int(name.partition(":")[2] or 0) >= there:
         shown = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
         has = f"has CUDA {torch.version.cuda}" if torch.version.cuda else "has no CUDA"
         raise DeviceError(
             f"there is no {name}: of GPUs torch sees {there} (it {has}; CUDA_VISIBLE_DEVICES: {shown}); "
             "write auto or cpu, or mend that"
         )
-    return device
+    return name
+
+
+def load_on(device: str, checkpoint: Path) -> Captioner:
+    """Load a captioner where `choose_device` says; torch computes in as many threads as ONNX Runtime.
+
+    Raises:
+        DeviceError, CheckpointError: see there.
+    """
+    captioner = load_captioner(checkpoint, choose_device(device))
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(default_threads())
+    return captioner

@@ -27,7 +27,6 @@ from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import FinishedCamera, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
-from models import load_captioner
 from models.captioner import Captioner
 from pipeline.journal import read_camera
 
@@ -81,14 +80,12 @@ def replay_on(
     of = identity(footage, captioner, options.plan, options.span)
     output = OutputFolder(options.out, of, resume=options.resume)
     left = [each for each in footage if each.camera not in output.finished]
-    waiting = [each.camera for each in left]
     narrations, read_s = sum(map(len, output.restored.values())), 0.0
     try:
         with _connect(cluster.address) as ray:
             for number, files in enumerate(_narrate_all(ray, cluster, left, options), start=1):
                 output.adopt(files)
-                while waiting and waiting[0] in output.finished:
-                    _show(output, waiting.pop(0), show)
+                _show(output, files.camera, show)
                 narrations += files.narrations
                 read_s += files.outcome.read_s
                 progress.update(
@@ -181,9 +178,9 @@ def _narrate(
 @lru_cache(maxsize=1)
 def _load(checkpoint: bytes, device: str) -> Captioner:
     """The captioner, once for all tasks of a process."""
-    from daemon.config.device import choose_device  # noqa: PLC0415 - only where a task runs
+    from daemon.config.device import load_on  # noqa: PLC0415 - only where a task runs
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
         file.write(checkpoint)
         file.flush()
-        return load_captioner(Path(file.name), choose_device(device))
+        return load_on(device, Path(file.name))

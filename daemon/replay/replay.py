@@ -38,7 +38,7 @@ _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
 
 Show = Callable[[Record, float], None]
-"""Shows records, camera after camera; the float: seconds from the first frame to the after frame."""
+"""Shows records as they come; the float: seconds from the first frame to the after frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def replay(
 
 
 class _Replay:
-    """The state of one replay: threads, journals, what waits for its turn to be shown."""
+    """The state of one replay: its threads and journals."""
 
     def __init__(
         self,
@@ -155,19 +155,16 @@ class _Replay:
         if options.redis_url != NO_SERVER:
             self._publishing = Publishing(self._journals, open_publisher(options.redis_url))
         self._threads = [CameraThread(plan, self._queue, self._open, span=options.span) for plan in left]
-        self._waiting: dict[str, list[Record]] = {plan.name: [] for plan in left}
         self.finished = dict[str, Outcome]()
-        self._shown = 0  # cameras whose turn is over
 
     def main_loop(self, progress: ReplayProgress) -> None:
         if self._publishing:
             self._publishing.start()
-        while self._shown < len(self._threads):
+        while len(self.finished) < len(self._threads):
             self._start_threads()
-            batch = self._queue.take_whole(BATCH)
+            batch = self._queue.take_camera(BATCH)
             self._note(self._narrator.process(batch))
             self._finish_cameras()
-            self._show_next()
             if self._publishing:
                 self._publishing.loop.raise_error()
             self._update(progress)
@@ -182,17 +179,20 @@ class _Replay:
         progress.update(f"{ended}/{len(threads)} files", read_s, total_s, self.narrations)
 
     def _note(self, narrated: list[JournalledPair]) -> None:
+        begins = {thread.plan.name: thread.first_time for thread in self._threads}
         for journalled in narrated:
-            # Only the record waits for its turn to be shown: an archive's pictures would fill the memory.
-            self._waiting[journalled.record.camera].append(journalled.record)
+            record = journalled.record
             self.narrations += 1
             if self._output:
                 self._output.add(journalled)
+            if not record.held:
+                begin = begins[record.camera] or record.before.moment
+                self._show(record, (record.after.moment - begin).total_seconds())
         if self._publishing and narrated:
             self._publishing.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
-        """End the threads, show, write and publish the rest; the problems."""
+        """End the threads, write and publish the rest; the problems."""
         problems = [self._left_out()] if interrupted else []
         self._queue.close()
         for thread in self._threads:
@@ -201,8 +201,6 @@ class _Replay:
             thread.loop.join(_PUBLISH_LIMIT_S)
         self._queue.abandon()
         self._note(self._narrator.finish())
-        for name in self._waiting:
-            self._show_all(name)
         outcomes = [*self._earlier.values(), *map(self._outcome, self._threads)]
         problems += [line for outcome in outcomes for line in outcome.problems]
         if failed := self._narrator.captioning.failed.total():
@@ -285,23 +283,6 @@ class _Replay:
             problems=tuple(self._problems(thread)),
             unreported=self._narrator.unreported(thread.plan.name),
         )
-
-    def _show_next(self) -> None:
-        """Show what belongs to the camera whose turn it is, and go on to the next where it has ended."""
-        while self._shown < len(self._threads):
-            name = self._threads[self._shown].plan.name
-            self._show_all(name)
-            if name not in self.finished:
-                return
-            self._shown += 1
-
-    def _show_all(self, name: str) -> None:
-        thread = next(t for t in self._threads if t.plan.name == name)
-        for record in self._waiting[name]:
-            start = thread.first_time or record.before.moment
-            if not record.held:
-                self._show(record, (record.after.moment - start).total_seconds())
-        self._waiting[name].clear()
 
     def _open(self, plan: CameraPlan) -> Source:
         paths = self._footage[plan.name].paths

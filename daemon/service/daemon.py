@@ -35,7 +35,7 @@ from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
-from models import CheckpointLabel, load_captioner, read_label
+from models import CheckpointLabel, read_label
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.signatures import SigningKey
@@ -43,7 +43,7 @@ from pipeline.loop import Loop
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record, RecordError
 
-if TYPE_CHECKING:  # it loads torch
+if TYPE_CHECKING:  # it loads ONNX Runtime
     from daemon.threads.narrator import JournalledPair, Narrator
 
 GRACE_S = 4.0
@@ -287,8 +287,9 @@ def shutdown(daemon: Daemon) -> bool:
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
     if unfinished := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
         logger.warning(
-            "%d frames and pairs were not looked at before the end: the record says from when to when",
+            "%d frames and pairs were not looked at before the end: %s",
             len(unfinished),
+            "the record says from when to when" if daemon.narrating.loaded else "narrated was still starting",
         )
         daemon.narrating.give_up(unfinished)
     if not daemon.publishing.finish(max(0.5, until - monotonic() - 0.5)):
@@ -315,13 +316,13 @@ def _narrator(
     keeper: EvidenceKeeper,
 ) -> Narrator:
     """Load the captioner and try it."""
-    from daemon.config.device import choose_device  # noqa: PLC0415 - loads torch
+    from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
     from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
 
     settings = configuration.captioner
-    captioner = load_captioner(settings.checkpoint, choose_device(settings.device))
+    captioner = load_on(settings.device, settings.checkpoint)
     warm_up(captioner)
-    # Keep the million objects that torch and numba bring out of all later collections: a full one waits until
+    # Keep the many objects that numba brings out of all later collections: a full one waits until
     # a quarter of all objects is new, and rings would pile up for hours.
     gc.collect()
     gc.freeze()

@@ -8,7 +8,6 @@ gives an error even there is reported by its cluster facts, and is the only one 
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from time import monotonic
 from typing import TypeVar
 
 import numpy as np
-import torch
 
 from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
@@ -78,7 +76,7 @@ class Captioning:
         self.failed: Counter[str] = Counter()
         self.error = ""
         self._main = self._captioner = captioner
-        self._spare = copy.deepcopy(captioner).cpu() if captioner.device.type != "cpu" else None
+        self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
         self._most: int | None = None
         self._rested_at = float("inf")
         self._warned_at = float("-inf")
@@ -141,8 +139,8 @@ class Captioning:
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be reported
             self.error, memory = _describe_error(error), _out_of_memory(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
-        if memory and self._captioner.device.type != "cpu":
-            torch.cuda.empty_cache()
+        if memory:
+            self._captioner.release_memory()
         if len(items) > 1:
             half = (len(items) + 1) // 2
             if memory:
@@ -166,7 +164,7 @@ class Captioning:
 
     def _compare(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration]:
         captioner = self._captioner
-        device = str(captioner.device) if captioner.device.type != "cpu" else None
+        device = captioner.device if captioner.device != "cpu" else None
         changes = find_changes(pairs, settings.changes, captioner.salience, device)
         return narrate(changes, captioner, settings.describe, settings.settings_sha256)
 
@@ -201,7 +199,7 @@ class Captioning:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in str(error)
+    return isinstance(error, MemoryError) or "out of memory" in str(error)  # torch says so
 
 
 def _describe_error(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.loop import Heartbeats, Loop
 
-if TYPE_CHECKING:  # they load torch, which a narrator that sleeps does without
+if TYPE_CHECKING:  # they load ONNX Runtime, which takes a while
     from daemon.threads.captions import Captioning
     from daemon.threads.narrator import JournalledPair, Narrator
 

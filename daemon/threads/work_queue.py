@@ -192,14 +192,14 @@ class WorkQueue:
             self._changed.notify_all()
             return batch
 
-    def take_whole(self, size: int, limit_s: float = _POLL_S) -> list[Work]:
+    def take_camera(self, size: int, limit_s: float = _POLL_S) -> list[Work]:
         """A batch of one camera: exactly `size` parts, or the rest of a camera that has ended.
 
         The batches of a replay are the same whatever the threads' timing, and so are its last digits.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._whole(size), limit_s)
-            camera = self._whole(size)
+            self._changed.wait_for(lambda: self._closed or self._ready_camera(size), limit_s)
+            camera = self._ready_camera(size)
             if camera is None:
                 return []
             mine = self._work[camera]
@@ -239,7 +239,7 @@ class WorkQueue:
         """All cameras have ended."""
         return self._closed or len(self._ended) == len(self._work)
 
-    def _whole(self, size: int) -> str | None:
+    def _ready_camera(self, size: int) -> str | None:
         for camera, mine in self._work.items():
             if len(mine) >= size or (mine and (camera in self._ended or self._closed)):
                 return camera

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.numpy import load, save
 
 from models.detections import Detections
 from models.families import OBJECTS
@@ -77,12 +76,12 @@ def decode_image(data: bytes) -> Image:
 
 def encode_response(detections: Sequence[Detections]) -> bytes:
     """Detections of all images of a request."""
-    tensors = {
-        f"{number}.{part}": getattr(each, part).cpu().contiguous()
+    arrays = {
+        f"{number}.{part}": np.ascontiguousarray(getattr(each, part))
         for number, each in enumerate(detections)
         for part in _PARTS
     }
-    return b"+" + save(tensors)
+    return b"+" + save(arrays)
 
 
 def encode_refusal(reason: str) -> bytes:
@@ -91,7 +90,7 @@ def encode_refusal(reason: str) -> bytes:
 
 
 def decode_response(data: bytes, images: int) -> list[Detections]:
-    """Detections of all images of a request, on the CPU.
+    """Detections of all images of a request.
 
     Raises:
         MessageError: the worker refused, or the response is malformed.
@@ -99,9 +98,9 @@ def decode_response(data: bytes, images: int) -> list[Detections]:
     if data[:1] != b"+":
         raise MessageError(data[1:].decode(errors="replace") or "the response is empty")
     try:
-        tensors = load(data[1:])
+        arrays = load(data[1:])
         detections = [
-            Detections(*(tensors[f"{number}.{part}"] for part in _PARTS)) for number in range(images)
+            Detections(*(arrays[f"{number}.{part}"] for part in _PARTS)) for number in range(images)
         ]
     except (SafetensorError, KeyError, ValueError) as error:
         raise MessageError(f"the response is malformed: {error!r}") from None
@@ -109,6 +108,6 @@ def decode_response(data: bytes, images: int) -> list[Detections]:
         count = len(each.box) if each.box.ndim else -1
         shapes = [tuple(getattr(each, part).shape) for part in _PARTS[:3]]
         fits = shapes == [(count, 4), (count,), (count, len(OBJECTS))] and each.feature.shape[:1] == (count,)
-        if not fits or any(getattr(each, part).dtype != torch.float32 for part in _PARTS):
-            raise MessageError(f"the response has tensors of shapes {shapes}")
+        if not fits or any(getattr(each, part).dtype != np.float32 for part in _PARTS):
+            raise MessageError(f"the response has arrays of shapes {shapes}")
     return detections

@@ -7,16 +7,17 @@ on the other side is for `models.grounded.association`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from models.box_tensors import overlaps, shared_area
-from models.family_tensors import FAMILY
-from models.grounded.observations import Observations, colour_histograms
+from models.boxes import overlaps, shared_areas
+from models.detections import FAMILY
+from models.families import first_of
+from models.grounded.detections import Floats
+from models.grounded.observations import Observations, colour_histograms, samples
 
 EVIDENCE = (
     "log odds of its score",
@@ -45,6 +46,7 @@ EVIDENCE = (
 """Of one observation, in this order."""
 
 _GRID = 12
+_ALONG = (np.arange(_GRID, dtype=np.float32) + 0.5) / _GRID
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,77 +55,85 @@ class ObservedPair:
 
     Attributes:
         sides: before and after.
-        pictures: uint8 RGB ``(2, 3, h, w)``, before aligned, after.
+        pictures: uint8 RGB ``(2, h, w, 3)``, before aligned, after.
         changed: float32 ``(mask height, mask width)``, 1 where a cluster is.
         clusters: float32 ``(K, 4)``, their boxes.
-        gap_s: seconds between the frames, NaN where that is not known, float32 scalar.
+        gap_s: seconds between the frames, NaN where that is not known.
         images: both at the camera's own size, RGB uint8 ``(h, w, 3)``; None where they are not at hand.
     """
 
     sides: tuple[Observations, Observations]
-    pictures: Tensor
-    changed: Tensor
-    clusters: Tensor
-    gap_s: Tensor
+    pictures: NDArray[np.uint8]
+    changed: Floats
+    clusters: Floats
+    gap_s: float
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
 
-class ChangeClassifier(nn.Module):
-    """Log odds that an observation is a change."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeClassifier:
+    """M small networks, each with the shapes of `train.grounded.change_classifier.Network`.
 
-    def __init__(self, hidden: int = 32) -> None:
-        """Build with random weights."""
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(len(EVIDENCE)))
-        self.register_buffer("deviation", torch.ones(len(EVIDENCE)))
-        self.net = nn.Sequential(
-            nn.Linear(len(EVIDENCE), hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, 1),
-        )
+    Their answer is the mean of their log odds (Lakshminarayanan et al. 2017, "deep ensembles", over logits).
 
-    mean: Tensor
-    deviation: Tensor
+    Attributes:
+        mean, deviation: of evidence, ``(M, len(EVIDENCE))``.
+        weights: of the layers, ``(M, outputs, inputs)`` each.
+        biases: ``(M, outputs)`` each.
+    """
 
-    def fit_scaling(self, evidence: Tensor) -> None:
-        """Take the scale of evidence float32 ``(N, len(EVIDENCE))``."""
-        self.mean.copy_(evidence.mean(0))
-        self.deviation.copy_(evidence.std(0).clamp(min=1e-3))
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    weights: tuple[NDArray[np.float64], ...]
+    biases: tuple[NDArray[np.float64], ...]
 
-    def forward(self, evidence: Tensor) -> Tensor:
-        """Log odds float32 ``(N,)`` of evidence ``(N, len(EVIDENCE))``."""
-        scaled = ((evidence - self.mean) / self.deviation).clamp(-5, 5)
-        logits: Tensor = self.net(scaled)[..., 0]
-        return logits
+    def __call__(self, evidence: Floats) -> NDArray[np.float64]:
+        """The probability ``(N,)`` that each is a change, of evidence ``(N, len(EVIDENCE))``."""
+        x = ((evidence - self.mean[:, None]) / self.deviation[:, None]).clip(-5, 5)
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = np.maximum(x @ weight.transpose(0, 2, 1) + bias[:, None], 0)
+        logits = (x @ self.weights[-1].transpose(0, 2, 1) + self.biases[-1][:, None])[..., 0].mean(0)
+        return np.asarray(1 / (1 + np.exp(-logits)))
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[np.generic]]) -> ChangeClassifier:
+        """From what `arrays` gave."""
+        layers = range(sum(name.endswith(".weight") for name in arrays))
+        doubles = {name: each.astype(np.float64) for name, each in arrays.items()}
+        weights, biases = (tuple(doubles[f"{n}.{part}"] for n in layers) for part in ("weight", "bias"))
+        return cls(doubles["mean"], doubles["deviation"], weights, biases)
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """What a checkpoint keeps, by name."""
+        found = {"mean": self.mean, "deviation": self.deviation}
+        for n, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            found |= {f"{n}.weight": weight, f"{n}.bias": bias}
+        return {name: each.astype(np.float32) for name, each in found.items()}
 
 
-def evidence(pair: ObservedPair, side: int) -> Tensor:
+def evidence(pair: ObservedPair, side: int) -> Floats:
     """`EVIDENCE` of the N observations of one side, float32 ``(N, len(EVIDENCE))``."""
     own, other = pair.sides[side], pair.sides[1 - side]
     n = len(own.box)
     if not n:
-        return torch.zeros(0, len(EVIDENCE), device=own.box.device)
-    family = FAMILY.to(own.box.device)
-    kind = family[own.label.argmax(1)]
-    of_family = torch.stack([(own.label * (family == f)).sum(1) for f in set(kind.tolist())], 1)
-    share = own.label.amax(1) / of_family.amax(1).clamp(min=1e-6)
+        return np.zeros((0, len(EVIDENCE)), np.float32)
+    kind = own.family
+    of_family = np.stack([(own.label * (family == FAMILY)).sum(1) for family in np.unique(kind)], axis=1)
+    share = own.label.max(1) / np.maximum(of_family.max(1), 1e-6)
     shares = overlaps(own.box, other.box)
-    alike = kind[:, None] == family[other.label.argmax(1)][None] if len(other.box) else shares > 1
-    there = (shares > 0.25) * other.score[None]  # noqa: PLR2004 - about the same place
-    changed = _samples(pair.changed, own.box)
+    alike = kind[:, None] == other.family
+    there = (shares > 0.25) * other.score  # noqa: PLR2004 - about the same place
+    changed = samples(pair.changed, own.box, _ALONG, _ALONG)
     one, two = (_grey(picture, own.box) for picture in pair.pictures)
     opposite = colour_histograms(pair.pictures[1 - side], own.box)
-    area = own.box[:, 2:].prod(1).clamp(min=1e-6)
-    known = float(~pair.gap_s.isnan())
-    gap = float(pair.gap_s.clamp(min=0.05).log()) if known else 0.0
-    x, y, w, h = own.box.unbind(1)
-    edge = ((x < 0.01) | (y < 0.01) | (x + w > 0.99) | (y + h > 0.99)).float()  # noqa: PLR2004
-    clusters = overlaps(own.box, pair.clusters)
-    named = [(kind == int(family[row])).float() for row in (0, 1, 5)]
+    area = np.maximum(own.box[:, 2:].prod(1), 1e-6)
+    known = not np.isnan(pair.gap_s)
+    gap = np.log(max(pair.gap_s, 0.05)) if known else 0.0
+    x, y, w, h = own.box.T
+    edge = (x < 0.01) | (y < 0.01) | (x + w > 0.99) | (y + h > 0.99)  # noqa: PLR2004
+    score = own.score.clip(0.01, 0.99)
     columns = [
-        own.score.clamp(0.01, 0.99).logit(),
+        np.log(score / (1 - score)),
         share,
         changed.mean((1, 2)),
         changed[:, _GRID // 2 :].mean((1, 2)),
@@ -131,62 +141,54 @@ def evidence(pair: ObservedPair, side: int) -> Tensor:
         _most(there * alike * shares),
         _most(there * ~alike),
         _correlation(one, two),
-        (one - two).abs().mean((1, 2)) / 32,
+        np.abs(one - two).mean((1, 2)) / 32,
         (own.colours * opposite).sum(1) / 4,
-        area.log() / 2,
-        h.clamp(min=1e-3).log(),
+        np.log(area) / 2,
+        np.log(np.maximum(h, 1e-3)),
         edge,
-        _inside(own, kind),
-        _most(clusters),
-        pair.changed.mean().expand(n),
-        (kind[:, None] == kind[None]).float().sum(1).log(),
-        own.score.new_full((n,), known),
-        own.score.new_full((n,), gap / 3),
-        *named,
+        _inside(own),
+        _most(overlaps(own.box, pair.clusters)),
+        pair.changed.mean(),
+        np.log((kind[:, None] == kind).sum(1)),
+        known,
+        gap / 3,
+        *(kind == first_of(name) for name in ("person", "vehicle", "two-wheeler")),
     ]
-    return torch.stack(columns, dim=1)
+    return np.stack([np.broadcast_to(each, (n,)) for each in columns], axis=1, dtype=np.float32)
 
 
-def _most(values: Tensor) -> Tensor:
-    return values.amax(1) if values.shape[1] else values.new_zeros(len(values))
+def _most(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    return np.asarray(values.max(1, initial=0.0))
 
 
-def _inside(own: Observations, kind: Tensor) -> Tensor:
+def _inside(own: Observations) -> NDArray[np.floating]:
     """How much of each lies within a surer one of its family."""
-    part = shared_area(own.box, own.box) / own.box[:, 2:].prod(1).clamp(min=1e-9)[:, None]
-    surer = (own.score[None] > own.score[:, None]) & (kind[:, None] == kind[None])
+    part = shared_areas(own.box, own.box) / np.maximum(own.box[:, 2:].prod(1), 1e-9)[:, None]
+    surer = (own.score > own.score[:, None]) & (own.family[:, None] == own.family)
     return _most(part * surer)
 
 
-def _samples(plane: Tensor, box: Tensor) -> Tensor:
-    """A plane ``(h, w)`` at a grid of points of each box: ``(N, G, G)``."""
-    along = (torch.arange(_GRID, device=box.device) + 0.5) / _GRID
-    height, width = plane.shape
-    row = ((box[:, 1:2] + box[:, 3:] * along) * height).long().clamp(0, height - 1)
-    column = ((box[:, :1] + box[:, 2:3] * along) * width).long().clamp(0, width - 1)
-    return plane[row[:, :, None], column[:, None, :]]
+def _grey(picture: NDArray[np.uint8], box: Floats) -> Floats:
+    return np.asarray(samples(picture, box, _ALONG, _ALONG).mean(-1, dtype=np.float32))
 
 
-def _grey(picture: Tensor, box: Tensor) -> Tensor:
-    return _samples(picture.float().mean(0), box)
-
-
-def correlation_at(pictures: Tensor, box: Tensor) -> Tensor:
+def correlation_at(pictures: NDArray[np.uint8], box: Floats) -> Floats:
     """How alike the grey values of two pictures are within boxes.
 
     Args:
-        pictures: uint8 RGB ``(2, 3, h, w)``.
+        pictures: uint8 RGB ``(2, h, w, 3)``.
         box: float32 ``(N, 4)``.
 
     Returns:
         float32 ``(N,)``, -1..1.
     """
-    return _correlation(*(_grey(picture, box) for picture in pictures))
+    one, two = (_grey(picture, box) for picture in pictures)
+    return _correlation(one, two)
 
 
-def _correlation(one: Tensor, two: Tensor) -> Tensor:
+def _correlation(one: Floats, two: Floats) -> Floats:
     """Of grey values ``(N, G, G)``; 0 where one of them is flat."""
-    a, b = (v.flatten(1) - v.flatten(1).mean(1, keepdim=True) for v in (one, two))
-    spread = a.square().mean(1) * b.square().mean(1)
-    shared = (a * b).mean(1) / spread.clamp(min=1e-6).sqrt()
-    return torch.where(spread > 16, shared, 0.0)  # noqa: PLR2004 - flat
+    a, b = (v.reshape(len(v), -1) - v.mean((1, 2))[:, None] for v in (one, two))
+    spread = np.square(a).mean(1) * np.square(b).mean(1)
+    shared = (a * b).mean(1) / np.sqrt(np.maximum(spread, 1e-6))
+    return np.where(spread > 16, shared, np.float32(0))  # noqa: PLR2004 - flat

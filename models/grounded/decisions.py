@@ -12,15 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
 
-from models.box_tensors import overlaps, shared_area
-from models.boxes import Box, box_of, hull, iou, share_inside
+from models.boxes import Box, box_of, hull, iou, overlaps, share_inside, shared_areas
 from models.families import OBJECTS, VEHICLES, family_of, first_of
-from models.family_tensors import FAMILY
 from models.grounded.association import Floats, PairSigns, Side
 from models.grounded.change_classifier import ObservedPair, correlation_at
 from models.grounded.detections import suppress
@@ -42,15 +38,14 @@ class Outcomes:
     moved: Floats
 
 
-def distinct(found: Observations) -> Tensor:
+def distinct(found: Observations) -> NDArray[np.int64]:
     """Rows int64 of each object once: none that overlaps, holds or lies in a surer one of its family."""
-    order = found.score.argsort(descending=True, stable=True)
-    box, family = found.box[order], families(found)[order]
-    area = box[:, 2:].prod(1).clamp(min=1e-9)
-    least = torch.minimum(area[:, None], area[None])
-    same = (overlaps(box, box) > SETTINGS.twice) | (shared_area(box, box) / least > SETTINGS.part)
-    rivals = same & (family[:, None] == family[None])
-    return order[suppress(rivals)].sort().values
+    order = np.argsort(-found.score, kind="stable")
+    box, family = found.box[order], found.family[order]
+    area = np.maximum(box[:, 2:].prod(1), 1e-9)
+    part = shared_areas(box, box) / np.minimum(area[:, None], area)
+    rivals = ((overlaps(box, box) > SETTINGS.twice) | (part > SETTINGS.part)) & (family[:, None] == family)
+    return np.sort(order[suppress(rivals)])
 
 
 def decide(
@@ -133,44 +128,39 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
     return (best, False) if named else ("vehicle", True)
 
 
-def replaced(pair: ObservedPair, before: Observations, after: Observations) -> Tensor:
+def replaced(pair: ObservedPair, before: Observations, after: Observations) -> NDArray[np.bool_]:
     """Which two vehicles stand at one place and are not one, a minute apart or more: bool ``(S, T)``.
 
     Two pictures of one that stays correlate whatever the light, the more so the surer both detections are.
     """
     shares = overlaps(before.box, after.box)
-    if not shares.numel() or not float(pair.gap_s) >= SETTINGS.replaced_s:
-        return torch.zeros_like(shares, dtype=torch.bool)
-    scores = [side.score * (families(side) == first_of("vehicle")) for side in (before, after)]
+    if not shares.size or not pair.gap_s >= SETTINGS.replaced_s:
+        return np.zeros(shares.shape, np.bool_)
+    scores = [side.score * (side.family == first_of("vehicle")) for side in (before, after)]
     correlations = [correlation_at(pair.pictures, side.box) for side in (before, after)]
-    score = torch.minimum(scores[0][:, None], scores[1][None])
-    alike = torch.maximum(correlations[0][:, None], correlations[1][None])
-    nearest = (shares == shares.amax(1, keepdim=True)) & (shares == shares.amax(0, keepdim=True))
-    unlike = alike < (score - SETTINGS.replaced_below).clamp(max=SETTINGS.replaced_alike)
-    return nearest & (shares >= SETTINGS.replaced_place) & (score >= SETTINGS.replaced_score) & unlike
+    score = np.minimum(scores[0][:, None], scores[1])
+    alike = np.maximum(correlations[0][:, None], correlations[1])
+    nearest = (shares == shares.max(1, keepdims=True)) & (shares == shares.max(0, keepdims=True))
+    unlike = alike < np.minimum(score - SETTINGS.replaced_below, SETTINGS.replaced_alike)
+    sure = (shares >= SETTINGS.replaced_place) & (score >= SETTINGS.replaced_score)
+    return np.asarray(nearest & sure & unlike)
 
 
-def unreported(own: Observations, other: Observations) -> Tensor:
+def unreported(own: Observations, other: Observations) -> NDArray[np.bool_]:
     """Bool ``(N,)``: a car park taken for a lorry, and tiny people in a crowd."""
-    box = torch.cat([own.box, other.box])
-    sure = torch.cat([own.score, other.score]) >= SETTINGS.lot_score
-    family, theirs = families(own), families(other)
+    box = np.concatenate([own.box, other.box])
+    sure = np.concatenate([own.score, other.score]) >= SETTINGS.lot_score
+    family = np.concatenate([own.family, other.family])
     middle = box[:, :2] + box[:, 2:] / 2
     low, high = own.box[:, None, :2], own.box[:, None, :2] + own.box[:, None, 2:]
-    holds = ((middle[None] > low) & (middle[None] < high)).all(-1) & sure[None]
-    area = box[:, 2:].prod(-1)
-    small = area[None] < own.box[:, 2:].prod(-1)[:, None] / SETTINGS.lot_ratio
-    held = (holds & small & (family[:, None] == torch.cat([family, theirs])[None])).sum(1)
-    large = own.box[:, 2:].prod(-1) > SETTINGS.lot_area
-    lot = large & (held >= SETTINGS.lot_count) & (family == first_of("vehicle"))
-    people = family == first_of("person")
+    holds = ((middle > low) & (middle < high)).all(-1) & sure
+    area = own.box[:, 2:].prod(1)
+    small = box[:, 2:].prod(1) < area[:, None] / SETTINGS.lot_ratio
+    held = (holds & small & (own.family[:, None] == family)).sum(1)
+    lot = (area > SETTINGS.lot_area) & (held >= SETTINGS.lot_count) & (own.family == first_of("vehicle"))
+    people = own.family == first_of("person")
     tiny = people & (own.box[:, 3] < SETTINGS.tiny_height) & (people.sum() >= SETTINGS.crowd)
-    return lot | tiny
-
-
-def families(found: Observations) -> Tensor:
-    """The number of each one's family's first object, int64 ``(N,)``."""
-    return FAMILY.to(found.label.device)[found.label.argmax(-1)]
+    return np.asarray(lot | tiny)
 
 
 def riders(facts: list[Fact], threshold: float = 0.0) -> list[Fact]:

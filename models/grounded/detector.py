@@ -1,4 +1,4 @@
-"""The detector: which objects are in a picture, absolutely, whatever the other picture of a pair shows.
+"""The detector as a torch module, for training and GPUs: which objects are in a picture.
 
 PicoDet-S (Yu et al. 2021, "PP-PicoDet: a better real-time object detector on mobile devices", arXiv
 2111.00902) in our own words: an ESNet backbone (enhanced ShuffleNet blocks with squeeze-and-excitation), a
@@ -10,18 +10,20 @@ are those of `CLASSES`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
+import numpy as np
+import onnx
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, hardsigmoid, hardswish, interpolate
 
-STRIDES = (8, 16, 32, 64)
-"""Pixels of the picture per cell of each level."""
-
-BINS = 8
-"""An edge lies 0 to 7 cells from a cell's middle."""
+from models.detections import Detections
+from models.families import CLASSES
+from models.grounded.detections import BINS, STRIDES, Answers, cells_of, decode
+from models.grounded.settings import SETTINGS
 
 _MEAN, _DEVIATION = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
@@ -148,10 +150,6 @@ class Answer:
         """Left, top, right and bottom edges in pixels, float32 ``(B, A, 4)``."""
         return _corners(self.edges, self.middle, self.stride)
 
-    def boxes_of(self, picture: int, cells: Tensor) -> Tensor:
-        """The same for some cells int64 ``(N,)`` of one picture, float32 ``(N, 4)``."""
-        return _corners(self.edges[picture, cells], self.middle[cells], self.stride[cells])
-
 
 def _corners(edges: Tensor, middle: Tensor, stride: Tensor) -> Tensor:
     """Boxes by their corners, from distributions of the distances to their edges."""
@@ -217,23 +215,70 @@ class Detector(nn.Module):
 
     def split(self, answers: Tensor, maps: tuple[Tensor, ...]) -> Answer:
         """What numbers ``(B, A, classes + 4 BINS)`` say, computed from these levels."""
-        middle, stride = _cells(tuple(tuple(level.shape[-2:]) for level in maps), answers.device)
+        cells = cells_of(tuple(tuple(level.shape[-2:]) for level in maps))
+        middle, stride = (torch.from_numpy(each).to(answers.device) for each in cells)
         label, edges = answers[..., : self.classes], answers[..., self.classes :]
         return Answer(label, edges.reshape(*edges.shape[:2], 4, BINS), middle, stride, maps)
 
 
-@lru_cache(maxsize=64)
-@torch.inference_mode(mode=False)  # lest training meets what narrating made
-def _cells(sizes: tuple[tuple[int, ...], ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Middles and strides of the cells of levels of these heights and widths, see `Answer`."""
-    middles, strides = [], []
-    for (height, width), stride in zip(sizes, STRIDES, strict=True):
-        rows, columns = (torch.arange(n, device=device) + 0.5 for n in (height, width))
-        y, x = torch.meshgrid(rows * stride, columns * stride, indexing="ij")
-        middles.append(torch.stack([x.flatten(), y.flatten()], dim=1))
-        strides.append(torch.full((x.numel(),), float(stride), device=device))
-    return torch.cat(middles), torch.cat(strides)
-
-
 def _double(x: Tensor) -> Tensor:
     return interpolate(x, scale_factor=2.0, mode="nearest")
+
+
+def detector_of(graph: bytes) -> Detector:
+    """The module that an ONNX graph was drawn from, see `train.grounded.graph`.
+
+    Raises:
+        RuntimeError: it was drawn from another module.
+    """
+    stored = onnx.load_model_from_string(graph).graph.initializer
+    weights = {each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy()) for each in stored}
+    net = Detector(len(CLASSES))
+    own = net.state_dict()
+    net.load_state_dict({name: value for name, value in weights.items() if name in own})
+    # In this order of memory convolutions on a CPU take two thirds of the time.
+    return net.eval().to(memory_format=torch.channels_last)  # type: ignore[no-any-return, call-overload]
+
+
+class TorchDetector:
+    """A detector on a GPU, see `models.detector.Detector`.
+
+    Args:
+        net: on the CPU.
+        device: where it shall run.
+    """
+
+    def __init__(self, net: Detector, device: str) -> None:
+        self._net, self._device = net.to(device), device
+
+    def detect(
+        self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
+    ) -> list[Detections]:
+        """See `models.detector.Detector`; those of one size at once, or as many as there is memory for.
+
+        Raises:
+            torch.OutOfMemoryError: there is none for a single one.
+        """
+        sizes: dict[tuple[int, ...], list[int]] = {}
+        for n, image in enumerate(images):
+            sizes.setdefault(image.shape[:2], []).append(n)
+        found: dict[int, Answers] = {}
+        for numbers in sizes.values():
+            found.update(zip(numbers, self._of_one_size([images[n] for n in numbers]), strict=True))
+        return [decode(found[n], image.shape[:2], least) for n, image in enumerate(images)]
+
+    @torch.inference_mode()
+    def _of_one_size(self, images: Sequence[NDArray[np.uint8]]) -> list[Answers]:
+        try:
+            pictures = torch.from_numpy(np.stack(images)).to(self._device).permute(0, 3, 1, 2)
+            answer = self._net(pictures)
+            cells = torch.cat([answer.label, answer.edges.flatten(2)], dim=2)
+            parts = [part.numpy(force=True) for part in (cells, *answer.maps)]
+            return [Answers(parts[0][n], tuple(level[n] for level in parts[1:])) for n in range(len(images))]
+        except torch.OutOfMemoryError:
+            if len(images) == 1:
+                raise
+        # Outside of the handler: the error would hold the tensors that must be freed first.
+        torch.cuda.empty_cache()
+        half = (len(images) + 1) // 2
+        return [each for part in (images[:half], images[half:]) for each in self._of_one_size(part)]

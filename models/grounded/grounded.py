@@ -13,26 +13,24 @@ Each part is trained by itself (`train.grounded`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from models.boxes import hull
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.detections import Detections
-from models.detector import Detector as DetectorInterface
-from models.encoders.encoder import Encoder
-from models.families import CLASSES, first_of
+from models.detector import Detector
+from models.embedding import AppearanceEmbedding
+from models.families import first_of
 from models.grounded.association import (
     CHANGE_COLUMNS,
-    CHANGE_SIGNS,
-    PAIR_SIGNS,
-    SIGNS,
+    Floats,
     PairSigns,
     Side,
     match_probabilities,
@@ -41,16 +39,20 @@ from models.grounded.association import (
     signs,
 )
 from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
-from models.grounded.decisions import Outcomes, decide, distinct, families, replaced, unreported
-from models.grounded.detector import Detector
-from models.grounded.ensemble import ensemble
-from models.grounded.inference import detect, merge_tiles
+from models.grounded.decisions import Outcomes, decide, distinct, replaced, unreported
+from models.grounded.inference import OnnxDetector, merge_tiles
 from models.grounded.observations import FeatureEmbedding, Observations, colour_likeness, observe
 from models.grounded.settings import SETTINGS
+from models.label import CheckpointError, CheckpointLabel
 from models.language.facts import Fact
 from models.language.statements import merge, statement_of
 from models.language.templates import Statement, render
-from models.language.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # it loads torch
+    from models.encoders.encoder import Encoder
+
+_GRAPH = "graph."
+_NO_ENCODER = {"name": "none", "sha256": hashlib.sha256().hexdigest()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,170 +84,219 @@ class Association:
         )
 
 
-class Grounded(Captioner):
-    """See the head of this file. The encoder is not used; the detector has its own backbone.
+@dataclass(slots=True, eq=False)
+class Weights:
+    """What training found, besides the graphs.
 
     Attributes:
+        threshold: confidence from which facts are told.
+        match, change, move: of the logistic regressions of `models.grounded.association`, the constant last.
+        classifier: see there.
+        embedding: of the detector's features.
+    """
+
+    threshold: float
+    match: Floats
+    change: Floats
+    move: Floats
+    classifier: ChangeClassifier
+    embedding: FeatureEmbedding
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Weights:
+        """From what `arrays` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        match, change, move, weight, bias = (
+            arrays[name].astype(np.float64)
+            for name in (
+                "match_weights",
+                "change_weights",
+                "move_weights",
+                "embedding.weight",
+                "embedding.bias",
+            )
+        )
+        part = "classifier."
+        own = {name.removeprefix(part): each for name, each in arrays.items() if name.startswith(part)}
+        embedding = FeatureEmbedding(weight, bias)
+        return cls(float(arrays["threshold"]), match, change, move, ChangeClassifier.of(own), embedding)
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """What a checkpoint keeps, by name."""
+        found = {
+            "threshold": np.array(self.threshold),
+            "match_weights": self.match,
+            "change_weights": self.change,
+            "move_weights": self.move,
+            "embedding.weight": self.embedding.weight,
+            "embedding.bias": self.embedding.bias,
+            **{f"classifier.{name}": each for name, each in self.classifier.arrays().items()},
+        }
+        return {name: each.astype(np.float32) for name, each in found.items()}
+
+
+class Grounded(Captioner):
+    """See the head of this file.
+
+    Attributes:
+        weights: what training found.
+        graphs: ONNX by name: "detector", and "embedding" for the appearance embedding.
+        detector: of this process.
         remote: detects in place of this process; None detects here.
     """
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(Captioner.Options):
-        """Sizes.
-
-        Attributes:
-            hidden: width of the change classifier.
-            members: how many of it, and of the feature embedding.
-        """
-
-        hidden: int = 32
-        members: int = 1
-
     name = "grounded"
-    options: Options
+    image_size = (288, 384)
     sees_views = True
-    needs_images = True
-    threshold: Tensor
-    match_weights: Tensor
-    change_weights: Tensor
-    move_weights: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
-        super().__init__(vocabulary, encoder, **arguments)
-        hidden, members = self.options.hidden, range(self.options.members)
-        self.register_buffer("threshold", torch.tensor(0.5))
-        for name, count in (("match", len(PAIR_SIGNS)), ("change", len(CHANGE_SIGNS)), ("move", len(SIGNS))):
-            self.register_buffer(f"{name}_weights", torch.zeros(count + 1))
-        # In this order of memory convolutions on a CPU take two thirds of the time.
-        self.detector = Detector(len(CLASSES)).to(memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload]
-        self.embeddings = nn.ModuleList(FeatureEmbedding() for _ in members).requires_grad_(False)
-        self.classifier = ensemble(ChangeClassifier(hidden) for _ in members).requires_grad_(False)
-        self.remote: DetectorInterface | None = None
+    def __init__(self, weights: Weights, graphs: Mapping[str, bytes], device: str = "cpu") -> None:
+        self.weights, self.graphs, self._device = weights, dict(graphs), device
+        self.detector = detector_on(device, self.graphs["detector"])
+        self.remote: Detector | None = None
+        self.sha256 = ""
+        self.record: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(
+        cls,
+        label: CheckpointLabel,
+        arrays: Mapping[str, NDArray[Any]],
+        device: str,
+        encoder: Encoder | None = None,  # noqa: ARG003 - the detector has its own backbone
+    ) -> Self:
+        """See `Captioner`."""
+        graphs = {name.removeprefix(_GRAPH): each for name, each in arrays.items() if name.startswith(_GRAPH)}
+        try:
+            weights = Weights.of(arrays)
+            return cls(weights, {name: each.tobytes() for name, each in graphs.items()}, device)
+        except KeyError as error:
+            raise CheckpointError(
+                f"it has no {error}; one of format {label.format} is converted by "
+                "python -m train.grounded.conversion OLD NEW"
+            ) from error
+
+    def label(self) -> dict[str, Any]:
+        """See `Captioner`."""
+        return {"arguments": {}, "encoder": _NO_ENCODER, "vocabulary": ()}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Captioner`."""
+        graphs = {_GRAPH + name: np.frombuffer(graph, np.uint8) for name, graph in self.graphs.items()}
+        return {**self.weights.arrays(), **graphs}
+
+    def take_detector(self, graph: bytes) -> None:
+        """Detect with another graph from now on."""
+        self.graphs["detector"], self.detector = graph, detector_on(self._device, graph)
+
+    @property
+    def device(self) -> str:
+        """See `Captioner`."""
+        return self._device
+
+    def cpu_copy(self) -> Grounded:
+        """See `Captioner`."""
+        copied = Grounded(self.weights, self.graphs)
+        copied.sha256, copied.record = self.sha256, self.record
+        return copied
+
+    def release_memory(self) -> None:
+        """See `Captioner`."""
+        if self._device != "cpu":
+            import torch  # noqa: PLC0415 - only where it is used already
+
+            torch.cuda.empty_cache()
+
+    @cached_property
+    def appearance(self) -> AppearanceEmbedding | None:  # type: ignore[override]
+        """See `Captioner`."""
+        graph = self.graphs.get("embedding")
+        return AppearanceEmbedding(graph) if graph else None
 
     @property
     def min_confidence(self) -> float:
         """See `Captioner`."""
-        return float(self.threshold)
+        return self.weights.threshold
 
-    @torch.no_grad()
-    def facts(self, pairs: PairBatch) -> list[Fact]:
+    def facts(self, pairs: Sequence[PairInput]) -> list[Fact]:
         """What may be told of pairs of stills, with its probability; nothing where no cluster is."""
-        was_training = self.training
-        if was_training:
-            self.eval()
-        try:
-            found = [fact for n, pair in self.observe(pairs) for fact in self.facts_of_pair(pair, n)]
-        finally:
-            if was_training:
-                self.train()
-        return found
+        return [fact for n, pair in self.observe(pairs) for fact in self.facts_of_pair(pair, n)]
 
-    def see(self, pictures: Sequence[Tensor], least: float = SETTINGS.seen_score) -> list[Detections]:
+    def see(
+        self, pictures: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
+    ) -> list[Detections]:
         """See `Sighted`."""
-        with torch.inference_mode():
-            return self._detect([picture.to(self.device) for picture in pictures], least)
+        return (self.remote or self.detector).detect(pictures, least)
 
-    def embed(self, found: Detections) -> Tensor:
+    def embed(self, found: Detections) -> NDArray[np.float32]:
         """Unit vectors of detections, those of all embeddings side by side."""
-        with torch.inference_mode():
-            return self._embedded(found.feature.to(self.device))
+        return self.weights.embedding(found.feature)
 
     def detect(
         self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
     ) -> list[Detections]:
         """See `models.detector.Detector`; always by this process."""
-        with torch.inference_mode():
-            tensors = [torch.from_numpy(image).permute(2, 0, 1).to(self.device) for image in images]
-            return detect(self.detector, [each.contiguous() for each in tensors], least)
+        return self.detector.detect(images, least)
 
-    def _detect(self, pictures: Sequence[Tensor], least: float = SETTINGS.seen_score) -> list[Detections]:
-        if self.remote is None:
-            return detect(self.detector, pictures, least)
-        images = [each.permute(1, 2, 0).contiguous().cpu().numpy() for each in pictures]
-        found = self.remote.detect(images, least)
-        return [
-            Detections(*(part.to(self.device) for part in (each.box, each.score, each.label, each.feature)))
-            for each in found
-        ]
-
-    def observe(self, pairs: PairBatch) -> list[tuple[int, ObservedPair]]:
+    def observe(self, pairs: Sequence[PairInput]) -> list[tuple[int, ObservedPair]]:
         """The observations of every pair that has clusters, with its number."""
-        asked = pairs.valid.any(1).nonzero()[:, 0].tolist()
-        views = pairs.views
-        if views is None:
-            if pairs.before is None or pairs.after is None:
-                raise ValueError("a PairBatch for a grounded captioner needs views, or before and after")
-            views = tuple(torch.stack([pairs.before, pairs.after], dim=1))
-        whole = self._detect([views[b][side] for b in asked for side in (0, 1)])
-        tiles = self._tiles(pairs)
+        asked = [(b, pair) for b, pair in enumerate(pairs) if len(pair.boxes)]
+        whole = iter(self.see([view for _, pair in asked for view in pair.views]))
+        tiled = [pair.tiles for _, pair in asked if pair.tiles is not None]
+        tiles = iter(self.see([tile for pair in tiled for both in pair for tile in both]))
         observed = []
-        for n, b in enumerate(asked):
-            near = tiles.get(b, ([], []))
-            found = [merge_tiles(whole[2 * n + side], near[side]) for side in (0, 1)]
-            before, after = (observe(views[b][side], found[side]) for side in (0, 1))
-            masks, boxes = (each[b][pairs.valid[b]] for each in (pairs.masks, pairs.boxes))
-            gap = pairs.active.new_tensor(torch.nan) if pairs.gap_s is None else pairs.gap_s[b]
-            images = pairs.images[b] if pairs.images else None
-            pair = ObservedPair((before, after), views[b], masks.any(0).float(), boxes, gap, images)
-            observed.append((b, pair))
+        for b, pair in asked:
+            found = [next(whole), next(whole)]
+            near = [[(next(tiles), window) for _ in found] for window in _windows(pair)]
+            sides = [
+                observe(view, merge_tiles(found[side], [both[side] for both in near]))
+                for side, view in enumerate(pair.views)
+            ]
+            changed = np.asarray(pair.masks.any(0), np.float32)
+            both = sides[0], sides[1]
+            observed.append((b, ObservedPair(both, pair.views, changed, pair.boxes, pair.gap_s, pair.images)))
         return observed
-
-    def _tiles(self, pairs: PairBatch) -> dict[int, tuple[list[tuple[Detections, Tensor]], ...]]:
-        """Detections in the tiles of each pair, on both sides, with the tiles' windows."""
-        if pairs.tiles is None or pairs.tile_windows is None or pairs.tile_pair is None:
-            return {}
-        found = self._detect(list(pairs.tiles.flatten(0, 1)))
-        near: dict[int, tuple[list[tuple[Detections, Tensor]], ...]] = {}
-        for t, b in enumerate(pairs.tile_pair.tolist()):
-            for side in (0, 1):
-                near.setdefault(b, ([], []))[side].append((found[2 * t + side], pairs.tile_windows[t]))
-        return near
 
     def associate(self, pair: ObservedPair) -> Association:
         """The two sides of a pair, each object once, with the signs of each two."""
         observed, change = [], []
         for side in (0, 1):
             own = pair.sides[side]
-            rows = (own.score >= SETTINGS.proposed_score).nonzero()[:, 0]
+            rows = np.flatnonzero(own.score >= SETTINGS.proposed_score)
             rows = rows[distinct(own.select(rows))]
             observed.append(own.select(rows))
-            change.append(self.classifier(evidence(pair, side)).sigmoid()[rows])
+            change.append(self.weights.classifier(evidence(pair, side))[rows])
         before, after = observed
         change = [
-            torch.where(unreported(*sides), 0.0, own)
+            np.where(unreported(*sides), 0.0, own)
             for sides, own in zip(((before, after), (after, before)), change, strict=True)
         ]
         excluded = replaced(pair, before, after)
         least = [excluded.any(axis) * SETTINGS.replaced_change for axis in (1, 0)]
         sides = [
-            self._side(own, torch.maximum(p, floor), pair.images[n] if pair.images else None)
+            self._side(own, np.maximum(p, floor), pair.images[n] if pair.images else None)
             for n, (own, p, floor) in enumerate(zip(observed, change, least, strict=True))
         ]
-        gap_s = float(pair.gap_s)
-        colours = tuple(_array(each) for each in colour_likeness(before.colours, after.colours))
-        pairs = pair_signs(sides[0], sides[1], colours, gap_s)
-        return Association((sides[0], sides[1]), pairs, excluded.numpy(force=True), gap_s)
+        pairs = pair_signs(sides[0], sides[1], colour_likeness(before.colours, after.colours), pair.gap_s)
+        return Association((sides[0], sides[1]), pairs, excluded, pair.gap_s)
 
-    def _side(self, own: Observations, change: Tensor, image: NDArray[np.uint8] | None) -> Side:
-        box, family = _array(own.box), families(own).numpy(force=True)
-        appearance = np.zeros((len(box), self.appearance.size if self.appearance else 1))
-        people = np.flatnonzero(family == first_of("person"))
+    def _side(self, own: Observations, change: Floats, image: NDArray[np.uint8] | None) -> Side:
+        appearance = np.zeros((len(own.box), self.appearance.size if self.appearance else 1))
+        people = np.flatnonzero(own.family == first_of("person"))
         if self.appearance is not None and image is not None and len(people):
-            appearance[people] = self.appearance(image, box[people])
-        embedding = self._embedded(own.feature)
-        score, label, p, vectors = (_array(each) for each in (own.score, own.label, change, embedding))
-        return Side(box, score, label, family, p, vectors, appearance)
-
-    def _embedded(self, feature: Tensor) -> Tensor:
-        each: list[Tensor] = [embedding(feature) for embedding in self.embeddings]
-        together: Tensor = torch.cat(each, dim=1) / len(each) ** 0.5
-        return together
+            appearance[people] = self.appearance(image, own.box[people])
+        box, score, label, vectors = (
+            each.astype(np.float64)
+            for each in (own.box, own.score, own.label, self.weights.embedding(own.feature))
+        )
+        return Side(box, score, label, own.family, change, vectors, appearance)
 
     def facts_of_pair(self, pair: ObservedPair, number: int) -> list[Fact]:
         """What may be told of a pair, given its observations."""
         association = self.associate(pair)
-        match = association.match(_array(self.match_weights))
-        change, move = _array(self.change_weights), _array(self.move_weights)
+        match, change, move = association.match(self.weights.match), self.weights.change, self.weights.move
         before, after = (
             Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
             for each in association.signs(match)
@@ -255,10 +306,11 @@ class Grounded(Captioner):
             pair=number, threshold=self.min_confidence,
         )  # fmt: skip
 
-    def describe(self, pairs: PairBatch, options: DescribeOptions | None = None) -> list[list[Sentence]]:
+    def describe(
+        self, pairs: Sequence[PairInput], options: DescribeOptions | None = None
+    ) -> list[list[Sentence]]:
         """See `Captioner`; confidence decides unless the number of sentences is given."""
-        pairs = pairs.to(self.device)
-        return self.tell(self.facts(pairs), len(pairs.valid), options)
+        return self.tell(self.facts(pairs), len(pairs), options)
 
     def tell(
         self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
@@ -315,5 +367,14 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
     )
 
 
-def _array(values: Tensor) -> NDArray[np.float64]:
-    return values.numpy(force=True).astype(np.float64)
+def _windows(pair: PairInput) -> NDArray[np.float32]:
+    return np.zeros((0, 4), np.float32) if pair.windows is None else pair.windows
+
+
+def detector_on(device: str, graph: bytes) -> Detector:
+    """The detector of an ONNX graph, on a CPU or a GPU."""
+    if device == "cpu":
+        return OnnxDetector(graph)
+    from models.grounded.detector import TorchDetector, detector_of  # noqa: PLC0415 - loads torch
+
+    return TorchDetector(detector_of(graph), device)

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
 
-from models.box_tensors import corner_overlaps, corners
+from models.boxes import overlaps, shared_areas
 from models.detections import Detections
-from models.family_tensors import FAMILY
-from models.grounded.detections import OVERLAP, decode, suppress
-from models.grounded.detector import Detector
-from models.grounded.graph import graph_of
+from models.grounded.detections import OVERLAP, Answers, Floats, decode, suppress
 from models.grounded.settings import SETTINGS
 
 _CELL = 32
+
+
+class OnnxDetector:
+    """A detector as an ONNX graph on the CPU, see `models.detector.Detector`.
+
+    A picture's digits depend neither on what is looked at beside it nor on the number of threads.
+
+    Args:
+        graph: from uint8 RGB ``(1, h, w, 3)`` to what `Answers` holds.
+        threads: of ONNX Runtime; None takes `OMP_NUM_THREADS`, or half as many as there are processors: of
+            two hyperthreads the second adds less than it costs.
+    """
+
+    def __init__(self, graph: bytes, threads: int | None = None) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or default_threads()
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
+        options.enable_cpu_mem_arena = False  # it would keep 90 MB for good
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+    def detect(
+        self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
+    ) -> list[Detections]:
+        """See `models.detector.Detector`; one by one: eight at once take more memory and no less time."""
+        return [decode(self.answers(image), image.shape[:2], least) for image in images]
+
+    def answers(self, image: NDArray[np.uint8]) -> Answers:
+        """What the detector says of an image RGB ``(h, w, 3)``, sides multiples of 32."""
+        cells, *maps = self._session.run(None, {"pictures": image[None]})
+        return Answers(cells[0], tuple(level[0] for level in maps))
+
+
+def default_threads() -> int:
+    """How many threads compute a picture, see `OnnxDetector`."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) else max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 def pixels_at(gap_s: float) -> int:
@@ -36,47 +72,7 @@ def canvas(height: int, width: int, pixels: int = SETTINGS.pixels) -> tuple[int,
     return high, wide
 
 
-def detect(
-    detector: Detector, pictures: Sequence[Tensor], least: float = SETTINGS.seen_score
-) -> list[Detections]:
-    """Detections of pictures, uint8 RGB ``(3, h, w)`` each, with this score or more.
-
-    On a CPU one after the other: eight at once take more memory and no less time. Elsewhere those of one size
-    at once, or as many of them as there is memory for.
-
-    Raises:
-        torch.OutOfMemoryError: there is none for a single one.
-    """
-    if all(picture.device.type == "cpu" for picture in pictures):
-        look = graph_of(detector)
-        return [decode(look(p[None]), (p.shape[1], p.shape[2]), least)[0] for p in pictures]
-    sizes: dict[tuple[int, int], list[int]] = {}
-    for n, picture in enumerate(pictures):
-        sizes.setdefault((picture.shape[1], picture.shape[2]), []).append(n)
-    found: dict[int, Detections] = {}
-    for size, numbers in sizes.items():
-        some = _of_one_size(detector, [pictures[n] for n in numbers], size, least)
-        found.update(zip(numbers, some, strict=True))
-    return [found[n] for n in range(len(pictures))]
-
-
-def _of_one_size(
-    detector: Detector, pictures: Sequence[Tensor], size: tuple[int, int], least: float
-) -> list[Detections]:
-    """The same of pictures of one size."""
-    try:
-        return decode(detector(torch.stack(list(pictures))), size, least)
-    except torch.OutOfMemoryError:
-        if len(pictures) == 1:
-            raise
-    # Outside of the handler: the error would hold the tensors that must be freed first.
-    torch.cuda.empty_cache()
-    half = (len(pictures) + 1) // 2
-    parts = pictures[:half], pictures[half:]
-    return [found for part in parts for found in _of_one_size(detector, part, size, least)]
-
-
-def merge_tiles(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -> Detections:
+def merge_tiles(whole: Detections, tiles: Sequence[tuple[Detections, Floats]]) -> Detections:
     """Detections of a frame as a whole and in tiles of it, each object once.
 
     Args:
@@ -89,28 +85,22 @@ def merge_tiles(whole: Detections, tiles: Sequence[tuple[Detections, Tensor]]) -
         near, far = found.box[:, :2], found.box[:, :2] + found.box[:, 2:]
         cut_low = (near < SETTINGS.tile_edge) & (low > SETTINGS.tile_edge / 4)
         cut_high = (far > 1 - SETTINGS.tile_edge) & (low + size < 1 - SETTINGS.tile_edge / 4)
-        kept = ~(cut_low | cut_high).any(1)
-        box = torch.cat([low + found.box[:, :2] * size, found.box[:, 2:] * size], dim=1)
-        moved = Detections(box.clamp(0, 1), found.score, found.label, found.feature)
-        parts.append(moved.select(kept & (box[:, :2] + box[:, 2:] / 2 <= 1).all(1)))
+        box = np.concatenate([low + found.box[:, :2] * size, found.box[:, 2:] * size], axis=1)
+        kept = ~(cut_low | cut_high).any(1) & (box[:, :2] + box[:, 2:] / 2 <= 1).all(1)
+        moved = Detections(box.clip(0, 1), found.score, found.label, found.feature)
+        parts.append(moved.select(np.asarray(kept)))
     joined = Detections(
-        *(torch.cat([getattr(p, name) for p in parts]) for name in ("box", "score", "label", "feature"))
+        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("box", "score", "label", "feature"))
     )
-    origin = torch.cat([torch.full((len(p),), n, device=p.score.device) for n, p in enumerate(parts)])
-    return _once(joined, origin)
+    return _once(joined, np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
 
 
-def _once(found: Detections, origin: Tensor) -> Detections:
+def _once(found: Detections, origin: NDArray[np.int64]) -> Detections:
     """The surest of the detections of one object, of all passes."""
-    order = found.score.argsort(descending=True, stable=True)
+    order = np.argsort(-found.score, kind="stable")
     found, origin = found.select(order), origin[order]
-    edges = corners(found.box)
-    family = FAMILY.to(edges.device)[found.label.argmax(1)] if len(found) else origin
-    same = family[:, None] == family[None]
     area = found.box[:, 2:].prod(1)
-    share = corner_overlaps(edges, edges)
-    shared = share * (area[:, None] + area[None]) / (1 + share)
-    within = shared / torch.minimum(area[:, None], area[None]).clamp(min=1e-9)
-    other = origin[:, None] != origin[None]
-    rivals = same & ((share > OVERLAP) | (other & (within > SETTINGS.tile_part)))
-    return found.select(suppress(rivals))
+    within = shared_areas(found.box, found.box) / np.maximum(np.minimum(area[:, None], area), 1e-9)
+    part = (origin[:, None] != origin) & (within > SETTINGS.tile_part)
+    same = found.family[:, None] == found.family
+    return found.select(suppress(same & ((overlaps(found.box, found.box) > OVERLAP) | part)))

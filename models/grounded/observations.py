@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import normalize
+import numpy as np
+from numpy.typing import NDArray
 
-from models.detections import Detections
+from models.detections import FAMILY, Detections
+from models.grounded.detections import Floats, unit
 
 FEATURES = 192
 """Numbers of `Detections.feature`."""
@@ -19,87 +20,112 @@ _PART = _HUES + 1 + _LIGHTS
 COLOUR_BINS = 2 * _PART
 """Numbers of `colour_histograms`."""
 
-_EMBEDDED = 48
 _GRID = (16, 8)  # rows and columns of the points at which a box is sampled
 _VIVID = 0.25  # chroma 0..1 from which a hue counts in full
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observations:
-    """N detections, any leading dimensions in common: several pictures' may be stacked.
+    """N detections.
 
     Attributes:
-        box: float32 ``(..., N, 4)``, ``x, y, width, height`` in 0..1 of the frame.
-        score: float32 ``(..., N)``, 0..1.
-        label: float32 ``(..., N, len(OBJECTS))``, 0..1.
-        feature: float32 ``(..., N, FEATURES)``.
-        colours: float32 ``(..., N, COLOUR_BINS)``.
+        box: float32 ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame.
+        score: float32 ``(N,)``, 0..1.
+        label: float32 ``(N, len(OBJECTS))``, 0..1.
+        feature: float32 ``(N, FEATURES)``.
+        colours: float32 ``(N, COLOUR_BINS)``.
     """
 
-    box: Tensor
-    score: Tensor
-    label: Tensor
-    feature: Tensor
-    colours: Tensor
+    box: Floats
+    score: Floats
+    label: Floats
+    feature: Floats
+    colours: Floats
 
-    def select(self, rows: Tensor) -> Observations:
+    @property
+    def family(self) -> NDArray[np.int64]:
+        """The number of each one's family's first object, int64 ``(N,)``."""
+        return np.asarray(FAMILY[self.label.argmax(1)])
+
+    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Observations:
         """The given ones of N, int64 or bool ``(M,)``, in the given order."""
         return Observations(
             self.box[rows], self.score[rows], self.label[rows], self.feature[rows], self.colours[rows]
         )
 
 
-def observe(picture: Tensor, found: Detections) -> Observations:
-    """Detections of a picture, uint8 RGB ``(3, h, w)``, with their colours."""
+def observe(picture: NDArray[np.uint8], found: Detections) -> Observations:
+    """Detections of a picture, RGB ``(h, w, 3)``, with their colours."""
     colours = colour_histograms(picture, found.box)
     return Observations(found.box, found.score, found.label, found.feature, colours)
 
 
-def colour_histograms(picture: Tensor, box: Tensor) -> Tensor:
+def colour_histograms(picture: NDArray[np.uint8], box: Floats) -> Floats:
     """Colours of the upper and the lower half of boxes, the middle weighing more than the rim.
 
     Args:
-        picture: uint8 RGB ``(3, h, w)``.
+        picture: RGB ``(h, w, 3)``.
         box: float32 ``(N, 4)`` in 0..1 of the picture.
 
     Returns:
         float32 ``(N, COLOUR_BINS)``, each half's square roots of shares: 8 hues and grey, which sum to 1, and
         8 steps of lightness, which sum to 1; so that a product of two is their Bhattacharyya coefficient.
     """
-    rows, columns = ((torch.arange(n, device=box.device) + 0.5) / n for n in _GRID)
-    height, width = picture.shape[1:]
-    y = ((box[:, 1:2] + box[:, 3:] * rows) * height).long().clamp(0, height - 1)
-    x = ((box[:, :1] + box[:, 2:3] * columns) * width).long().clamp(0, width - 1)
-    red, green, blue = picture[:, y[:, :, None], x[:, None, :]].float() / 255
-    high, low = (extreme(extreme(red, green), blue) for extreme in (torch.maximum, torch.minimum))
-    hue = torch.atan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi) % 1
-    vivid = ((high - low) / _VIVID).clamp(max=1)
-    bins = torch.arange(_HUES, device=box.device)
-    apart = (hue[..., None] * _HUES - bins + _HUES / 2) % _HUES - _HUES / 2
-    hues = (1 - apart.abs()).clamp(min=0) * vivid[..., None]
-    steps = (high + low)[..., None] / 2 * (_LIGHTS - 1) - torch.arange(_LIGHTS, device=box.device)
-    shares = torch.cat([hues, 1 - vivid[..., None], (1 - steps.abs()).clamp(min=0)], dim=-1)
-    weight = (-4 * (columns - 0.5) ** 2).exp() * (-2 * (rows[:, None] - 0.5) ** 2).exp()
-    weighted = (shares * weight[..., None]).reshape(len(box), 2, _GRID[0] * _GRID[1] // 2, _PART)
-    found: Tensor = (weighted.sum(2) / weight[: _GRID[0] // 2].sum()).clamp(min=0).sqrt().flatten(1)
-    return found
+    rows, columns = ((np.arange(n, dtype=np.float32) + 0.5) / n for n in _GRID)
+    sampled = samples(picture, box, rows, columns).astype(np.float32) / 255
+    red, green, blue = np.moveaxis(sampled, -1, 0)
+    high, low = sampled.max(-1), sampled.min(-1)
+    hue = np.arctan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi) % 1
+    vivid = np.minimum((high - low) / _VIVID, 1)
+    apart = (hue[..., None] * _HUES - np.arange(_HUES, dtype=np.float32) + _HUES / 2) % _HUES - _HUES / 2
+    hues = (1 - np.abs(apart)).clip(min=0) * vivid[..., None]
+    steps = (high + low)[..., None] / 2 * (_LIGHTS - 1) - np.arange(_LIGHTS, dtype=np.float32)
+    shares = np.concatenate([hues, 1 - vivid[..., None], (1 - np.abs(steps)).clip(min=0)], axis=-1)
+    weight = np.exp(-4 * (columns - 0.5) ** 2) * np.exp(-2 * (rows[:, None] - 0.5) ** 2)
+    halves = (shares * weight[..., None]).reshape(len(box), 2, _GRID[0] * _GRID[1] // 2, _PART)
+    total = halves.sum(2) / weight[: _GRID[0] // 2].sum()
+    return np.asarray(np.sqrt(total.clip(min=0)).reshape(len(box), COLOUR_BINS), np.float32)
 
 
-def colour_likeness(one: Tensor, two: Tensor) -> tuple[Tensor, ...]:
+def samples(
+    plane: NDArray[Any], box: Floats, rows: NDArray[np.floating], columns: NDArray[np.floating]
+) -> NDArray[Any]:
+    """A plane ``(h, w, ...)`` at a grid of points of each box: ``(N, R, C, ...)``.
+
+    Args:
+        plane: of values.
+        box: ``(N, 4)`` in 0..1 of the plane.
+        rows: ``(R,)``, 0..1 of a box from its top.
+        columns: ``(C,)``, 0..1 of a box from its left.
+    """
+    height, width = plane.shape[:2]
+    y = ((box[:, 1:2] + box[:, 3:] * rows) * height).astype(np.int64).clip(0, height - 1)
+    x = ((box[:, :1] + box[:, 2:3] * columns) * width).astype(np.int64).clip(0, width - 1)
+    return np.asarray(plane[y[:, :, None], x[:, None, :]])
+
+
+def colour_likeness(one: Floats, two: Floats) -> tuple[NDArray[np.float64], ...]:
     """Bhattacharyya coefficients ``(S, T)`` of hues and of lightness, of the upper and of the lower half."""
     parts = ((0, _HUES + 1), (_HUES + 1, _PART), (_PART, _PART + _HUES + 1), (_PART + _HUES + 1, COLOUR_BINS))
-    return tuple(one[:, a:b] @ two[:, a:b].mT for a, b in parts)
+    return tuple(one[:, a:b].astype(np.float64) @ two[:, a:b].T.astype(np.float64) for a, b in parts)
 
 
-class FeatureEmbedding(nn.Module):
-    """Unit vectors that are alike for one object, from the detector's own features."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureEmbedding:
+    """M linear embeddings of the detector's features, side by side.
 
-    def __init__(self) -> None:
-        """Build with random weights."""
-        super().__init__()
-        self.drop = nn.Dropout(0.2)  # lest it learns the training cameras' objects by heart
-        self.embed = nn.Linear(FEATURES, _EMBEDDED)
+    Attributes:
+        weight: float64 ``(M, E, FEATURES)``.
+        bias: float64 ``(M, E)``.
+    """
 
-    def forward(self, feature: Tensor) -> Tensor:
-        """Unit vectors float32 ``(..., 48)`` of features ``(..., FEATURES)``."""
-        return normalize(self.embed(self.drop(feature)), dim=-1)
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+    def __call__(self, feature: Floats) -> Floats:
+        """Unit vectors float32 ``(N, M E)`` of features ``(N, FEATURES)``."""
+        each = [
+            unit(feature.astype(np.float64) @ weight.T + bias)
+            for weight, bias in zip(self.weight, self.bias, strict=True)
+        ]
+        return np.asarray(np.concatenate(each, axis=1) / len(each) ** 0.5, np.float32)

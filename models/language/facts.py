@@ -21,7 +21,7 @@ class Fact:
         before, after: box on each side; None where it is absent.
         confidence: calibrated probability 0..1 of all of it.
         large: a vehicle, either a bus or a lorry.
-        doubtful: a departure and an arrival that may be one object; its type is moved.
+        doubtful: a move of which `before` and `after` may show two objects.
     """
 
     pair: int

@@ -17,6 +17,9 @@ from models.language.wording import read
 NEIGHBOURS = 6.0
 """Largest area of the box around equal objects, in smallest boxes, for one sentence about them."""
 
+_SURE = 0.75
+"""Confidence from which a doubtful move is one, wherever it went: in a queue that moves up each has moved."""
+
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
 _LONGEST = 40
@@ -73,9 +76,10 @@ def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: boo
     at = was.phrase if was else place(fact.before, depth=depth)
     end = now.phrase if now else place(fact.after, depth=depth)
     if statement.action == "instead":
-        if at and end and (was or now or side(fact.before) != side(fact.after)) and at != end:
+        sides = was or now or side(fact.before) != side(fact.after)
+        if fact.confidence < _SURE and at and end and sides and at != end:
             return replace(statement, place=at, end=end)
-        statement = replace(statement, action="moved")
+        return replace(statement, action="moved", place=at)
     origin, target = way(fact.before, fact.after, depth=depth)
     if now or not target:
         return replace(statement, place=at, end=now.phrase if now and now is not was else "")

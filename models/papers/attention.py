@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import Recurrent
 from models.state import State
 

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.captioner import PairBatch
 from models.encoders.encoder import GRID
 from models.papers.attention import Attending
 from models.papers.ddla import MASK_FLOOR
 from models.papers.masks import project_masks
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair
 from models.state import State
 

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import cell_coordinates
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair, unpadded
 from models.state import State
 

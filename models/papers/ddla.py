@@ -35,11 +35,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.captioner import FEATURES, DescribeOptions, PairBatch
+from models.captioner import DescribeOptions
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import Attending
+from models.papers.captioner import FEATURES
 from models.papers.masks import project_masks
+from models.papers.pair_batch import PairBatch
 from models.state import State
 
 MASK_FLOOR = 1e-4

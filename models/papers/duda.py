@@ -37,7 +37,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.captioner import PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.change_captioner import (
@@ -47,6 +46,7 @@ from models.papers.change_captioner import (
     attended,
     attention_size,
 )
+from models.papers.pair_batch import PairBatch
 from models.state import State
 
 

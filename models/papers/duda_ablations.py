@@ -29,7 +29,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.captioner import PairBatch
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.change_captioner import (
@@ -40,6 +39,7 @@ from models.papers.change_captioner import (
     attention_size,
 )
 from models.papers.masks import project_masks
+from models.papers.pair_batch import PairBatch
 from models.state import State
 
 

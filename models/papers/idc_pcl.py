@@ -38,10 +38,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.language.wording import read
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
 from models.papers.transformer import Layer, Stack, sinusoids
 from models.state import State
 

@@ -24,9 +24,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import EOS, PAD, UNK, Vocabulary
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import stories
 from models.state import State
 

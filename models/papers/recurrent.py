@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, EOS, PAD
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
 from models.state import State
 
 

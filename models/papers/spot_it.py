@@ -44,9 +44,9 @@ from torch.nn.functional import (
     layer_norm,
 )
 
-from models.captioner import PairBatch
 from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.language.vocabulary import PAD, Vocabulary
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair
 from models.state import State
 

@@ -1,15 +1,13 @@
-"""From changes to what a captioner looks at: the only place where pictures become tensors."""
+"""From changes to what a captioner looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from models.captioner import Captioner, PairBatch
+from models.captioner import Captioner, PairInput
 from models.grounded.inference import canvas, pixels_at
 from models.sentences import Sighted
 from pipeline.alignment import Shift, shift_image
@@ -21,23 +19,40 @@ from pipeline.sources import Image
 from pipeline.tracking import LOW, Detections
 
 
-def pair_batch(changes: Sequence[Change], captioner: Captioner) -> PairBatch:
-    """Changes as the tensors of one batch.
+def pair_input(change: Change, captioner: Captioner) -> PairInput:
+    """A change with at least one cluster, as whole frames of one size or as views and tiles."""
+    gap_s = float("nan") if change.pair.gap_s is None else change.pair.gap_s
+    images = change.pair.before.image, change.pair.after.image
+    if captioner.sees_views:
+        return with_views(images, change.shift, change.clusters, gap_s)
+    height, width = change.clusters[0].mask.shape
+    views = aligned(*images, change.shift, (height, width), captioner.image_size)
+    return PairInput(np.stack(views), *_arrays(change.clusters), gap_s)
+
+
+def with_views(
+    images: tuple[Image, Image], shift: Shift, clusters: Sequence[Cluster], gap_s: float = float("nan")
+) -> PairInput:
+    """A pair with its views and tiles.
 
     Args:
-        changes: with at least one cluster each, all found at one size.
-        captioner: which sees whole frames at one size, or views and tiles.
+        images: before and after, RGB uint8 ``(h, w, 3)``.
+        shift: in pixels of the masks.
+        clusters: most salient first.
+        gap_s: seconds between, NaN where that is not known.
     """
-    clusters = clusters_of([c.clusters for c in changes])
-    gap_s = torch.tensor([torch.nan if c.pair.gap_s is None else c.pair.gap_s for c in changes])
-    if not captioner.sees_views:
-        return PairBatch(*_frames(changes, captioner.image_size), *clusters, gap_s=gap_s)
-    return with_views(
-        PairBatch(None, None, *clusters, gap_s=gap_s),
-        [(c.pair.before.image, c.pair.after.image) for c in changes],
-        [c.shift for c in changes],
-        [c.clusters for c in changes],
-    )
+    masks, boxes, active = _arrays(clusters)
+    moved, pixels = in_shares(shift, (masks.shape[1], masks.shape[2])), pixels_at(gap_s)
+    tiles, windows = tile_views(*images, moved, clusters, pixels)
+    return PairInput(whole_views(*images, moved, pixels), masks, boxes, active, gap_s, tiles, windows, images)
+
+
+def _arrays(
+    clusters: Sequence[Cluster],
+) -> tuple[NDArray[np.bool_], NDArray[np.float32], NDArray[np.float32]]:
+    masks = np.stack([cluster.mask for cluster in clusters])
+    active = np.array([cluster.active_pixels for cluster in clusters], np.float32) / masks[0].size
+    return masks, np.array([cluster.box for cluster in clusters], np.float32), active
 
 
 def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
@@ -48,66 +63,8 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
     """
     if not isinstance(captioner, Sighted):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
-    found = captioner.see([_looked_at(image) for image in images], LOW)
-    return [
-        Detections.of(each.box.cpu(), each.score.cpu(), each.label.cpu(), captioner.embed(each).cpu())
-        for each in found
-    ]
-
-
-def _looked_at(picture: Image) -> Tensor:
-    return _tensor(resize(picture, canvas(*picture.shape[:2])))
-
-
-def with_views(
-    pairs: PairBatch,
-    images: Sequence[tuple[Image, Image]],
-    shifts: Sequence[Shift],
-    clusters: Sequence[Sequence[Cluster]],
-) -> PairBatch:
-    """A batch with the views and tiles of its pairs.
-
-    Args:
-        pairs: B pairs with their clusters as tensors, and the time between where it is known.
-        images: before and after of each, RGB uint8 ``(h, w, 3)``.
-        shifts: of each, in pixels of the masks.
-        clusters: of each, most salient first.
-    """
-    size = (pairs.masks.shape[2], pairs.masks.shape[3])
-    views, tiles, windows, of = [], [], [], []
-    for b, ((before, after), shift, own) in enumerate(zip(images, shifts, clusters, strict=True)):
-        moved = in_shares(shift, size)
-        pixels = pixels_at(float("nan") if pairs.gap_s is None else float(pairs.gap_s[b]))
-        views.append(_tensor(whole_views(before, after, moved, pixels)))
-        cut, where = tile_views(before, after, moved, own, pixels)
-        tiles.append(_tensor(cut))
-        windows.append(torch.from_numpy(where))
-        of += [b] * len(where)
-    return replace(
-        pairs,
-        views=tuple(views),
-        tiles=torch.cat(tiles),
-        tile_windows=torch.cat(windows),
-        tile_pair=torch.tensor(of, dtype=torch.int64),
-        images=tuple(images),
-    )
-
-
-def clusters_of(clusters: Sequence[Sequence[Cluster]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Masks, boxes, active pixels and which of them are valid, padded to the most of a pair."""
-    most = max(len(own) for own in clusters)
-    height, width = next(c for own in clusters for c in own).mask.shape
-    masks = torch.zeros(len(clusters), most, height, width, dtype=torch.bool)
-    boxes = torch.zeros(len(clusters), most, 4)
-    active = torch.zeros(len(clusters), most)
-    valid = torch.zeros(len(clusters), most, dtype=torch.bool)
-    for b, own in enumerate(clusters):
-        for k, cluster in enumerate(own):
-            masks[b, k] = torch.from_numpy(cluster.mask)
-            boxes[b, k] = torch.tensor(cluster.box)
-            active[b, k] = cluster.active_pixels / (height * width)
-            valid[b, k] = True
-    return masks, boxes, active, valid
+    found = captioner.see([resize(image, canvas(*image.shape[:2])) for image in images], LOW)
+    return [Detections.of(each.box, each.score, each.label, captioner.embed(each)) for each in found]
 
 
 def aligned(
@@ -124,19 +81,3 @@ def aligned(
     """
     scaled = (round(shift[0] * size[1] / mask_size[1]), round(shift[1] * size[0] / mask_size[0]))
     return shift_image(resize(before, size), scaled), resize(after, size)
-
-
-def _frames(changes: Sequence[Change], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Whole frames at the captioner's size."""
-    both = []
-    for change in changes:
-        height, width = change.clusters[0].mask.shape
-        before, after = change.pair.before.image, change.pair.after.image
-        both.append(aligned(before, after, change.shift, (height, width), size))
-    befores, afters = zip(*both, strict=True)
-    return torch.stack([*map(_tensor, befores)]), torch.stack([*map(_tensor, afters)])
-
-
-def _tensor(image: Image) -> Tensor:
-    """Colours before rows and columns."""
-    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(image, -1, -3)))

@@ -19,7 +19,7 @@ from pipeline.narration.colour import with_colours
 from pipeline.narration.outlines import outline
 from pipeline.sources import Clock, Frame
 
-if TYPE_CHECKING:  # what a narration is can be known without torch
+if TYPE_CHECKING:  # what a narration is can be known without its captioner
     from models.captioner import Captioner
 
 EVENT_SENTENCES = {
@@ -122,7 +122,7 @@ def narrate(
     options: DescribeOptions | None = None,
     settings_sha256: str | None = None,
 ) -> list[Narration]:
-    """Say what changed: the only edge between numpy and torch.
+    """Say what changed.
 
     Args:
         changes: of any cameras and frame sizes, each camera's in their order; one batch for the captioner.
@@ -159,13 +159,13 @@ def _all_sentences(
     changes: Sequence[Change], captioner: Captioner, options: DescribeOptions
 ) -> list[list[Sentence] | None]:
     """Everything that may be said of each change; None where the captioner is not asked."""
-    from pipeline.narration.batch import pair_batch  # noqa: PLC0415 - loads torch
+    from pipeline.narration.batch import pair_input  # noqa: PLC0415 - loads ONNX Runtime
 
     found: list[list[Sentence] | None] = [None] * len(changes)
     stills = [n for n, change in enumerate(changes) if _described(change, captioner)]
     if stills:
-        batch = pair_batch([changes[n] for n in stills], captioner)
-        for n, sentences in zip(stills, captioner.describe(batch, options), strict=True):
+        pairs = [pair_input(changes[n], captioner) for n in stills]
+        for n, sentences in zip(stills, captioner.describe(pairs, options), strict=True):
             found[n] = sentences
     return found
 

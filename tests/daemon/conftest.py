@@ -26,11 +26,12 @@ from running_daemon import unused_port
 import models
 from daemon import cli
 from daemon.config import secrets
-from models.captioner import Captioner, PairBatch
+from models.captioner import Captioner
 from models.checkpoint import save
 from models.encoders.encoder import ENCODERS
 from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
+from models.papers.pair_batch import PairBatch
 
 APPEARED, GONE = "A box has appeared.", "The box is gone."
 SYSTEM_PYTHON = "/usr/bin/python3"

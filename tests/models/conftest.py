@@ -10,9 +10,10 @@ from rectangles import COLOURS, GREY
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.captioner import PairBatch
+from models.captioner import PairInput
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
+from models.papers.pair_batch import PairBatch
 
 Rectangle = tuple[int, int, int, int]
 
@@ -82,3 +83,20 @@ def make_pairs(encoder: ColourEncoder) -> Callable[..., PairBatch]:
         return PairBatch(before, after, masks, boxes, masks.float().mean((2, 3)), valid, maps)
 
     return make
+
+
+def pair_inputs(pairs: PairBatch) -> list[PairInput]:
+    """The same pairs as the pipeline gives them."""
+    assert pairs.before is not None
+    assert pairs.after is not None
+    views = torch.stack([pairs.before, pairs.after], 1).permute(0, 1, 3, 4, 2).contiguous().numpy()
+    parts = pairs.masks, pairs.boxes, pairs.active
+    return [
+        PairInput(view, *(part[b][pairs.valid[b]].numpy() for part in parts)) for b, view in enumerate(views)
+    ]
+
+
+@pytest.fixture
+def make_inputs(make_pairs: Callable[..., PairBatch]) -> Callable[..., list[PairInput]]:
+    """As `make_pairs`."""
+    return lambda *places, **options: pair_inputs(make_pairs(*places, **options))

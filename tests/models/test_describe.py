@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.captioner import DescribeOptions, PairBatch, WordCaptioner
+from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
 from models.state import State
 
 MakePairs = Callable[..., PairBatch]

@@ -80,7 +80,7 @@ def test_graphs_are_kept_with_the_checkpoint(captioner: Grounded, tmp_path: Path
     save(captioner, tmp_path / "again.safetensors")
     again = load_captioner(tmp_path / "again.safetensors")
     assert again.graphs == captioner.graphs
-    again.graphs = {}
+    del again.graphs["embedding"]
     save(again, tmp_path / "without.safetensors")
     without = load_captioner(tmp_path / "without.safetensors")
     assert isinstance(without, Grounded)

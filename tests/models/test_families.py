@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from models.detections import FAMILY, GROUPS
 from models.families import CLASSES, KINDS, OBJECTS, family_of, first_of, object_of
-from models.family_tensors import FAMILY, GROUPS
 from pipeline import stories
 from train.footage.votes import FAMILY as VOTED
 

@@ -119,7 +119,6 @@ def _from_frames(  # noqa: PLR0917
     device: str,
 ) -> None:
     from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
-    from train.papers.config import build_encoder  # noqa: PLC0415
 
     command += "".join(
         f" {flag} {path.name}" for flag, path in (("--start", start), ("--reid", reid)) if path
@@ -139,7 +138,7 @@ def _from_frames(  # noqa: PLR0917
         command=command,
         device=device,
     )
-    train_chain(run, build_encoder(settings), say)
+    train_chain(run, say)
 
 
 def _from_clips(  # noqa: PLR0917

@@ -10,17 +10,15 @@ detectors are measured, and only a better one is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from models import load_captioner
-from models.grounded.detector import Detector
+from models.grounded.detector import detector_of
 from models.grounded.grounded import Grounded
-from train.checkpoints import TrainError, camera_record, refuse_folder, write_checkpoint
+from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
 from train.footage.recipe import TEST_FOOTAGE
@@ -29,6 +27,7 @@ from train.grounded.chain import accuracy
 from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
+from train.grounded.graph import draw
 from train.grounded.options import StageOptions
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
@@ -130,7 +129,8 @@ def adapt(
         TrainError: not a grounded captioner, too little to learn from, or it cannot be written.
         CheckpointError, FootageError, SampleError, TeacherError: see their modules.
     """
-    captioner = _grounded(options)
+    refuse_folder(options.out)
+    captioner = load_grounded(options.checkpoint)
     stages = Stages(options.out.with_suffix(".run"), note)
     folder = stages.folder / "frames"
     labelled = label_frames(_label_options(options, folder), progress)
@@ -148,7 +148,9 @@ def adapt(
     }
     trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
     before = measured(captioner, folder, held, options.seed)
-    captioner.detector.load_state_dict(trained.result["weights"])
+    net = detector_of(captioner.graphs["detector"])
+    net.load_state_dict(trained.result["weights"])
+    captioner.take_detector(draw(net))
     after = measured(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):
@@ -188,7 +190,9 @@ def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame],
     every = max(1, round(len(frames) / _MEASURED))
     precision = mean(average_precision(captioner.detector, folder, frames, every))
     known = change_labels(captioner, folder, frames, 2 * _MEASURED, seed)
-    return Score(round(precision, 4), round(accuracy(captioner.classifier, known), 4), len(known.change))
+    return Score(
+        round(precision, 4), round(accuracy(captioner.weights.classifier, known), 4), len(known.change)
+    )
 
 
 def _trained(
@@ -202,19 +206,8 @@ def _trained(
         average=0.99,
         seed=options.seed,
     )
-    start: Detector = deepcopy(captioner.detector).requires_grad_(True)
+    start = detector_of(captioner.graphs["detector"])
     return {"weights": train_detector(start, Pictures(folder, learn), detecting, scratch).state_dict()}
-
-
-def _grounded(options: AdaptOptions) -> Grounded:
-    refuse_folder(options.out)
-    captioner = load_captioner(options.checkpoint)
-    if not isinstance(captioner, Grounded):
-        raise TrainError(
-            f"{options.checkpoint} holds a captioner {captioner.name}; adapting needs a grounded one, which "
-            "learns from objects: give another --checkpoint, or leave it out for the packaged one"
-        )
-    return captioner
 
 
 def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:

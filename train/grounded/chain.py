@@ -10,33 +10,36 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from models import SHIPPED, load_captioner
+from models import load_captioner
 from models.embedding import AppearanceEmbedding
-from models.encoders.encoder import Encoder
 from models.families import CLASSES
+from models.grounded.change_classifier import ChangeClassifier
 from models.grounded.detector import Detector
-from models.grounded.ensemble import ensemble
 from models.grounded.grounded import Grounded
-from models.language.vocabulary import Vocabulary
+from models.grounded.inference import OnnxDetector
+from models.grounded.observations import FeatureEmbedding
 from train.checkpoints import TrainError, camera_record, refuse_folder, versions, write_checkpoint
 from train.footage.cameras import CameraFiles
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
-from train.grounded.change_classifier import ChangeLabels, change_labels, train_classifier
+from train.grounded.change_classifier import ChangeLabels, change_labels, classifier_of, train_classifier
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
 from train.grounded.embedding import EmbeddingOptions, learn_embedding
-from train.grounded.feature_embedding import FLOWING, train_feature_embedding
+from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
+from train.grounded.graph import draw
 from train.grounded.identities import Collector, collected
 from train.grounded.identity_pairs import CameraSnapshots
 from train.grounded.options import ChainOptions, StageOptions
@@ -97,9 +100,7 @@ class _LabelledFootage:
         return {"frames": self.sha256, "held": sorted({frame.camera for frame in self.held})}
 
 
-def train_chain(
-    run: ChainRun, encoder: Encoder, note: Callable[[str], None] = lambda _line: None
-) -> dict[str, Any]:
+def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None) -> dict[str, Any]:
     """Train a grounded captioner and write its checkpoint.
 
     Returns:
@@ -113,12 +114,12 @@ def train_chain(
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
     stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
-    captioner = _trained(run, footage, stages, encoder)
+    captioner = _trained(run, footage, stages)
     stages.say(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
     return dict(captioner.record)
 
 
-def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: Encoder) -> Grounded:
+def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
     started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
@@ -126,13 +127,12 @@ def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages, encoder: 
     several = {"members": own.members, **seed}
     embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
     embedding = stages.made("embedding", embedded, partial(_embedding, run, footage, detector))
-    captioner = _assembled(encoder, detector, embedding, own.members)
+    captioner = _assembled(detector, embedding)
     asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
     classifier = stages.made(
         "classifier", {**asked, **several}, partial(_classifier, run, footage, captioner)
     )
-    captioner.classifier.load_state_dict(classifier.result["weights"])
-    _take_packaged(captioner)
+    captioner.weights.classifier = ChangeClassifier.of(_arrays(classifier.result["weights"]))
     captioner.record = {**captioner.record, **_record(run, footage, captioner, (detector, classifier))}
     if run.reid is not None:
         options = EmbeddingOptions(steps=own.embedding_steps, seed=run.seed)
@@ -200,16 +200,15 @@ def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result
     if run.options.detector_steps:
         net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
     every = max(1, len(footage.held) // 200)
-    scores = average_precision(net, run.data, footage.held, every)
+    scores = average_precision(OnnxDetector(draw(net)), run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}
     return {"weights": net.state_dict(), "ap50": {**rounded, "mean": round(mean(scores), 4)}}
 
 
-def _eyes(made: StageOutput) -> Detector:
+def _graph(made: StageOutput) -> bytes:
     net = Detector(len(CLASSES))
     net.load_state_dict(made.result["weights"])
-    net.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return net
+    return draw(net.eval())
 
 
 def _reid(run: ChainRun) -> dict[str, Any] | None:
@@ -221,7 +220,7 @@ def _teacher(reid: Path | None) -> AppearanceEmbedding | None:
 
 
 def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
-    collector = Collector(_eyes(detector), _teacher(run.reid), seed=run.seed)
+    collector = Collector(OnnxDetector(_graph(detector)), _teacher(run.reid), seed=run.seed)
     cameras = []
     for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
         own = list(group)
@@ -238,25 +237,29 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     for number in range(run.options.members):
         options = StageOptions(steps=run.options.feature_steps, seed=run.seed + number)
         members.append(train_feature_embedding(cameras, options, scratch / f"state{number}.pt"))
-    return {"weights": nn.ModuleList(members).state_dict()}
+    learnt = embedding_of(members)
+    return {"weights": _tensors({"weight": learnt.weight, "bias": learnt.bias})}
 
 
-def _assembled(encoder: Encoder, detector: StageOutput, embedding: StageOutput, members: int) -> Grounded:
-    captioner = Grounded(Vocabulary(()), encoder, members=members)
-    captioner.detector.load_state_dict(detector.result["weights"])
-    captioner.detector.to(memory_format=torch.channels_last)
-    captioner.embeddings.load_state_dict(embedding.result["weights"])
-    return captioner.eval()
-
-
-def _take_packaged(captioner: Grounded) -> None:
-    """Take the packaged checkpoint's appearance embedding, association and decisions, with their records."""
-    packaged = load_captioner(SHIPPED["grounded"])
-    weights = packaged.state_dict()
-    for name in ("threshold", "match_weights", "change_weights", "move_weights"):
-        captioner.get_buffer(name).copy_(weights[name])
-    captioner.graphs = dict(packaged.graphs)
+def _assembled(detector: StageOutput, embedding: StageOutput) -> Grounded:
+    """The packaged captioner with another detector and embedding of its features."""
+    packaged = load_captioner()
+    assert isinstance(packaged, Grounded)  # noqa: S101
+    own = _arrays(embedding.result["weights"])
+    learnt = FeatureEmbedding(own["weight"].astype(np.float64), own["bias"].astype(np.float64))
+    weights = replace(packaged.weights, embedding=learnt)
+    captioner = Grounded(weights, {**packaged.graphs, "detector": _graph(detector)})
     captioner.record = {name: packaged.record[name] for name in ("decisions", "embedding")}
+    return captioner
+
+
+def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """As stages keep them."""
+    return {name: torch.from_numpy(each.astype(np.float32)) for name, each in arrays.items()}
+
+
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+    return {name: each.numpy() for name, each in tensors.items()}
 
 
 def _appearance(
@@ -280,22 +283,21 @@ def _classifier(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _
             f"{_FEWEST} are the least; compose frames of more footage"
         )
     seeds = (run.seed + number for number in range(own.members))
-    classifier = ensemble(train_classifier(known, seed, own.classifier_steps) for seed in seeds)
+    classifier = classifier_of([train_classifier(known, seed, own.classifier_steps) for seed in seeds])
     unseen = change_labels(captioner, run.data, footage.held, own.classifier_pairs // 4 + 1, run.seed + 1)
     return {
-        "weights": classifier.state_dict(),
+        "weights": _tensors(classifier.arrays()),
         "learnt": len(known.change),
         "validated": len(unseen.change),
         "right": round(accuracy(classifier, unseen), 4),
     }
 
 
-def accuracy(classifier: nn.Module, known: ChangeLabels) -> float:
+def accuracy(classifier: ChangeClassifier, known: ChangeLabels) -> float:
     """Share 0..1 of observations that are classified as labelled; 0 where there are none."""
     if not len(known.change):
         return 0.0
-    with torch.inference_mode():
-        return float(((classifier(known.evidence) > 0) == known.change).float().mean())
+    return float(((classifier(known.evidence) > 0.5) == known.change).mean())  # noqa: PLR2004
 
 
 def _record(

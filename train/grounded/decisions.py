@@ -16,21 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from models import load_captioner
 from models.boxes import Box, box_of, centre, holds, iou
-from models.captioner import PairBatch
 from models.families import OBJECTS, family_of
 from models.grounded.association import CHANGE_COLUMNS, Floats
 from models.grounded.grounded import Association, Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
-from pipeline.narration.batch import clusters_of, with_views
+from pipeline.narration.batch import with_views
 from pipeline.sources import Image
-from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
+from train.checkpoints import TrainError, load_grounded, refuse_folder, trained_changes, write_checkpoint
 from train.footage.cameras import frames_of
 
 UNKNOWN, NONE = -2, -1
@@ -69,8 +66,8 @@ class DecisionWeights:
 
     def give(self, captioner: Grounded) -> None:
         """Take them into a captioner."""
-        for name in ("match", "change", "move"):
-            getattr(captioner, f"{name}_weights").copy_(torch.from_numpy(getattr(self, name)))
+        for name in ("match", "change", "move"):  # a checkpoint keeps float32
+            setattr(captioner.weights, name, getattr(self, name).astype(np.float32).astype(np.float64))
 
 
 def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list[DecisionExample]:
@@ -91,17 +88,14 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
         shift, clusters, _ = image_changes(before, after, options)
         if not clusters:
             continue
-        gap_s = torch.tensor([torch.nan if pair.get("gap_s") is None else float(pair["gap_s"])])
-        batch = PairBatch(None, None, *clusters_of([clusters]), gap_s=gap_s)
-        batch = with_views(batch, [(before, after)], [shift], [clusters])
-        with torch.inference_mode():
-            for _, observed in captioner.observe(batch):
-                association = captioner.associate(observed)
-                known = [_labelled(pair, association, side) for side in (0, 1)]
-                moved = tuple(_moved(change) for change in pair["changes"])
-                found.append(
-                    DecisionExample(pair["id"], pair["camera"], association, (known[0], known[1]), moved)
-                )
+        gap_s = np.nan if pair.get("gap_s") is None else float(pair["gap_s"])
+        for _, observed in captioner.observe([with_views((before, after), shift, clusters, gap_s)]):
+            association = captioner.associate(observed)
+            known = [_labelled(pair, association, side) for side in (0, 1)]
+            moved = tuple(_moved(change) for change in pair["changes"])
+            found.append(
+                DecisionExample(pair["id"], pair["camera"], association, (known[0], known[1]), moved)
+            )
     return found
 
 
@@ -135,9 +129,7 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
         TrainError: the checkpoint is of no grounded captioner, or see `examples`.
     """
     refuse_folder(out)
-    captioner = load_captioner(start)
-    if not isinstance(captioner, Grounded):
-        raise TrainError(f"{start} holds a captioner {captioner.name}; --labels is for a grounded one")
+    captioner = load_grounded(start)
     known = examples(captioner, labels, footage)
     fit(known).give(captioner)
     cameras = sorted({each.camera for each in known})

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import torch
-from torch import Tensor
 
 from models.boxes import overlaps
 from models.detections import Detections
+from models.detector import Detector
 from models.families import OBJECTS, family_of
-from models.grounded.detector import Detector
-from models.grounded.inference import canvas, detect
+from models.grounded.inference import canvas
 from pipeline.sources import Image
 from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
@@ -39,8 +37,7 @@ def average_precision(
     answers: dict[str, list[tuple[float, bool]]] = {}
     true: dict[str, int] = {}
     for frame in frames[::every]:
-        with torch.inference_mode():
-            (found,) = detect(detector, [viewed(picture(folder, frame))])
+        (found,) = detector.detect([viewed(picture(folder, frame))])
         for family in MEASURED:
             key = f"{frame.camera} {family}"
             votes = [vote for vote in frame.votes if vote.family == family]
@@ -54,11 +51,11 @@ def mean(scores: dict[str, float]) -> float:
     return sum(scores.values()) / max(len(scores), 1)
 
 
-def viewed(image: Image) -> Tensor:
+def viewed(image: Image) -> Image:
     """As the detector sees a frame."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR
-    return torch.from_numpy(cv2.resize(image, (wide, high), interpolation=way)).permute(2, 0, 1)
+    return np.asarray(cv2.resize(image, (wide, high), interpolation=way), np.uint8)
 
 
 def _answers(found: Detections, family: str, votes: Sequence[Vote]) -> list[tuple[float, bool]]:

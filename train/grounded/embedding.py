@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from models import load_captioner
 from models.captioner import Captioner
 from models.embedding import SIZE, AppearanceEmbedding
 from pipeline.disk import replacing
 from pipeline.narration.batch import detect
 from pipeline.pairs import small_image
 from pipeline.tracking import Tracker
-from train.checkpoints import TrainError, camera_record, refuse_folder, write_checkpoint
+from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
 from train.footage.recipe import TEST_FOOTAGE
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
@@ -120,7 +119,7 @@ def add_embedding(
         CheckpointError, FootageError, StartError: see their modules.
     """
     refuse_folder(out)
-    captioner, net, stated = load_captioner(start), starting_osnet(reid), stated_sources(footage)
+    captioner, net, stated = load_grounded(start), starting_osnet(reid), stated_sources(footage)
     cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
     cache = out.with_suffix(".run") / f"stretches-{captioner.sha256[:12]}-{options.seed}"
     learnt = learn_embedding(net, captioner, cameras, options, cache, note=note)

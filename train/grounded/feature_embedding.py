@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
-from models.grounded.observations import FeatureEmbedding
+from models.grounded.observations import FEATURES, FeatureEmbedding
 from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stacked
 from train.grounded.options import StageOptions
 
@@ -21,12 +21,34 @@ _SAVE_EVERY = 500
 _RATE = 3e-3  # at the start; it falls to 0 along a cosine
 _FEW = 16  # pairs of one object in a batch, of which none weighs more than if there were so many
 _PATIENCE = 200  # draws for each example
+_EMBEDDED = 48
+
+
+class EmbeddingNetwork(nn.Module):
+    """Unit vectors that are alike for one object: a member of `FeatureEmbedding`."""
+
+    def __init__(self) -> None:
+        """Build with random weights."""
+        super().__init__()
+        self.drop = nn.Dropout(0.2)  # lest it learns the training cameras' objects by heart
+        self.embed = nn.Linear(FEATURES, _EMBEDDED)
+
+    def forward(self, feature: Tensor) -> Tensor:
+        """Unit vectors float32 ``(..., 48)`` of features ``(..., FEATURES)``."""
+        return normalize(self.embed(self.drop(feature)), dim=-1)
+
+
+def embedding_of(networks: Sequence[EmbeddingNetwork]) -> FeatureEmbedding:
+    """Networks that were trained from several seeds as one embedding."""
+    parts = ([getattr(each.embed, name) for each in networks] for name in ("weight", "bias"))
+    weight, bias = (torch.stack(part).detach().double().numpy() for part in parts)
+    return FeatureEmbedding(weight, bias)
 
 
 class _Lesson(nn.Module):
     """The embedding with what it needs while learning only."""
 
-    def __init__(self, embedding: FeatureEmbedding) -> None:
+    def __init__(self, embedding: EmbeddingNetwork) -> None:
         super().__init__()
         self.embedding = embedding
         self.scale = nn.Parameter(torch.tensor([8.0, -4.0]))  # from cosines to log odds
@@ -48,7 +70,7 @@ class _Lesson(nn.Module):
 
 def train_feature_embedding(
     cameras: Sequence[CameraSnapshots], options: StageOptions, state: Path | None = None
-) -> FeatureEmbedding:
+) -> EmbeddingNetwork:
     """An embedding trained on cameras.
 
     Args:
@@ -57,7 +79,7 @@ def train_feature_embedding(
         state: a file for an interrupted run to go on from; removed at the end.
     """
     torch.manual_seed(options.seed)
-    lesson = _Lesson(FeatureEmbedding())
+    lesson = _Lesson(EmbeddingNetwork())
     learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
     falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
     begin = 0

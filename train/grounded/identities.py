@@ -20,17 +20,17 @@ import av
 import cv2
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from models.box_tensors import corner_overlaps, corners, distances
+from models.boxes import overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
 from models.families import OBJECTS, first_of
-from models.family_tensors import FAMILY
-from models.grounded.detections import decode, pooled
-from models.grounded.detector import Detector
-from models.grounded.observations import Observations, colour_histograms
+from models.grounded.detections import Floats, decode, pooled
+from models.grounded.inference import OnnxDetector
+from models.grounded.observations import colour_histograms
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
@@ -56,6 +56,17 @@ _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ObservedTensors:
+    """`models.grounded.observations.Observations` as tensors, any leading dimensions in common."""
+
+    box: Tensor
+    score: Tensor
+    label: Tensor
+    feature: Tensor
+    colours: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """One frame's N observations, and who they are.
 
@@ -74,7 +85,7 @@ class Snapshot:
     occasion: str
     seconds: float
     clock_s: float
-    observed: Observations
+    observed: ObservedTensors
     track: Tensor
     seen: Tensor
     reid: Tensor
@@ -106,12 +117,11 @@ class ClipTracker:
     def look(self, seconds: float, seen: Detections) -> list[int]:
         """The track of everything that is seen now, -1 for what is too faint."""
         rows = [i for i in range(len(seen)) if float(seen.score[i]) >= _FOLLOWED]
-        boxes = seen.box[rows]
-        family = FAMILY[seen.label[rows].argmax(1)] if rows else FAMILY[:0]
+        boxes, family = seen.box[rows], seen.family[rows]
         gain = _gain([t.expected(seconds) for t in self._open], boxes)
-        gain *= torch.tensor([t.family for t in self._open]).view(-1, 1) == family[None]
+        gain *= np.array([t.family for t in self._open]).reshape(-1, 1) == family
         numbers = [-1] * len(seen)
-        likely = torch.where(gain >= _LEAST, gain, 0.0).double().numpy()
+        likely = np.where(gain >= _LEAST, gain, 0.0)
         matched = {
             int(j): int(i)
             for i, j in zip(*linear_sum_assignment(-likely), strict=True)
@@ -133,28 +143,29 @@ class ClipTracker:
         return numbers
 
 
-def _gain(expected: list[list[float]], box: Tensor) -> Tensor:
+def _gain(expected: list[list[float]], box: Floats) -> NDArray[np.float64]:
     """How well boxes continue tracks, 0..1: overlap, or nearness where a fast thing has left its place."""
-    one = torch.tensor(expected).view(-1, 4)
-    ratio = (one[:, None, 2:] / box[None, :, 2:].clamp(min=1e-6)).log().abs().amax(-1)
-    near = (1 - distances(one, box) / 1.2).clamp(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
-    gain: Tensor = (corner_overlaps(corners(one), corners(box)) + near) / 2
-    return gain
+    one = np.array(expected).reshape(-1, 4)
+    sizes = one[:, None, 2:], np.maximum(box[:, 2:], 1e-6)
+    ratio = np.abs(np.log(sizes[0] / sizes[1])).max(-1)
+    middles = [each[:, :2] + each[:, 2:] / 2 for each in (one, box)]
+    apart = np.linalg.norm((middles[0][:, None] - middles[1]) / np.sqrt(sizes[0] * sizes[1]), axis=-1)
+    near = (1 - apart / 1.2).clip(min=0) * (ratio < 0.4)  # noqa: PLR2004 - by half as large again
+    return np.asarray((overlaps(one, box) + near) / 2)
 
 
-def _clear(gain: Tensor, i: int, j: int) -> bool:
-    others = torch.cat([gain[i, :j], gain[i, j + 1 :], gain[:i, j], gain[i + 1 :, j]])
+def _clear(gain: NDArray[np.float64], i: int, j: int) -> bool:
+    others = np.concatenate([gain[i, :j], gain[i, j + 1 :], gain[:i, j], gain[i + 1 :, j]])
     return not len(others) or float(gain[i, j] - others.max()) >= _CLEAR
 
 
 class Collector:
     """Makes snapshots of a camera's footage."""
 
-    def __init__(self, detector: Detector, reid: AppearanceEmbedding | None, seed: int) -> None:
+    def __init__(self, detector: OnnxDetector, reid: AppearanceEmbedding | None, seed: int) -> None:
         """Keep the networks; `seed` chooses lights and false positives."""
         self._detector, self._reid, self._seed = detector, reid, seed
 
-    @torch.inference_mode()
     def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
         """The snapshots of one camera."""
         name = frames[0].camera
@@ -181,41 +192,43 @@ class Collector:
         found: list[Snapshot] = []
         for seconds, image, frame in _looks(frames, footage):
             picture = _picture(image)
-            [seen], maps = self._seen(picture)
+            seen, maps = self._seen(picture)
             numbers = follower.look(seconds, seen)
             if frame is None:
                 continue
-            track = _known(seen, numbers, frame)
-            keep = torch.arange(len(seen))[:_AT_ONCE]
+            track = _known(seen, numbers, frame)[:_AT_ONCE]
             planted = _planted(pool, frame, seen, chance)
-            box = torch.cat([seen.box[keep], planted[0]])
-            score = torch.cat([seen.score[keep], planted[1]])
-            label = torch.cat([seen.label[keep], planted[2]])
-            track = torch.cat([track[keep], torch.full((len(planted[0]),), FALSE_POSITIVE)])
-            feature = pooled(maps, box)
-            observed = Observations(box, score, label, feature, colour_histograms(picture, box))
+            box, score, label = (
+                np.concatenate([own[:_AT_ONCE], made])
+                for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
+            )
+            track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
+            arrays = box, score, label, pooled(maps, box), colour_histograms(picture, box)
+            observed = ObservedTensors(*map(torch.from_numpy, arrays))
             reid = self._asked(image, box, track, every=len(found) % 3 == 0)
-            one = Snapshot(occasion, seconds, clock_s, observed, track, torch.zeros(len(box), 2), reid)
+            times = torch.zeros(len(box), 2)
+            one = Snapshot(occasion, seconds, clock_s, observed, torch.from_numpy(track), times, reid)
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = _relit(picture, chance)
-                maps = self._seen(dim)[1]
-                other = replace(observed, feature=pooled(maps, box), colours=colour_histograms(dim, box))
+                feature, colours = pooled(self._seen(dim)[1], box), colour_histograms(dim, box)
+                other = replace(
+                    observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
+                )
                 found.append(replace(one, observed=other, relit=True))
         return [_with_tracks(one, follower.tracks) for one in found]
 
-    def _seen(self, picture: Tensor) -> tuple[list[Detections], list[Tensor]]:
-        answer = self._detector(picture[None])
-        size = (picture.shape[1], picture.shape[2])
-        return decode(answer, size, _FAINT), [level[0] for level in answer.maps]
+    def _seen(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
+        answers = self._detector.answers(picture)
+        return decode(answers, (picture.shape[0], picture.shape[1]), _FAINT), answers.maps
 
-    def _asked(self, image: Image, box: Tensor, track: Tensor, *, every: bool) -> Tensor:
+    def _asked(self, image: Image, box: Floats, track: NDArray[np.int64], *, every: bool) -> Tensor:
         """The teacher's vectors; NaN for false positives, and unless `every` for all."""
         size = 1 if self._reid is None else self._reid.size
         vectors = torch.full((len(box), size), torch.nan)
         asked = track >= UNTRACKED
         if every and self._reid is not None and asked.any():
-            vectors[asked] = torch.from_numpy(self._reid(image, box[asked].numpy()))
+            vectors[torch.from_numpy(asked)] = torch.from_numpy(self._reid(image, box[asked]))
         return vectors
 
 
@@ -247,33 +260,32 @@ def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, 
                 yield seconds, np.asarray(shown.to_ndarray(format="rgb24"), np.uint8), labelled.get(number)
 
 
-def _picture(image: Image) -> Tensor:
-    """What the detector sees of a frame: uint8 ``(3, h, w)``, sides multiples of 32."""
+def _picture(image: Image) -> Image:
+    """What the detector sees of a frame: uint8 ``(h, w, 3)``, sides multiples of 32."""
     height, width = image.shape[:2]
     scale = (_PIXELS / (height * width)) ** 0.5
     size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
     small = cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
-    return torch.from_numpy(small).permute(2, 0, 1)
+    return np.asarray(small, np.uint8)
 
 
-def _relit(picture: Tensor, chance: np.random.Generator) -> Tensor:
+def _relit(picture: Image, chance: np.random.Generator) -> Image:
     """Another exposure, contrast and cast."""
-    gain = torch.from_numpy(chance.uniform(0.55, 1.35) * chance.uniform(0.88, 1.12, (3, 1, 1))).float()
+    gain = chance.uniform(0.55, 1.35) * chance.uniform(0.88, 1.12, 3)
     curve = float(chance.uniform(0.7, 1.5))
-    bright = (picture.float() / 255).pow(curve) * gain * 255 + float(chance.uniform(-15, 25))
-    return bright.clamp(0, 255).to(torch.uint8)
+    bright = (picture / np.float32(255)) ** curve * gain * 255 + float(chance.uniform(-15, 25))
+    return np.asarray(bright.clip(0, 255), np.uint8)
 
 
-def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> Tensor:
+def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
     """Track, or what else is known of everything that is seen."""
-    voted = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
-    sure = torch.tensor([vote.sure for vote in frame.votes], dtype=torch.bool)
-    family = torch.tensor([first_of(vote.family) for vote in frame.votes])
-    shares = corner_overlaps(corners(seen.box), corners(voted))
-    own = FAMILY[seen.label.argmax(1)][:, None] == family[None]
+    sure = np.array([vote.sure for vote in frame.votes], np.bool_)
+    family = np.array([first_of(vote.family) for vote in frame.votes], np.int64)
+    shares = overlaps(seen.box, [vote.box for vote in frame.votes])
+    own = seen.family[:, None] == family
     real = ((shares >= 0.5) & own & sure).any(1)  # noqa: PLR2004
     nothing = ~(shares >= 0.1).any(1)  # noqa: PLR2004
-    track = torch.tensor(numbers, dtype=torch.int64)
+    track = np.array(numbers, np.int64)
     track[track < 0] = UNTRACKED
     track[~real & (track < 0)] = UNSURE
     track[nothing & (seen.score < 0.5)] = FALSE_POSITIVE  # noqa: PLR2004
@@ -286,23 +298,21 @@ def _planted(
     frame: LabelledFrame,
     seen: Detections,
     chance: np.random.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Floats, Floats, Floats]:
     """Boxes, scores and labels of false positives, where another frame has an object and this one nothing."""
-    taken = torch.tensor([vote.box for vote in frame.votes]).view(-1, 4)
-    taken = corners(torch.cat([taken, seen.box]))
-    boxes, labels = list[Tensor](), list[Tensor]()
+    voted = np.array([vote.box for vote in frame.votes], np.float32).reshape(-1, 4)
+    taken = np.concatenate([voted, seen.box])
+    boxes, labels = list[Floats](), list[Floats]()
     for i in chance.permutation(len(pool))[: 4 * _PLANTED]:
         family, (x, y, w, h) = pool[i]
         dx, dy = chance.uniform(-0.1, 0.1, 2)
-        box = torch.tensor([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], dtype=torch.float32)
-        if len(boxes) < _PLANTED and not (corner_overlaps(corners(box), taken) > 0.05).any():  # noqa: PLR2004
-            label = torch.zeros(len(OBJECTS))
-            label[first_of(family)] = 1
-            boxes.append(box[0])
-            labels.append(label)
-    score = torch.from_numpy(chance.uniform(_FAINT, 0.45, len(boxes))).float()
-    box = torch.stack(boxes) if boxes else torch.zeros(0, 4)
-    label = torch.stack(labels) if labels else torch.zeros(0, len(OBJECTS))
+        box = np.array([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], np.float32)
+        if len(boxes) < _PLANTED and not (overlaps(box, taken) > 0.05).any():  # noqa: PLR2004
+            boxes.append(box)
+            labels.append(np.eye(len(OBJECTS), dtype=np.float32)[[first_of(family)]])
+    score = chance.uniform(_FAINT, 0.45, len(boxes)).astype(np.float32)
+    none = np.zeros((0, 4), np.float32), np.zeros((0, len(OBJECTS)), np.float32)
+    box, label = np.concatenate([none[0], *boxes]), np.concatenate([none[1], *labels])
     return box, score, label * score[:, None]
 
 
@@ -339,4 +349,4 @@ def collected(
         with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
             torch.save(made, file)
     rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
-    return [Snapshot(**{**row, "observed": Observations(**row["observed"])}) for row in rows]
+    return [Snapshot(**{**row, "observed": ObservedTensors(**row["observed"])}) for row in rows]

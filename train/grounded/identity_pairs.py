@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.box_tensors import corner_overlaps, corners
+from models.detections import FAMILY
 from models.families import OBJECTS
-from models.family_tensors import FAMILY
-from models.grounded.observations import Observations
-from train.grounded.identities import FALSE_POSITIVE, UNTRACKED, Snapshot
+from train.grounded.boxes import corner_overlaps, corners
+from train.grounded.identities import FALSE_POSITIVE, UNTRACKED, ObservedTensors, Snapshot
 
 SAME, OTHER, UNKNOWN = 1, 0, -1
 
@@ -41,17 +40,17 @@ class Example:
         real: bool ``(S, T)``, False for padding.
     """
 
-    before: Observations
-    after: Observations
+    before: ObservedTensors
+    after: ObservedTensors
     table: Tensor
     likeness: Tensor
     gap_s: Tensor
     real: Tensor
 
 
-def family(observed: Observations) -> Tensor:
+def family(observed: ObservedTensors) -> Tensor:
     """The first object of each end's family, int64 ``(N,)``."""
-    return FAMILY[observed.label.argmax(-1)]
+    return torch.from_numpy(FAMILY)[observed.label.argmax(-1)]
 
 
 def shares(a: Snapshot, b: Snapshot) -> Tensor:
@@ -208,7 +207,7 @@ def _replaced(example: Example, chance: np.random.Generator) -> Example:
             feature[j], colours[j] = after.feature[i], after.colours[i]
             table[:, j] = torch.where(table[:, j] == SAME, OTHER, UNKNOWN)
             alike[:, j] = torch.nan
-    changed = Observations(after.box, after.score, after.label, feature, colours)
+    changed = ObservedTensors(after.box, after.score, after.label, feature, colours)
     return Example(example.before, changed, table, alike, example.gap_s, example.real)
 
 
@@ -227,7 +226,7 @@ def _thinned(example: Example, share: Tensor, chance: np.random.Generator) -> Ex
         return table[rows][:, columns]
 
     before, after = (
-        Observations(*(getattr(observed, f.name)[which] for f in fields(Observations)))
+        ObservedTensors(*(getattr(observed, f.name)[which] for f in fields(ObservedTensors)))
         for observed, which in ((example.before, rows), (example.after, columns))
     )
     table, alike = chosen(example.table), chosen(example.likeness)
@@ -243,11 +242,11 @@ def stacked(examples: Sequence[Example]) -> Example:
         full[tuple(slice(0, n) for n in table.shape)] = table
         return full
 
-    def observed(side: Sequence[Observations], most: int) -> Observations:
-        return Observations(
+    def observed(side: Sequence[ObservedTensors], most: int) -> ObservedTensors:
+        return ObservedTensors(
             *(
                 torch.stack([padded(getattr(e, f.name), (most,), 0.05) for e in side])
-                for f in fields(Observations)
+                for f in fields(ObservedTensors)
             )
         )
 

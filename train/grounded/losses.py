@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.box_tensors import corner_overlaps
-from models.grounded.detector import BINS, Answer
+from models.grounded.detections import BINS
+from models.grounded.detector import Answer
+from train.grounded.boxes import corner_overlaps
 
 NEAREST = 10
 """Cells that one object is assigned to at most."""

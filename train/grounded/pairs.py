@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
@@ -78,7 +77,12 @@ def gap_between(one: LabelledFrame, other: LabelledFrame) -> float | None:
 
 
 def verdicts(
-    observed: Observations, here: Sequence[Vote], there: Sequence[Vote], seen: Tensor, *, apart: bool
+    observed: Observations,
+    here: Sequence[Vote],
+    there: Sequence[Vote],
+    seen: NDArray[np.float32],
+    *,
+    apart: bool,
 ) -> NDArray[np.int8]:
     """1 for an observation that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
 
@@ -95,11 +99,10 @@ def verdicts(
         apart: whether the frames are of two occasions.
     """
     result = np.full(len(observed.box), -1, np.int8)
-    boxes = [tuple(map(float, box)) for box in observed.box.tolist()]
-    on_this, on_that = (overlaps(boxes, [v.box for v in votes]) for votes in (here, there))  # type: ignore[arg-type]
+    on_this, on_that = (overlaps(observed.box, [v.box for v in votes]) for votes in (here, there))
     changed, alike = (seen[:, EVIDENCE.index(name)].tolist() for name in (_CHANGED, _CORRELATION))
     taken: set[int] = set()
-    for n in observed.score.argsort(descending=True).tolist():
+    for n in np.argsort(-observed.score).tolist():
         family = family_of(OBJECTS[int(observed.label[n].argmax())])
         if family not in ("person", "vehicle", "two-wheeler"):
             continue

@@ -14,10 +14,9 @@ from torch import nn
 
 from models.checkpoint import read_checkpoint
 from models.families import CLASSES, COCO
-from models.grounded.detector import Detector
+from models.grounded.detector import Detector, detector_of
 from models.label import CheckpointError
 
-_PART = "detector."
 _VAN_LESS = 0.5  # logits by which a van is thought rarer than car and lorry
 
 
@@ -45,15 +44,12 @@ def starting_detector(path: Path | None, seed: int = 0) -> Detector:
         _, weights = read_checkpoint(path)
     except CheckpointError as error:
         raise StartError(f"{error} (or an ONNX file of PicoDet-S)") from error
-    own = {name.removeprefix(_PART): value for name, value in weights.items() if name.startswith(_PART)}
-    net = Detector(len(CLASSES))
     try:
-        net.load_state_dict(own)
-    except RuntimeError as error:
+        return detector_of(weights["graph.detector"].tobytes())
+    except (KeyError, RuntimeError) as error:
         raise StartError(
             f"{path} holds no detector of this version; give another checkpoint, or PicoDet-S in ONNX format"
         ) from error
-    return net.eval()
 
 
 def plain_start(path: Path | None) -> dict[str, str] | None:

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import PairBatch, WordCaptioner
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary, tokenize
+from models.papers.captioner import WordCaptioner
 from models.papers.nearest import Nearest
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair
 from pipeline.changes import ChangeOptions
 from train.papers.datasets import load_pairs

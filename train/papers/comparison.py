@@ -20,6 +20,7 @@ from joblib import Parallel, delayed
 from models import CAPTIONERS
 from models.encoders.encoder import Encoder
 from models.label import read_label
+from models.papers.captioner import WordCaptioner
 from pipeline.changes import ChangeOptions
 from pipeline.disk import replace_file
 from train.checkpoints import TrainError
@@ -201,6 +202,7 @@ def _splits(
     data: Path, captioner: str, encoder: str, changes: ChangeOptions, options: CompareOptions
 ) -> Splits:
     kind = CAPTIONERS[captioner]()
+    assert issubclass(kind, WordCaptioner)  # noqa: S101
     sees = (kind.whole, kind.needs_images, kind.needs_masks)
     return _load(data, encoder, options.device, changes, options.pairs, *sees)
 

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from models import CAPTIONERS
-from models.captioner import WordCaptioner
 from models.encoders.encoder import ENCODERS, Encoder
 from models.language.vocabulary import Vocabulary
+from models.papers.captioner import WordCaptioner
 from pipeline.changes import ChangeOptions
 from pipeline.yaml_lines import YamlError, read_yaml
 from train.grounded.options import ChainOptions
@@ -104,13 +104,13 @@ def build_encoder(config: TrainConfig) -> Encoder:
 
 
 def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> WordCaptioner:
+    kind = CAPTIONERS[config.captioner]()
+    if not issubclass(kind, WordCaptioner):
+        raise ConfigError(f"captioner {kind.name} learns from labelled frames (`label`), not from pairs")
     try:
-        captioner = CAPTIONERS[config.captioner]()(vocabulary, encoder, **config.arguments)
+        return kind(vocabulary, encoder, **config.arguments)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"captioner {config.captioner} does not take its arguments: {error}") from error
-    if not isinstance(captioner, WordCaptioner):
-        raise ConfigError(f"captioner {captioner.name} learns from labelled frames (`label`), not from pairs")
-    return captioner
 
 
 def build_objective(

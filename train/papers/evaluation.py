@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from models.boxes import Box, overlaps
-from models.captioner import DescribeOptions, Sentence, WordCaptioner
+from models.captioner import DescribeOptions, Sentence
 from models.language.vocabulary import PAD, tokenize
 from models.language.wording import read
+from models.papers.captioner import WordCaptioner
 from models.papers.nearest import Nearest
 from train.papers.batches import Split, by_pair, tells_stories
 from train.papers.metrics.groups import group_scores, sample_groups

@@ -20,9 +20,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from models.captioner import PairBatch
 from models.checkpoint import write_atomically
 from models.encoders.encoder import Encoder
+from models.papers.pair_batch import PairBatch
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import aligned
 from pipeline.sources import Image

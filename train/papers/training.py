@@ -22,8 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.captioner import WordCaptioner
-from models.checkpoint import ENCODER
+from models.papers.captioner import ENCODER, WordCaptioner
 from models.papers.nearest import Nearest
 from pipeline.disk import replacing
 from train.checkpoints import TrainError, versions, write_checkpoint
@@ -182,7 +181,7 @@ class _Run:
             for each in self.optimizer.param_groups:
                 each["lr"] = options.rate(step)
             pairs, tokens = seen.to(captioner.device), said.to(captioner.device)
-            with torch.autocast(captioner.device.type, torch.bfloat16, enabled=options.bf16):
+            with torch.autocast(torch.device(captioner.device).type, torch.bfloat16, enabled=options.bf16):
                 loss = self.objective.loss(captioner, pairs, tokens, step)
             if not math.isfinite(value := loss.item()):
                 raise TrainError(

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
+from daemon.config import device
 from daemon.config.device import DeviceError, choose_device
-
-
-@pytest.fixture(autouse=True)
-def threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # the choice would set torch's threads
 
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of them, as torch counts."""
+    monkeypatch.setattr(device, "_DRIVERS", (Path("/dev/null"),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
 
 
-def test_a_gpu_is_taken_where_there_is_one(gpus: None) -> None:
-    assert choose_device("auto") == torch.device("cuda")
-    assert choose_device("cuda:1") == torch.device("cuda", 1)
-    assert choose_device("cpu") == torch.device("cpu")
+@pytest.mark.usefixtures("gpus")
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_device("auto") == "cuda"
+    assert choose_device("cuda:1") == "cuda:1"
+    assert choose_device("cpu") == "cpu"
+    with pytest.raises(DeviceError, match="there is no cuda:2: of GPUs torch sees 2"):
+        choose_device("cuda:2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert choose_device("auto") == "cpu"
+
+
+@pytest.mark.usefixtures("gpus")
+def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert choose_device("auto") == "cpu"
+    with pytest.raises(DeviceError, match=r"cuda needs torch: pip install 'narrated\[gpu\]'"):
+        choose_device("cuda")
 
 
 @pytest.mark.parametrize("name", ["gpu0", "mps", "meta", "cuda:", "cuda:-1", "CUDA", ""])

@@ -17,14 +17,14 @@ from pretend_device import pretend_device
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
 from daemon.threads.captions import Captioning, PairSettings
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from pipeline.narration.fallback import FAILED, LATE
 from pipeline.narration.narration import Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 
 TOLD, FACTS = "A box has appeared.", "Something has changed in the middle."
-Describe = Callable[[PairBatch, DescribeOptions | None], list[list[Sentence]]]
+Describe = Callable[[list[PairInput], DescribeOptions | None], list[list[Sentence]]]
 
 
 def proposed(t: float, *, late: bool = False, broken: bool = False) -> tuple[FramePair, bool]:
@@ -32,14 +32,14 @@ def proposed(t: float, *, late: bool = False, broken: bool = False) -> tuple[Fra
 
 
 def failing(
-    captioner: Captioner, fails: Callable[[PairBatch], Exception | None]
+    captioner: Captioner, fails: Callable[[list[PairInput]], Exception | None]
 ) -> tuple[Captioner, list[int]]:
     """A copy of the captioner that fails when told to, and the sizes of the batches it was asked."""
     one, asked = copy.deepcopy(captioner), list[int]()
     whole: Any = type(one).describe
 
-    def describe(self: Captioner, pairs: PairBatch, options: DescribeOptions | None = None) -> Any:
-        asked.append(len(pairs.valid))
+    def describe(self: Captioner, pairs: list[PairInput], options: DescribeOptions | None = None) -> Any:
+        asked.append(len(pairs))
         if error := fails(pairs):
             raise error
         return whole(self, pairs, options)
@@ -80,7 +80,7 @@ def test_out_of_memory_halves_the_batch_and_the_next_ones_for_a_while(
 ) -> None:
     small, asked = failing(
         captioner,
-        lambda pairs: torch.OutOfMemoryError("CUDA out of memory") if len(pairs.valid) > 2 else None,
+        lambda pairs: torch.OutOfMemoryError("CUDA out of memory") if len(pairs) > 2 else None,
     )
     captioning = Captioning(small)
     batch = [proposed(4 * k) for k in range(8)]
@@ -104,10 +104,9 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
     wide = marked[0].after.image.copy()
     wide[10:20, 10:20] = 255
 
-    def fails(pairs: PairBatch) -> Exception | None:
-        assert pairs.after is not None
-        whitest = pairs.after.flatten(1).max(dim=1).values
-        return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if (whitest == 255).any() else None
+    def fails(pairs: list[PairInput]) -> Exception | None:
+        white = any(pair.views[1].max() == 255 for pair in pairs)
+        return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if white else None
 
     odd, _ = failing(captioner, fails)
     last = Frame("room", marked[0].after.time, Clock.RTCP, 12, wide[..., 0].copy(), Still(wide))
@@ -163,7 +162,7 @@ def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(capt
         assert told(captioning.narrate(batch, manner(away))) == here
         assert (captioning.error, captioning._captioner) == ("", away), "nothing was left behind"
         assert captioning._spare is not None
-        assert captioning._spare.device.type == "cpu"
+        assert captioning._spare.device == "cpu"
 
 
 @pytest.mark.gpu

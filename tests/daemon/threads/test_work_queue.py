@@ -117,12 +117,12 @@ def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
     queue = WorkQueue(["a", "b"], capacity=16)
     put_pairs(queue, "a", *range(5))
     put_pairs(queue, "b", *range(3))
-    assert queue.take_whole(8, 0.01) == []
+    assert queue.take_camera(8, 0.01) == []
     put_pairs(queue, "a", *range(5, 9))
-    assert taken(queue.take_whole(8)) == [("a", i) for i in range(8)]
+    assert taken(queue.take_camera(8)) == [("a", i) for i in range(8)]
     queue.end("b")
-    assert taken(queue.take_whole(8)) == [("b", i) for i in range(3)]
-    assert queue.take_whole(8, 0.01) == []
+    assert taken(queue.take_camera(8)) == [("b", i) for i in range(3)]
+    assert queue.take_camera(8, 0.01) == []
 
 
 def test_a_pair_is_late_after_its_deadline_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

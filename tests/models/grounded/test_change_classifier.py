@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.detections import Detections
 from models.families import OBJECTS
-from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, ObservedPair, evidence
+from models.grounded.change_classifier import EVIDENCE, ObservedPair, evidence
 from models.grounded.observations import Observations, observe
 
 CHANGED, CORRELATION = (
@@ -21,25 +21,24 @@ CHANGED, CORRELATION = (
 
 
 def sides_of(count: tuple[int, int], seed: int, gap_s: float) -> ObservedPair:
-    chance = torch.Generator().manual_seed(seed)
+    chance = np.random.default_rng(seed)
 
-    def numbers(*shape: int) -> torch.Tensor:
-        return torch.rand(*shape, generator=chance)
+    def numbers(*shape: int) -> np.ndarray:
+        return chance.random(shape, np.float32)
 
-    pictures = (numbers(2, 3, 64, 96) * 255).byte()
+    pictures = (numbers(2, 64, 96, 3) * 255).astype(np.uint8)
     both = []
     for picture, n in zip(pictures, count, strict=True):
         low = numbers(n, 2)
-        box = torch.cat([low, numbers(n, 2) * (1 - low)], dim=1)
+        box = np.concatenate([low, numbers(n, 2) * (1 - low)], axis=1)
         label = numbers(n, len(OBJECTS)) * (numbers(n, len(OBJECTS)) > 0.5)
         both.append(observe(picture, Detections(box, numbers(n), label, numbers(n, 192))))
-    clusters = numbers(seed % 3, 4) / 2
-    changed = (numbers(40, 60) > 0.6).float()
-    return ObservedPair((both[0], both[1]), pictures, changed, clusters, torch.tensor(gap_s))
+    changed = (numbers(40, 60) > 0.6).astype(np.float32)
+    return ObservedPair((both[0], both[1]), pictures, changed, numbers(seed % 3, 4) / 2, gap_s)
 
 
 def swapped(sides: ObservedPair) -> ObservedPair:
-    return ObservedPair(sides.sides[::-1], sides.pictures.flip(0), sides.changed, sides.clusters, sides.gap_s)
+    return ObservedPair(sides.sides[::-1], sides.pictures[::-1], sides.changed, sides.clusters, sides.gap_s)
 
 
 @given(
@@ -55,14 +54,13 @@ def test_evidence_is_finite_and_swapping_the_sides_swaps_it(
     for side in (0, 1):
         given_ = evidence(sides, side)
         assert given_.shape == (count[side], len(EVIDENCE))
-        assert torch.isfinite(given_).all()
-        torch.testing.assert_close(given_, evidence(swapped(sides), 1 - side))
-        assert torch.isfinite(ChangeClassifier(8)(given_)).all()
+        assert np.isfinite(given_).all()
+        np.testing.assert_allclose(given_, evidence(swapped(sides), 1 - side), rtol=1e-5)
 
 
 def test_the_order_of_ends_does_not_matter() -> None:
     sides = sides_of((4, 3), 5, 8.0)
-    order = torch.tensor([2, 0, 3, 1])
+    order = np.array([2, 0, 3, 1])
     other = ObservedPair(
         (sides.sides[0].select(order), sides.sides[1]),
         sides.pictures,
@@ -70,31 +68,31 @@ def test_the_order_of_ends_does_not_matter() -> None:
         sides.clusters,
         sides.gap_s,
     )
-    torch.testing.assert_close(evidence(other, 0), evidence(sides, 0)[order])
-    torch.testing.assert_close(evidence(other, 1), evidence(sides, 1))
+    np.testing.assert_allclose(evidence(other, 0), evidence(sides, 0)[order], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(evidence(other, 1), evidence(sides, 1), rtol=1e-5, atol=1e-6)
 
 
-def one_car(box: tuple[float, ...], picture: torch.Tensor) -> Observations:
-    label = torch.zeros(1, len(OBJECTS))
+def one_car(box: tuple[float, ...], picture: np.ndarray) -> Observations:
+    label = np.zeros((1, len(OBJECTS)), np.float32)
     label[0, OBJECTS.index("car")] = 0.9
-    return observe(picture, Detections(torch.tensor([box]), torch.tensor([0.9]), label, torch.ones(1, 192)))
+    found = np.array([box], np.float32), np.array([0.9], np.float32), label, np.ones((1, 192), np.float32)
+    return observe(picture, Detections(*found))
 
 
 def test_what_stays_looks_unchanged_and_what_came_does_not() -> None:
-    chance = torch.Generator().manual_seed(3)
-    before = (torch.rand(3, 64, 96, generator=chance) * 255).byte()
-    after = before.clone()
-    after[:, 32:64, 0:48] = (torch.rand(3, 32, 48, generator=chance) * 255).byte()
-    changed = torch.zeros(64, 96)
+    chance = np.random.default_rng(3)
+    before = chance.integers(0, 256, (64, 96, 3), np.uint8)
+    after, changed = before.copy(), np.zeros((64, 96), np.float32)
+    after[32:64, 0:48] = chance.integers(0, 256, (32, 48, 3), np.uint8)
     changed[32:64, 0:48] = 1
     there, new = (0.5, 0.0, 0.5, 0.5), (0.0, 0.5, 0.5, 0.5)
     for box, share in ((there, 0.0), (new, 1.0)):
         sides = ObservedPair(
             (one_car(there, before), one_car(box, after)),
-            torch.stack([before, after]),
+            np.stack([before, after]),
             changed,
-            torch.zeros(0, 4),
-            torch.tensor(math.nan),
+            np.zeros((0, 4), np.float32),
+            math.nan,
         )
         [row] = evidence(sides, 1).tolist()
         assert row[CHANGED] == share
@@ -102,18 +100,3 @@ def test_what_stays_looks_unchanged_and_what_came_does_not() -> None:
         assert row[EVIDENCE.index("best score of its family there on the other side")] == pytest.approx(
             0.9 * (share == 0)
         )
-
-
-def test_the_judge_learns_what_it_is_given() -> None:
-    torch.manual_seed(0)
-    rows = torch.randn(256, len(EVIDENCE)) * 7 + 3
-    change = rows[:, CHANGED] > 3
-    judge = ChangeClassifier(8)
-    judge.fit_scaling(rows)
-    optimiser = torch.optim.Adam(judge.parameters(), lr=0.02)
-    for _ in range(150):
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(judge(rows), change.float())
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert ((judge(rows) > 0) == change).float().mean() > 0.97

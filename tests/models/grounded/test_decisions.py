@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,12 +23,13 @@ MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "move
 
 def observed(*found: tuple[str, Box, float]) -> Observations:
     """Observations by name, box and score."""
-    label = torch.zeros(len(found), len(OBJECTS))
+    label = np.zeros((len(found), len(OBJECTS)), np.float32)
     for row, (name, _, _) in enumerate(found):
         label[row, OBJECTS.index(name)] = 0.9
-    box = torch.tensor([box for _, box, _ in found]).view(-1, 4)
-    score, n = torch.tensor([score for *_, score in found]), len(found)
-    return Observations(box, score, label, torch.zeros(n, 192), torch.zeros(n, COLOUR_BINS))
+    box = np.array([box for _, box, _ in found], np.float32).reshape(-1, 4)
+    score = np.array([score for *_, score in found], np.float32)
+    feature, colours = (np.zeros((len(found), n), np.float32) for n in (192, COLOUR_BINS))
+    return Observations(box, score, label, feature, colours)
 
 
 def side(*found: tuple[str, Box]) -> Side:

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rectangles import distribution
 
-from models.box_tensors import corner_overlaps
-from models.detections import Detections
+from models.detections import FAMILY, GROUPS, Detections
 from models.families import CLASSES, OBJECTS
-from models.family_tensors import FAMILY, GROUPS
-from models.grounded.detections import decode, pooled, suppress
-from models.grounded.detector import Answer
+from models.grounded.detections import BINS, STRIDES, Answers, cells_of, decode, pooled, suppress
 
-Seen = tuple[tuple[float, float, float, float], dict[str, float]]
-STRIDE, SIZE = 32.0, (320, 480)
+Seen = tuple[tuple[float, float, float, float], Mapping[str, float]]
+SIZE = 320, 480
+LEVELS = tuple((-(-SIZE[0] // s), -(-SIZE[1] // s)) for s in STRIDES)
 
 
-def answer_of(*seen: Seen) -> Answer:
-    """One cell for each box, by its edges in pixels, with a probability of each class."""
-    label = torch.full((1, len(seen), len(CLASSES)), -9.0)
-    edges, middle = [], []
-    for k, (box, classes) in enumerate(seen):
-        corners = torch.tensor(box)
-        centre = (corners[:2] + corners[2:]) / 2
-        edges.append(distribution(torch.cat([centre - corners[:2], corners[2:] - centre]) / STRIDE))
-        middle.append(centre)
+def answers(*seen: Seen) -> Answers:
+    """One cell for each box, given by its edges in pixels, with a probability of each class."""
+    middle, stride = cells_of(LEVELS)
+    cells = np.full((len(middle), len(CLASSES) + 4 * BINS), -9.0, np.float32)
+    free = np.ones(len(middle), np.bool_)
+    for box, classes in seen:
+        far = np.concatenate([middle - box[:2], box[2:] - middle], axis=1) / stride[:, None]
+        cell = np.flatnonzero(free & ((far >= 0) & (far <= BINS - 1)).all(1))[0]
+        free[cell] = False
+        shares = 1 - np.abs(far[cell, :, None] - np.arange(BINS))  # of which the mean is this distance
+        cells[cell, len(CLASSES) :] = np.log(shares.clip(min=1e-9)).ravel()
         for name, probability in classes.items():
-            label[0, k, CLASSES.index(name)] = torch.tensor(probability).logit()
-    maps = tuple(torch.rand(1, 96, 320 // s, 480 // s) for s in (8, 16, 32, 64))
-    stride = torch.full((len(seen),), STRIDE)
-    return Answer(label, torch.stack(edges)[None], torch.stack(middle), stride, maps)
+            cells[cell, CLASSES.index(name)] = np.log(probability / (1 - probability))
+    chance = np.random.default_rng(1)
+    return Answers(cells, tuple(chance.random((96, *size), np.float32) for size in LEVELS))
 
 
 def found(*seen: Seen, least: float = 0.05) -> Detections:
-    [one] = decode(answer_of(*seen), SIZE, least)
-    return one
+    return decode(answers(*seen), SIZE, least)
 
 
 def names(seen: Detections) -> list[str]:
@@ -77,14 +76,14 @@ def test_what_is_unsure_or_has_no_name_is_left_out() -> None:
 def test_boxes_end_at_the_frame() -> None:
     [x, y, w, h] = found(((-40, 220, 60, 380), {"car": 0.9})).box[0].tolist()
     assert (x, y, x + w, y + h) == pytest.approx((0, 220 / 320, 60 / 480, 1), abs=1e-4)
-    assert len(found(((-90, 20, -10, 90), {"car": 0.9}))) == 0, "nothing of it is in the picture"
+    assert len(found(((12, 12, 12, 12), {"car": 0.9}))) == 0, "nothing of it is in the picture"
 
 
 @given(st.integers(0, 12), st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
 def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int) -> None:
-    rivals = torch.rand(count, count, generator=torch.Generator().manual_seed(seed)) < 0.3
-    rivals |= rivals.T.clone()
+    rivals = np.random.default_rng(seed).random((count, count)) < 0.3
+    rivals |= rivals.T
     stay = suppress(rivals).tolist()
     assert stay == sorted(set(stay))
     for i in range(count):
@@ -92,19 +91,12 @@ def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int)
         assert bool(before) is (i not in stay)
 
 
-def test_overlaps_are_shares_of_the_union() -> None:
-    a = torch.tensor([[0.0, 0, 2, 2], [1, 1, 3, 3]])
-    torch.testing.assert_close(corner_overlaps(a, a), torch.tensor([[1, 1 / 7], [1 / 7, 1]]))
-    assert corner_overlaps(a, a[:0]).shape == (2, 0)
-    assert corner_overlaps(torch.tensor([[1.0, 1, 1, 1]]), a).tolist() == [[0, 0]]
-
-
 def test_features_are_what_is_inside() -> None:
-    level = torch.zeros(2, 8, 8)
+    level = np.zeros((2, 8, 8), np.float32)
     level[0, :, :4], level[1, :, 4:] = 3.0, 5.0
-    left, both = pooled([level, level], torch.tensor([[0.0, 0.2, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0]]))
-    torch.testing.assert_close(left, torch.tensor([1.0, 0, 1, 0]))
-    torch.testing.assert_close(both, torch.tensor([3.0, 5, 3, 5]) / 34**0.5)
-    tiny = pooled([level, level], torch.tensor([[0.999, 0.999, 1e-4, 1e-4]]))
-    torch.testing.assert_close(tiny[0], torch.tensor([0.0, 1, 0, 1]))
-    assert pooled([level, level], torch.zeros(0, 4)).shape == (0, 4)
+    box = np.array([[0.0, 0.2, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0], [0.999, 0.999, 1e-4, 1e-4]], np.float32)
+    left, both, tiny = pooled([level, level], box)
+    np.testing.assert_allclose(left, [1.0, 0, 1, 0])
+    np.testing.assert_allclose(both, np.array([3.0, 5, 3, 5]) / 34**0.5, rtol=1e-6)
+    np.testing.assert_allclose(tiny, [0.0, 1, 0, 1])
+    assert pooled([level, level], box[:0]).shape == (0, 4)

@@ -7,7 +7,8 @@ import torch
 from rectangles import distribution, lively
 
 from models.families import CLASSES
-from models.grounded.detector import BINS, STRIDES, Answer, Detector
+from models.grounded.detections import BINS, STRIDES
+from models.grounded.detector import Answer, Detector
 
 
 @pytest.fixture(scope="module")

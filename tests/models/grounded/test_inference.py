@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from rectangles import COLOURS, GREY, RectangleDetector
 
 from models.detections import Detections
-from models.families import CLASSES, OBJECTS
-from models.grounded.detector import Answer
-from models.grounded.inference import canvas, detect, merge_tiles, pixels_at
+from models.families import OBJECTS
+from models.grounded.inference import canvas, merge_tiles, pixels_at
 from models.grounded.settings import SETTINGS
 
-WINDOW = torch.tensor([0.5, 0.25, 0.25, 0.5])
+WINDOW = np.array([0.5, 0.25, 0.25, 0.5], np.float32)
 
 
 def some(*things: tuple[str, float, tuple[float, float, float, float]]) -> Detections:
     """Detections by name, score and box."""
-    label = torch.zeros(len(things), len(OBJECTS))
+    label, feature = (np.zeros((len(things), n), np.float32) for n in (len(OBJECTS), 192))
     for row, (name, score, _) in enumerate(things):
         label[row, OBJECTS.index(name)] = score
-    boxes = torch.tensor([box for _, _, box in things]).view(-1, 4)
-    return Detections(boxes, torch.tensor([s for _, s, _ in things]), label, torch.zeros(len(things), 192))
+    boxes = np.array([box for _, _, box in things], np.float32).reshape(-1, 4)
+    return Detections(boxes, np.array([s for _, s, _ in things], np.float32), label, feature)
 
 
 def test_a_canvas_has_about_the_frames_shape() -> None:
@@ -49,63 +47,6 @@ def test_a_canvas_has_sides_that_the_detector_takes(height: int, width: int) -> 
         assert high / wide == pytest.approx(height / width, rel=0.2)
 
 
-def picture(height: int, width: int, name: str, x: int, y: int) -> torch.Tensor:
-    made = torch.full((3, height, width), GREY, dtype=torch.uint8)
-    made[:, y : y + 24, x : x + 40] = torch.tensor(COLOURS[name], dtype=torch.uint8).view(3, 1, 1)
-    return made
-
-
-def test_pictures_of_several_sizes_keep_their_order() -> None:
-    detector = RectangleDetector(len(CLASSES))
-    pictures = [
-        picture(96, 160, "car", 20, 30),
-        picture(128, 128, "person", 60, 70),
-        picture(96, 160, "bottle", 100, 50),
-    ]
-    together = detect(detector, pictures)
-    assert [each.name(0) for each in together] == ["car", "person", "bottle"]
-    assert together[0].box[0].tolist() == pytest.approx([20 / 160, 30 / 96, 40 / 160, 24 / 96], abs=1e-4)
-    for each, alone in zip(together, pictures, strict=True):
-        [single] = detect(detector, [alone])
-        for name in ("box", "score", "label", "feature"):
-            assert torch.equal(getattr(each, name), getattr(single, name))  # to the last digit
-    assert detect(detector, []) == []
-
-
-class Small(RectangleDetector):
-    """One that has room for so many pictures at once."""
-
-    room = 2
-    asked: list[int]
-
-    def forward(self, pictures: torch.Tensor) -> Answer:
-        self.asked.append(len(pictures))
-        if len(pictures) > self.room:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return super().forward(pictures)
-
-
-class Away(torch.Tensor):
-    """A picture that is not on the CPU."""
-
-    @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        return torch.device("cuda")
-
-
-def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves() -> None:
-    detector = Small(len(CLASSES))
-    detector.asked = []
-    names = ["car", "person", "bottle", "car", "bottle"]
-    here = [picture(96, 160, name, 20 + 10 * k, 30) for k, name in enumerate(names)]
-    away = [each.as_subclass(Away) for each in here]
-    assert [each.name(0) for each in detect(detector, away)] == names
-    assert detector.asked == [5, 3, 2, 1, 2]
-    detector.room = 0
-    with pytest.raises(torch.OutOfMemoryError):
-        detect(detector, away)
-
-
 def test_what_a_tile_shows_lies_where_the_tile_is() -> None:
     joined = merge_tiles(some(), [(some(("person", 0.8, (0.2, 0.4, 0.4, 0.2))), WINDOW)])
     assert joined.box.tolist() == [pytest.approx([0.55, 0.45, 0.1, 0.1])]
@@ -120,7 +61,7 @@ def test_what_a_tile_cuts_is_dropped_but_not_what_the_frame_cuts() -> None:
         ("person", 0.5, (0.4, 0.4, 0.2, 0.2)),
     )
     assert merge_tiles(some(), [(cut, WINDOW)]).score.tolist() == pytest.approx([0.5])
-    corner = torch.tensor([0.0, 0.0, 0.25, 0.5])
+    corner = np.array([0.0, 0.0, 0.25, 0.5], np.float32)
     assert merge_tiles(some(), [(cut, corner)]).score.tolist() == pytest.approx([0.8, 0.5])
 
 

@@ -3,12 +3,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from models.captioner import DescribeOptions, PairBatch
+from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.papers.capt import Capt, CaptMasked, CaptMulti
 from models.papers.ddla import MASK_FLOOR
 from models.papers.masks import project_masks
+from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import stories
 from models.state import State
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.captioner import PairBatch
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, Vocabulary
 from models.papers.idc_pcl import IDCPCL, IMAGE
+from models.papers.pair_batch import PairBatch
 from models.papers.transformer import Layer
 
 MakePairs = Callable[..., PairBatch]

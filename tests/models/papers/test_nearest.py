@@ -7,11 +7,12 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from models import load_captioner
-from models.captioner import DescribeOptions, PairBatch
+from models.captioner import DescribeOptions
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import Vocabulary
 from models.papers.nearest import Nearest, NearestMulti
+from models.papers.pair_batch import PairBatch
 
 MakePairs = Callable[..., PairBatch]
 RANDOM = np.random.default_rng(3)

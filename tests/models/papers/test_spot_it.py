@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.captioner import PairBatch
 from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.language.vocabulary import Vocabulary
+from models.papers.pair_batch import PairBatch
 from models.papers.spot_it import SpotIt, difference
 
 MakePairs = Callable[..., PairBatch]

@@ -1,4 +1,4 @@
-"""From changes to tensors: clusters padded, views of each pair, tiles in a row."""
+"""From changes to what captioners take: clusters, views and tiles of each pair, and batches of tensors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-import torch
 
 from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
 from models.grounded.inference import canvas
 from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
+from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration.batch import detect, pair_batch
+from pipeline.narration.batch import detect, pair_input
 from pipeline.narration.views import in_shares, tile_views, whole_views
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
@@ -84,101 +84,76 @@ def changes() -> list[Change]:
     )
 
 
-def test_clusters_are_padded_to_the_most(changes: list[Change]) -> None:
-    batch = pair_batch(changes, VIEWS)
-    counts = [len(c.clusters) for c in changes]
-    assert counts[1] == max(counts) > min(counts)
-    assert batch.valid.sum(1).tolist() == counts
-    for b, change in enumerate(changes):
+def test_clusters_become_arrays(changes: list[Change]) -> None:
+    for change in changes:
+        found = pair_input(change, VIEWS)
+        assert len(found.masks) == len(found.boxes) == len(found.active) == len(change.clusters)
         for k, cluster in enumerate(change.clusters):
-            assert np.array_equal(batch.masks[b, k].numpy(), cluster.mask)
-            assert batch.boxes[b, k].tolist() == pytest.approx(cluster.box)
-            assert float(batch.active[b, k]) == pytest.approx(cluster.mask.mean())
-    assert not batch.masks[~batch.valid].any()
+            assert np.array_equal(found.masks[k], cluster.mask)
+            assert found.boxes[k].tolist() == pytest.approx(cluster.box)
+            assert float(found.active[k]) == pytest.approx(cluster.mask.mean())
 
 
 def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
-    batch = pair_batch(changes, VIEWS)
     assert changes[1].shift != (0, 0)
-    assert batch.before is None
-    assert batch.views is not None
-    for change, view in zip(changes, batch.views, strict=True):
-        expected = whole_views(
-            change.pair.before.image, change.pair.after.image, in_shares(change.shift, OPTIONS.size)
-        )
-        assert np.array_equal(view.permute(0, 2, 3, 1).numpy(), expected)
-    assert len({view.shape for view in pair_batch([*changes, *wide()], VIEWS).views or ()}) == 2
+    for change in [*changes, *wide()]:
+        found = pair_input(change, VIEWS)
+        both = change.pair.before.image, change.pair.after.image
+        moved = in_shares(change.shift, OPTIONS.size)
+        assert np.array_equal(found.views, whole_views(*both, moved))
+        tiles, windows = tile_views(*both, moved, change.clusters)
+        assert np.array_equal(found.tiles, tiles)
+        assert np.array_equal(found.windows, windows)
+        assert found.images == both
 
 
 def test_frames_far_apart_are_seen_finer() -> None:
-    changes = find_changes(
-        [pair(yard(), yard((200, 60)), gap) for gap in (SETTINGS.fine_gap_s - 1, SETTINGS.fine_gap_s)],
-        OPTIONS,
+    near, far = (
+        pair_input(find_changes([pair(yard(), yard((200, 60)), gap)], OPTIONS)[0], VIEWS).views
+        for gap in (SETTINGS.fine_gap_s - 1, SETTINGS.fine_gap_s)
     )
-    near, far = pair_batch(changes, VIEWS).views or ()
-    assert near.shape == (2, 3, *canvas(240, 320))
-    assert far.shape == (2, 3, *canvas(240, 320, SETTINGS.fine_pixels))
-
-
-def test_tiles_lie_in_a_row_and_know_their_pair(changes: list[Change]) -> None:
-    batch = pair_batch(changes, VIEWS)
-    assert batch.tiles is not None
-    assert batch.tile_windows is not None
-    assert batch.tile_pair is not None
-    assert batch.tiles.dtype == torch.uint8
-    assert len(batch.tiles) == len(batch.tile_windows) == len(batch.tile_pair) > 0
-    for b, change in enumerate(changes):
-        both = change.pair.before.image, change.pair.after.image
-        tiles, windows = tile_views(*both, in_shares(change.shift, OPTIONS.size), change.clusters)
-        own = batch.tile_pair == b
-        assert np.array_equal(batch.tiles[own].permute(0, 1, 3, 4, 2).numpy(), tiles)
-        assert np.array_equal(batch.tile_windows[own].numpy(), windows)
-
-
-def test_a_batch_equals_its_singles(changes: list[Change]) -> None:
-    batch = pair_batch(changes, VIEWS)
-    alone = [pair_batch([change], VIEWS) for change in changes]
-    assert batch.tiles is not None
-    assert batch.views is not None
-    assert torch.equal(batch.tiles, torch.cat([one.tiles for one in alone if one.tiles is not None]))
-    for b, one in enumerate(alone):
-        k = one.valid.shape[1]
-        assert torch.equal(batch.masks[b, :k], one.masks[0])
-        assert one.views is not None
-        assert torch.equal(batch.views[b], one.views[0])
+    assert near.shape == (2, *canvas(240, 320), 3)
+    assert far.shape == (2, *canvas(240, 320, SETTINGS.fine_pixels), 3)
 
 
 def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:
-    batch = pair_batch(changes, Looks(sees_views=False, image_size=(112, 160)))
-    assert batch.views is None
-    assert batch.tiles is None
+    looks = Looks(sees_views=False, image_size=(112, 160))
+    pairs = [pair_input(change, looks) for change in changes]
+    assert all(each.tiles is None for each in pairs)
+    assert {each.views.shape for each in pairs} == {(2, 112, 160, 3)}
+    batch, counts = PairBatch.of(pairs), [len(each.boxes) for each in pairs]
     assert batch.before is not None
     assert batch.after is not None
-    assert batch.before.shape == batch.after.shape == (3, 3, 112, 160)
+    assert counts[1] == max(counts) > min(counts)
+    assert batch.valid.sum(1).tolist() == counts
+    assert not batch.masks[~batch.valid].any()
+    for b, each in enumerate(pairs):
+        for side, images in enumerate((batch.before, batch.after)):
+            assert np.array_equal(images[b].permute(1, 2, 0), each.views[side])
+        assert np.array_equal(batch.masks[b, : counts[b]], each.masks)
+        assert np.array_equal(batch.boxes[b, : counts[b]], each.boxes)
 
 
 def test_the_time_between_is_told_where_it_is_known(changes: list[Change]) -> None:
     unknown = replace(changes[0], pair=replace(changes[0].pair, gap_known=False))
     for looks in (VIEWS, Looks(sees_views=False)):
-        batch = pair_batch([changes[1], unknown], looks)
-        assert batch.gap_s is not None
-        assert float(batch.gap_s[0]) == 4.0
-        assert batch.gap_s[1].isnan()
+        assert pair_input(changes[1], looks).gap_s == 4.0
+        assert np.isnan(pair_input(unknown, looks).gap_s)
 
 
 class Eyes:
     """Keeps what it is shown."""
 
     def __init__(self) -> None:
-        self.shown: list[torch.Tensor] = []
+        self.shown: list[Image] = []
 
-    def see(self, pictures: Sequence[torch.Tensor], least: float = 0.0) -> list[Detections]:
+    def see(self, pictures: Sequence[Image], least: float = 0.0) -> list[Detections]:
         assert least == LOW, "what the tracker ignores need not be found"
         self.shown += pictures
         return [none_seen() for _ in pictures]
 
-    def embed(self, found: Detections) -> torch.Tensor:
-        return torch.zeros(len(found), 4)
+    def embed(self, found: Detections) -> np.ndarray:
+        return np.zeros((len(found), 4), np.float32)
 
     def tell(
         self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
@@ -187,16 +162,13 @@ class Eyes:
 
 
 def none_seen() -> Detections:
-    return Detections(torch.zeros(0, 4), torch.zeros(0), torch.zeros(0, 11), torch.zeros(0, 192))
+    return Detections(*(np.zeros(shape, np.float32) for shape in ((0, 4), 0, (0, 11), (0, 192))))
 
 
 def test_small_pictures_are_shown_as_the_detector_takes_them() -> None:
     eyes = Eyes()
     found = detect([yard(), yard(size=(360, 640))], eyes)
     assert len(found) == 2
-    assert [tuple(picture.shape) for picture in eyes.shown] == [
-        (3, *canvas(240, 320)),
-        (3, *canvas(360, 640)),
-    ]
-    assert all(picture.dtype == torch.uint8 for picture in eyes.shown)
+    assert [picture.shape for picture in eyes.shown] == [(*canvas(240, 320), 3), (*canvas(360, 640), 3)]
+    assert all(picture.dtype == np.uint8 for picture in eyes.shown)
     assert detect([], eyes) == []

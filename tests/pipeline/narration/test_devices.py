@@ -18,6 +18,8 @@ from pretend_device import pretend_device
 
 from models import load_captioner
 from models.captioner import Captioner, Sentence
+from models.grounded.detector import TorchDetector
+from models.grounded.grounded import Grounded
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
@@ -64,9 +66,9 @@ def test_what_is_told_does_not_depend_on_the_device(frames: list[Frame]) -> None
     here = told(frames, load_captioner(), None)
     assert here[0].text
     with pretend_device() as device:
-        away = load_captioner().to(device)
-        assert away.device == device
-        elsewhere = told(frames, away, str(device))
+        away = load_captioner(device=str(device))
+        assert away.device == "meta"
+        elsewhere = told(frames, away, "meta")
     assert rounded(elsewhere) == rounded(here)
 
 
@@ -74,10 +76,12 @@ def test_what_is_told_does_not_depend_on_the_device(frames: list[Frame]) -> None
 def test_a_tensor_left_behind_is_found(frames: list[Frame]) -> None:
     """What the test above is worth: one buffer on the CPU fails it."""
     with pretend_device() as device:
-        away = load_captioner().to(device)
-        away.classifier[0].mean = torch.zeros_like(load_captioner().classifier[0].mean)
+        away = load_captioner(device=str(device))
+        assert isinstance(away, Grounded)
+        assert isinstance(away.detector, TorchDetector)
+        away.detector._net.mean = torch.zeros(3, 1, 1)
         with pytest.raises(RuntimeError, match="same device"):
-            told(frames, away, str(device))
+            told(frames, away, "meta")
 
 
 @pytest.mark.gpu
@@ -85,6 +89,6 @@ def test_a_tensor_left_behind_is_found(frames: list[Frame]) -> None:
 def test_a_gpu_tells_the_same(frames: list[Frame]) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
-    here, there = load_captioner(), load_captioner(device=torch.device("cuda"))
+    here, there = load_captioner(), load_captioner(device="cuda")
     texts = [[n.text for n in told(frames, *where)] for where in ((here, None), (there, "cuda"))]
     assert texts[0] == texts[1]

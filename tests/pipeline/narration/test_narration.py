@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.captioner import Captioner, DescribeOptions, PairBatch, Sentence
+from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS
 from models.language.templates import Statement
 from models.language.vocabulary import Vocabulary
@@ -125,9 +125,9 @@ class Says:
     def __init__(self, *sentences: Sentence, min_confidence: float = 0.5) -> None:
         self.sentences, self.min_confidence, self.asked = sentences, min_confidence, list[DescribeOptions]()
 
-    def describe(self, pairs: PairBatch, options: DescribeOptions) -> list[list[Sentence]]:
+    def describe(self, pairs: list[PairInput], options: DescribeOptions) -> list[list[Sentence]]:
         self.asked.append(options)
-        return [list(self.sentences[: options.sentences]) for _ in pairs.valid]
+        return [list(self.sentences[: options.sentences]) for _ in pairs]
 
 
 CAR = dataclasses.replace(

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from rectangles import COLOURS, GREY, see_rectangles
 
-from models.encoders.encoder import ENCODERS
 from models.grounded.association import CHANGE_COLUMNS, probability
-from models.grounded.grounded import Grounded
-from models.language.vocabulary import Vocabulary
 from train.checkpoints import TrainError
 from train.grounded.decisions import NONE, UNKNOWN, DecisionExample, examples, fit
 
@@ -58,7 +55,7 @@ def labels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def known(labels: Path) -> list[DecisionExample]:
-    captioner = see_rectangles(Grounded(Vocabulary(()), ENCODERS["none"](), hidden=8).eval())
+    captioner = see_rectangles()
     return examples(captioner, [labels], labels.parent / "footage")
 
 
@@ -87,6 +84,6 @@ def test_labels_of_one_kind_teach_nothing(known: list[DecisionExample]) -> None:
 
 def test_footage_that_is_not_there_is_named(labels: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    captioner = Grounded(Vocabulary(()), ENCODERS["none"](), hidden=8).eval()
+    captioner = see_rectangles()
     with pytest.raises(TrainError, match=r"0 files moved_before\.png of camera yard"):
         examples(captioner, [labels], tmp_path / "elsewhere")

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from models.families import OBJECTS
-from models.grounded.observations import COLOUR_BINS, FEATURES, Observations
+from models.grounded.observations import COLOUR_BINS, FEATURES
 from train.grounded.feature_embedding import _batch, train_feature_embedding
-from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
+from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, ObservedTensors, Snapshot
 from train.grounded.identity_pairs import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
 from train.grounded.options import StageOptions
 
@@ -36,7 +36,7 @@ def snapshot(
     )
     box = torch.tensor([place for _, place in who])
     span = torch.tensor([(seen or {}).get(number, (0.0, 9.0)) for number, _ in who])
-    observed = Observations(
+    observed = ObservedTensors(
         box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), COLOUR_BINS), 0.3)
     )
     return Snapshot(occasion, seconds, clock_s, observed, track, span, torch.full((len(who), 1), torch.nan))

@@ -12,17 +12,19 @@ import torch
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Detector
+from models.grounded.inference import OnnxDetector
 from models.grounded.observations import COLOUR_BINS, FEATURES
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
+from train.grounded.graph import draw
 from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collected
 
 
 def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: float = 0.8) -> Detections:
-    label = torch.zeros(len(boxes), len(OBJECTS))
+    label, feature = (np.zeros((len(boxes), n), np.float32) for n in (len(OBJECTS), FEATURES))
     label[:, OBJECTS.index(name)] = score
-    box = torch.tensor(boxes).view(-1, 4)
-    return Detections(box, torch.full((len(boxes),), score), label, torch.zeros(len(boxes), FEATURES))
+    box = np.array(boxes, np.float32).reshape(-1, 4)
+    return Detections(box, np.full(len(boxes), score, np.float32), label, feature)
 
 
 def test_what_goes_on_is_one_track() -> None:
@@ -71,14 +73,14 @@ def frames(tmp_path: Path) -> list[LabelledFrame]:
     ]
 
 
-def blind() -> Detector:
+def blind() -> OnnxDetector:
     """A detector with random weights that sees nothing."""
     torch.manual_seed(0)
     detector = Detector(len(CLASSES)).eval()
     for answer in detector.answer:
         assert isinstance(answer.bias, torch.Tensor)
         answer.bias.data[: len(CLASSES)] = -20
-    return detector
+    return OnnxDetector(draw(detector))
 
 
 def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import torch
 from rectangles import COLOURS, GREY, distribution, lively
 from torch import Tensor, nn
 
-from models.box_tensors import corner_overlaps
-from models.grounded.detector import STRIDES, Answer, Detector
+from models.grounded.detections import STRIDES
+from models.grounded.detector import Answer, Detector
+from train.grounded.boxes import corner_overlaps
 from train.grounded.losses import NEAREST, Objects, detector_loss
 
 SIDE = 96

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.captioner import DescribeOptions, PairBatch, Sentence
+from models.captioner import DescribeOptions, Sentence
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import PAD, Vocabulary
+from models.papers.pair_batch import PairBatch
 from pipeline.changes import ChangeOptions
 from train.papers.batches import Split, load_split
 from train.papers.evaluation import (
@@ -27,7 +28,7 @@ from train.papers.evaluation import (
 class Oracle:
     """Says what it is told to, by position in the split; its words have probability 1/4 each."""
 
-    name, device, whole = "oracle", torch.device("cpu"), False
+    name, device, whole = "oracle", "cpu", False
 
     def __init__(self, split: Split, says: Callable[[int], list[str]], aligned: int = 0) -> None:
         self._split, self._says, self._aligned = split, says, aligned

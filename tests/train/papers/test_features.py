@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
+from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration.batch import pair_batch
+from pipeline.narration.batch import pair_input
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from train.papers.features import FeatureError, Features, read_image, sample_features
@@ -99,11 +100,11 @@ def changes_of(samples: list[Sample]) -> list[Change]:
 
 
 def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tmp_path: Path) -> None:
-    """Same clusters, same maps as the daemon's edge between numpy and torch, also where the camera shook."""
+    """Same clusters, same maps as the daemon's, also where the camera shook."""
     samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
     features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
     changes = changes_of(samples)
-    told = pair_batch(changes, Sized())
+    told = PairBatch.of([pair_input(change, Sized()) for change in changes])
     known = features.batch(range(4))
     assert torch.equal(known.masks, told.masks)
     assert torch.equal(known.boxes, told.boxes)

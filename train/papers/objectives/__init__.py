@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.captioner import PairBatch, WordCaptioner
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
 from train.papers.batches import Split
 
 

@@ -47,8 +47,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.captioner import PairBatch, WordCaptioner
 from models.language.vocabulary import BOS, EOS, PAD
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, save_tirg
 from models.state import State
 from train.papers.batches import Split

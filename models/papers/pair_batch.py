@@ -1,14 +1,16 @@
-"""Frame pairs as tensors, the input of every captioner."""
+"""Frame pairs as tensors, the input of the papers' captioners."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from models.captioner import PairInput
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,14 +26,6 @@ class PairBatch:
         valid: bool ``(B, K)``, False for padding.
         maps: encoder features of before and after, float ``(B, C, 14, 14)`` each, where they are
             known already (the trainer's cache); otherwise None and `encode` computes them.
-        views: of each pair uint8 ``(2, 3, h, w)``, RGB, before aligned and after, at a size of their own (see
-            `models.grounded.inference.canvas`); None for a captioner that sees frames of one size.
-        tiles: uint8 ``(T, 2, 3, S, S)``, RGB, both frames in square windows where something small differs.
-        tile_windows: float32 ``(T, 4)``, in 0..1 of the frame.
-        tile_pair: int64 ``(T,)``, which pair a tile is of.
-        images: of each pair both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
-        gap_s: float32 ``(B,)``, seconds between before and after, NaN where that is not known; None where no
-            pair's is.
         changed: bool ``(B,)``, False for distractors, pairs without a change worth reporting;
             for training, otherwise None.
     """
@@ -43,15 +37,25 @@ class PairBatch:
     active: Tensor
     valid: Tensor
     maps: tuple[Tensor, Tensor] | None = None
-    views: tuple[Tensor, ...] | None = None
-    tiles: Tensor | None = None
-    tile_windows: Tensor | None = None
-    tile_pair: Tensor | None = None
-    images: tuple[tuple[NDArray[np.uint8], NDArray[np.uint8]], ...] | None = None
-    gap_s: Tensor | None = None
     changed: Tensor | None = None
 
-    def to(self, device: torch.device) -> PairBatch:
+    @classmethod
+    def of(cls, pairs: Sequence[PairInput]) -> PairBatch:
+        """Pairs of one size, with at least one cluster among them."""
+        views = torch.from_numpy(np.stack([pair.views for pair in pairs])).permute(1, 0, 4, 2, 3)
+        most = max(len(pair.boxes) for pair in pairs)
+        masks = torch.zeros(len(pairs), most, *pairs[0].masks.shape[1:], dtype=torch.bool)
+        boxes, active = torch.zeros(len(pairs), most, 4), torch.zeros(len(pairs), most)
+        valid = torch.zeros(len(pairs), most, dtype=torch.bool)
+        for b, pair in enumerate(pairs):
+            own = slice(len(pair.boxes))
+            masks[b, own], boxes[b, own], active[b, own] = map(
+                torch.from_numpy, (pair.masks, pair.boxes, pair.active)
+            )
+            valid[b, own] = True
+        return cls(views[0].contiguous(), views[1].contiguous(), masks, boxes, active, valid)
+
+    def to(self, device: torch.device | str) -> PairBatch:
         """The same pairs on a device."""
 
         def moved(part: Any) -> Any:

@@ -1,67 +1,28 @@
 """The detector as an ONNX graph, which ONNX Runtime computes on a CPU in less than half of torch's time.
 
-A picture's digits depend neither on what is beside it in a batch nor on the number of threads. Where there is
-a GPU, and in training, the detector computes as the module that it is.
+The weights have the names that they have in the module, so that it can be made of the graph again
+(`models.grounded.detector.detector_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
-import onnxruntime
-import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor, nn
+from torch import nn
 
-from models.grounded.detector import Answer, Detector
+from models.grounded.detector import Detector
 
 _OPSET, _FORMAT = 17, 9
 """Of 2022: runtimes of any age since then read them."""
 
 
-class DetectorGraph:
-    """A detector's weights at one moment, computed on the CPU."""
-
-    def __init__(self, detector: Detector, threads: int) -> None:
-        """Take the weights."""
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
-        options.enable_cpu_mem_arena = False  # it would keep 90 MB for good
-        options.log_severity_level = 3
-        graph = _Drawing(detector).graph()
-        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        self._split = detector.split
-
-    def __call__(self, pictures: Tensor) -> Answer:
-        """See `Detector.forward`."""
-        answers, *maps = (
-            torch.from_numpy(x) for x in self._session.run(None, {"pictures": pictures.numpy()})
-        )
-        return self._split(answers, tuple(maps))
-
-
-_GRAPHS: WeakKeyDictionary[Detector, tuple[object, DetectorGraph]] = WeakKeyDictionary()
-
-
-def graph_of(detector: Detector) -> Callable[[Tensor], Answer]:
-    """The graph of a detector on the CPU, drawn again if its weights or torch's threads have changed.
-
-    What only looks like a detector, or is on a GPU, is its own.
-    """
-    if type(detector) is not Detector or detector.mean.device.type != "cpu":
-        return detector
-    threads = torch.get_num_threads()
-    weights = ((p.data_ptr(), -1 if p.is_inference() else p._version) for p in detector.parameters())  # noqa: SLF001
-    state = threads, tuple(weights)
-    held = _GRAPHS.get(detector)
-    if held is None or held[0] != state:
-        held = _GRAPHS[detector] = state, DetectorGraph(detector, threads)
-    return held[1]
+def draw(detector: Detector) -> bytes:
+    """The graph of a detector: from pictures uint8 RGB ``(B, h, w, 3)`` to cells and maps, see `Answers`."""
+    return _Drawing(detector).graph()
 
 
 class _Drawing:
@@ -69,16 +30,17 @@ class _Drawing:
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
+        self._names = {id(weight): name for name, weight in detector.named_parameters()}
         self._nodes: list[Any] = []
         self._weights: list[Any] = []
 
     def graph(self) -> bytes:
-        """The whole, serialised: pictures uint8 ``(B, 3, h, w)`` to answers ``(B, A, C)`` and maps."""
         own = self._detector
-        x = self._node("Cast", ["pictures"], to=TensorProto.FLOAT)
+        x = self._node("Transpose", ["pictures"], perm=[0, 3, 1, 2])
+        x = self._node("Cast", [x], to=TensorProto.FLOAT)
         x = self._node("Sub", [x, self._weight(own.mean.numpy()[None])])
         first, pool = own.stem
-        x = self._conv(first, x, scale=own.deviation.view(1, 3, 1, 1))
+        x = self._conv(first, x, scale=own.deviation.numpy()[None])
         size, stride, pad = pool.kernel_size, pool.stride, pool.padding
         x = self._node("MaxPool", [x], kernel_shape=[size] * 2, strides=[stride] * 2, pads=[pad] * 4)
         levels = []
@@ -103,7 +65,7 @@ class _Drawing:
             answers.append(self._node("Transpose", [flat], perm=[0, 2, 1]))
         outputs = [self._node("Concat", answers, axis=1), *maps]
         ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        start = helper.make_tensor_value_info("pictures", TensorProto.UINT8, ["b", 3, "h", "w"])
+        start = helper.make_tensor_value_info("pictures", TensorProto.UINT8, ["b", "h", "w", 3])
         graph = helper.make_graph(self._nodes, "detector", [start], ends, self._weights)
         opset = [helper.make_opsetid("", _OPSET)]
         model: bytes = helper.make_model(graph, opset_imports=opset, ir_version=_FORMAT).SerializeToString()
@@ -114,19 +76,24 @@ class _Drawing:
         self._nodes.append(helper.make_node(kind, inputs, [name], **attributes))
         return name
 
-    def _weight(self, values: NDArray[Any]) -> str:
-        name = f"w{len(self._weights)}"
+    def _weight(self, values: NDArray[Any], name: str = "") -> str:
+        name = name or f"w{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
-    def _conv(self, conv: nn.Module, x: str, scale: Tensor | None = None) -> str:
+    def _conv(self, conv: nn.Module, x: str, scale: NDArray[np.float32] | None = None) -> str:
         """A convolution with its hard swish, if it has one, of what is `scale` times too large."""
         assert isinstance(conv, nn.Conv2d)  # noqa: S101
         assert conv.bias is not None  # noqa: S101
-        weight = conv.weight.detach() if scale is None else conv.weight.detach() / scale
+        weight, bias = (
+            self._weight(each.detach().cpu().numpy(), self._names[id(each)])
+            for each in (conv.weight, conv.bias)
+        )
+        if scale is not None:
+            weight = self._node("Div", [weight, self._weight(scale)])
         out = self._node(
             "Conv",
-            [x, self._weight(weight.numpy()), self._weight(conv.bias.detach().numpy())],
+            [x, weight, bias],
             group=conv.groups,
             kernel_shape=list(conv.kernel_size),
             strides=list(conv.stride),

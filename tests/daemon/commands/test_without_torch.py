@@ -1,0 +1,100 @@
+"""The shipped captioner runs where torch is not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+BLOCKED = """
+import sys
+for name in ("torch", "onnx", "sklearn"):
+    sys.modules[name] = None
+from daemon.cli import main
+code = main(sys.argv[1:])
+assert sys.modules["torch"] is None
+sys.exit(code)
+"""
+INSTALLED = """
+import atexit, sys
+from daemon.cli import main
+atexit.register(lambda: print("torch" in sys.modules, file=sys.stderr))
+sys.exit(main())
+"""
+
+CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    def run(script: str, *words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", script, *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        )
+
+    return run
+
+
+@pytest.fixture
+def stills(clips: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Two of vtest, twelve seconds apart."""
+    capture = cv2.VideoCapture(str(clips / "opencv_vtest.avi"))
+    paths = tmp_path / "before.png", tmp_path / "after.png"
+    for path, number in zip(paths, (0, 120), strict=True):
+        capture.set(cv2.CAP_PROP_POS_FRAMES, number)
+        cv2.imwrite(str(path), capture.read()[1])
+    return paths
+
+
+@pytest.mark.footage
+@pytest.mark.parametrize("script", [BLOCKED, INSTALLED])
+def test_stills_are_described(command: Command, stills: tuple[Path, Path], script: str) -> None:
+    done = command(script, "describe", *stills, "--gap", "12s", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["sentences"]) > 2
+    assert "True" not in done.stderr.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.footage
+@pytest.mark.parametrize("script", [BLOCKED, INSTALLED])
+def test_a_clip_is_replayed(command: Command, clips: Path, script: str) -> None:
+    done = command(script, "replay", clips / "opencv_vtest.avi", "--to", "20s", "--json", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert any(json.loads(line)["sentences"] for line in done.stdout.splitlines())
+    assert "True" not in done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"), [(("--captioner", "ddla"), "papers"), (("--device", "cuda"), "gpu")]
+)
+def test_what_needs_torch_names_the_extra(
+    command: Command, tmp_path: Path, words: tuple[str, ...], extra: str
+) -> None:
+    for name in ("a.png", "b.png"):
+        cv2.imwrite(str(tmp_path / name), np.zeros((96, 128, 3), np.uint8))
+    done = command(BLOCKED, "describe", "a.png", "b.png", *words)
+    assert done.returncode == 1
+    assert f"needs torch: pip install 'narrated[{extra}]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_training_names_its_extra(command: Command) -> None:
+    script = BLOCKED.replace("daemon.cli", "train.cli").replace("code = main(sys.argv[1:])", "code = main()")
+    done = command(script, "train", "--config", CONFIG, "--data", ".", "--out", "y.safetensors")
+    assert done.returncode == 1
+    assert "pip install 'narrated[train]'" in done.stderr

@@ -1,0 +1,168 @@
+"""What runs without torch gives torch's digits, whatever is computed beside it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from onnx import helper
+from rectangles import lively
+from torch import Tensor
+
+from models import load_captioner
+from models.families import CLASSES
+from models.grounded.change_classifier import EVIDENCE
+from models.grounded.detections import boxes
+from models.grounded.detector import Answer, Detector, TorchDetector, detector_of
+from models.grounded.grounded import Grounded
+from models.grounded.inference import OnnxDetector
+from models.grounded.observations import FEATURES, colour_histograms
+from pipeline.changes.difference import resize
+from train.grounded.change_classifier import Network, classifier_of
+from train.grounded.feature_embedding import EmbeddingNetwork, embedding_of
+from train.grounded.graph import draw
+
+NEAR = 1e-4
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    torch.manual_seed(1)
+    return lively(Detector(len(CLASSES))).eval()
+
+
+def pictures(count: int, height: int, width: int) -> np.ndarray:
+    return np.random.default_rng(2).integers(0, 256, (count, height, width, 3), np.uint8)
+
+
+def in_torch(detector: Detector, picture: np.ndarray) -> Answer:
+    with torch.inference_mode():
+        found: Answer = detector(torch.from_numpy(picture).permute(2, 0, 1)[None])
+    return found
+
+
+@pytest.mark.parametrize(("height", "width"), [(96, 160), (64, 64), (32, 224)])
+def test_the_graph_answers_as_the_module_does(detector: Detector, height: int, width: int) -> None:
+    [picture] = pictures(1, height, width)
+    ours, own = OnnxDetector(draw(detector)).answers(picture), in_torch(detector, picture)
+    classes = len(CLASSES)
+    np.testing.assert_allclose(ours.cells[:, :classes], own.label[0], rtol=1e-3, atol=NEAR)
+    np.testing.assert_allclose(ours.cells[:, classes:], own.edges[0].flatten(1), rtol=1e-3, atol=NEAR)
+    for ours_map, own_map in zip(ours.maps, own.maps, strict=True):
+        np.testing.assert_allclose(ours_map, own_map[0], rtol=1e-3, atol=NEAR)
+    edge = torch.tensor([width, height] * 2)
+    corners = (own.boxes()[0] / edge).clamp(0, 1)
+    found = boxes(ours, (height, width), np.arange(len(corners)))
+    np.testing.assert_allclose(found[:, :2], corners[:, :2], atol=NEAR)
+    np.testing.assert_allclose(found[:, :2] + found[:, 2:], corners[:, 2:], atol=NEAR)
+
+
+def test_threads_change_no_digit(detector: Detector) -> None:
+    graph, [picture] = draw(detector), pictures(1, 96, 160)
+    alone, *others = (OnnxDetector(graph, threads).answers(picture) for threads in (1, 2, 3))
+    for other in others:
+        np.testing.assert_array_equal(other.cells, alone.cells)
+
+
+def test_the_module_is_made_again_from_its_graph(detector: Detector) -> None:
+    again = detector_of(draw(detector))
+    assert draw(again) == draw(detector)
+    for name, value in detector.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value)
+    empty = helper.make_model(helper.make_graph([], "empty", [], []))
+    with pytest.raises(RuntimeError, match="Missing key"):
+        detector_of(empty.SerializeToString())
+
+
+@pytest.mark.footage
+def test_the_shipped_detector_finds_what_torch_finds(clips: Path) -> None:
+    capture = cv2.VideoCapture(str(clips / "opencv_vtest.avi"))
+    image = resize(cv2.cvtColor(capture.read()[1], cv2.COLOR_BGR2RGB), (416, 544))
+    captioner = load_captioner()
+    assert isinstance(captioner, Grounded)
+    other = pictures(1, 416, 544)[0]
+    slow = TorchDetector(detector_of(captioner.graphs["detector"]), "cpu")
+    for ours, own in zip(captioner.detect([image, other]), slow.detect([image, other]), strict=True):
+        assert len(ours) == len(own)
+        for part in ("box", "score", "label", "feature"):
+            np.testing.assert_allclose(getattr(ours, part), getattr(own, part), atol=NEAR)
+    assert len(captioner.detect([image])[0]) > 5
+
+
+class Small(Detector):
+    """One that has room for so many pictures at once."""
+
+    room = 2
+
+    def forward(self, given: Tensor) -> Answer:
+        self.asked.append(len(given))
+        if len(given) > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().forward(given)
+
+
+def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves(detector: Detector) -> None:
+    net = Small(len(CLASSES))
+    net.load_state_dict(detector.state_dict())
+    net.asked = []
+    together, some = TorchDetector(net.eval(), "cpu"), pictures(5, 64, 96)
+    found = together.detect([*some, pictures(1, 32, 64)[0]])
+    assert net.asked == [5, 3, 2, 1, 2, 1]
+    for each, alone in zip(found, TorchDetector(detector, "cpu").detect(list(some)), strict=False):
+        np.testing.assert_allclose(each.box, alone.box, atol=NEAR)
+    net.room = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        together.detect(list(some))
+
+
+def test_the_classifier_and_the_embedding_give_torch_s_digits() -> None:
+    torch.manual_seed(3)
+    networks, embeddings = [Network() for _ in range(3)], [EmbeddingNetwork().eval() for _ in range(3)]
+    shown, feature = torch.randn(40, len(EVIDENCE)) * 9, torch.randn(40, FEATURES)
+    for network in networks:
+        network.fit_scaling(shown)
+    with torch.inference_mode():
+        change = torch.stack([network(shown) for network in networks]).mean(0).sigmoid()
+        vectors = torch.cat([embedding(feature) for embedding in embeddings], 1) / 3**0.5
+    np.testing.assert_allclose(classifier_of(networks)(shown.numpy()), change, atol=NEAR)
+    found = embedding_of(embeddings)(feature.numpy())
+    np.testing.assert_allclose(found, vectors, atol=NEAR)
+    np.testing.assert_array_equal(found[7:8], embedding_of(embeddings)(feature[7:8].numpy()))
+
+
+def test_a_classifier_s_arrays_are_all_of_it() -> None:
+    made = classifier_of([Network(8), Network(8)])
+    again = type(made).of(made.arrays())
+    shown = np.random.default_rng(1).random((5, len(EVIDENCE)), np.float32)
+    np.testing.assert_array_equal(made(shown), again(shown))
+
+
+def histograms(picture: Tensor, box: Tensor) -> Tensor:
+    """`colour_histograms` of CHW pictures, written in torch."""
+    rows, columns = ((torch.arange(n) + 0.5) / n for n in (16, 8))
+    height, width = picture.shape[1:]
+    y = ((box[:, 1:2] + box[:, 3:] * rows) * height).long().clamp(0, height - 1)
+    x = ((box[:, :1] + box[:, 2:3] * columns) * width).long().clamp(0, width - 1)
+    red, green, blue = shown = picture[:, y[:, :, None], x[:, None, :]].float() / 255
+    high, low = shown.amax(0), shown.amin(0)
+    hue = torch.atan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi) % 1
+    vivid = ((high - low) / 0.25).clamp(max=1)
+    apart = (hue[..., None] * 8 - torch.arange(8) + 4) % 8 - 4
+    steps = (high + low)[..., None] / 2 * 7 - torch.arange(8)
+    hues, lights = ((1 - each.abs()).clamp(min=0) for each in (apart, steps))
+    shares = torch.cat([hues * vivid[..., None], 1 - vivid[..., None], lights], -1)
+    weight = (-4 * (columns - 0.5) ** 2).exp() * (-2 * (rows[:, None] - 0.5) ** 2).exp()
+    halves = (shares * weight[..., None]).view(len(box), 2, 64, 17).sum(2)
+    return (halves / weight[:8].sum()).sqrt().flatten(1)
+
+
+def test_colour_histograms_are_torch_s() -> None:
+    [picture] = pictures(1, 90, 130)
+    low = np.random.default_rng(4).random((20, 2), np.float32)
+    box = np.concatenate([low, (1 - low) / 2], axis=1)
+    own = histograms(torch.from_numpy(picture).permute(2, 0, 1), torch.from_numpy(box))
+    np.testing.assert_allclose(colour_histograms(picture, box), own, atol=NEAR)
