@@ -126,14 +126,14 @@ class _Parser:
             self.conjunction = read.previous in ("and", "or")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
-        if not self.known and not self.span.said:
+        if not self.known and not self.span.phrases:
             word = read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
         return self._whole()
 
     def _whole(self) -> Question:
         filters, measure = Filters(**self.filters), Measure(**self.measure)
-        timed, still = bool(self.span.said), filters.open
+        timed, still = bool(self.span.phrases), filters.open
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         span = self.span.span()
         if measure.order == "first" and not timed:
@@ -191,7 +191,7 @@ class _Parser:
     def _camera(self) -> bool:
         read, name = self.read, rf"(?:{self.cameras})"
         match = read.take(
-            rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<said>cameras? )?(?P<name>{name})"
+            rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<word>cameras? )?(?P<name>{name})"
             rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
         if not match:
@@ -200,7 +200,7 @@ class _Parser:
                 raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
-        if not (match["said"] or match["after"]):
+        if not (match["word"] or match["after"]):
             verb = name in KIND_OF or re.match(rf"(?:{_VERBS})(?!\S)", read.next)
             thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
