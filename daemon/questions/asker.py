@@ -111,7 +111,7 @@ class _Parser:
             if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
                 raise self._not_understood(word)
         parts = (
-            *(self._scene, self._grouping, self._camera, self._length, self._sureness, self._wanted),
+            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
             *(self._now, self._time, self._order, self._colour, self._verb, self._noun, self._place),
             *(self._quoted, self._filler),
         )
@@ -153,29 +153,6 @@ class _Parser:
 
     # Parts of a question: each reads on and is true, or is false
 
-    def _scene(self) -> bool:
-        """The camera itself, its view, or the light."""
-        moved, covered = _WORDS["view_changed"], _WORDS["obstructed"]
-        match = self.read.take(
-            rf"(?:(?:on|of|in) )?(?:the )?(?:(?P<camera>{self.cameras}) )?(?P<noun>{_WORDS['scene']})"
-            rf"(?: of (?:the )?(?P<of>{self.cameras})(?: camera)?)?"
-            rf"(?P<acts>(?: (?:has|have|was|is|been|or|and|{moved}|{covered}))* (?:{moved}|{covered}))"
-        )
-        if not match:
-            return False
-        kinds = []
-        for act in re.findall(rf"(?<= )(?:{moved}|{covered})(?!\S)", match["acts"]):
-            light = match["noun"].startswith("light") and act.startswith("change")
-            kinds.append(
-                "light_changed" if light else "obstructed" if act in covered.split("|") else "view_changed"
-            )
-            if match["noun"] == "camera" and act.startswith("change"):
-                return False
-        if name := match["camera"] or match["of"]:
-            self._add(cameras=self.camera_names[name])
-        self._add(kinds=kinds)
-        return True
-
     def _grouping(self) -> bool:
         unit = rf"(?:{_UNIT})(?! (?:{self.cameras})(?!\S))"
         match = self.read.take(
@@ -196,7 +173,7 @@ class _Parser:
         )
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in _FILLERS:
+            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF):
                 raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
