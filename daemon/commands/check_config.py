@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import socket
-from typing import Annotated
 
 import typer
 
-from daemon.commands.options import ConfigurationFile, schema_option
-from daemon.config.configuration import configuration_schema, load_configuration
+from daemon.commands.options import ConfigurationFile
+from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.values import format_listen
 from pipeline.report.words import many
 
 
-def check_config(
-    config: ConfigurationFile,
-    schema: Annotated[bool, schema_option(configuration_schema, "the file")] = False,  # noqa: ARG001 - its callback exits
-) -> None:
+def check_config(config: ConfigurationFile) -> None:
     """Check a configuration file and what it names: secrets, checkpoint, folders, server, footage."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -57,18 +56,6 @@ def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | N
         return None if text is None else parse(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def schema_option(load: Callable[[], dict[str, Any]], of: str) -> Any:
-    """An option that prints a JSON Schema and exits."""
-
-    def print_schema(wanted: bool) -> None:
-        if wanted:
-            typer.echo(json_format.dumps(load(), indent=2))
-            raise typer.Exit
-
-    text = f"Print the JSON Schema of {of} and exit."
-    return typer.Option("--schema", help=text, callback=print_schema, is_eager=True)
 
 
 def choose_captioner(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json as json_format
 import sys
 from itertools import islice
 from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Json, OptionalFile, Server, schema_option
+from daemon.commands.options import Cameras, Json, OptionalFile, Server
 from daemon.config.secrets import Secrets
 from daemon.service.formatting import time_line
 from daemon.service.signals import Signals
@@ -27,9 +28,14 @@ def tail(
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
-    schema: Annotated[bool, schema_option(json_schema, "a record")] = False,  # noqa: ARG001 - its callback exits
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of a record and exit.")
+    ] = False,
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
+    if schema:
+        typer.echo(json_format.dumps(json_schema(), indent=2))
+        return
     if config and not redis:
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 

@@ -18,11 +18,22 @@ from pipeline.yaml_lines import KeyPath, YamlError, find_line, read_yaml
 _IN_YAML = {
     "byte_size": "write a number and its unit, such as 500MB or 10GB",
     "byte_size_unit": "write a number and its unit, such as 500MB or 10GB",
-    "model_type": "write keys and their values here: {key: value}",
-    "dict_type": "write names and their values here: {name: value}",
+    "model_type": "write keys and their values here: {{key: value}}",
+    "dict_type": "write names and their values here: {{name: value}}",
     "tuple_type": "write a list: [.., ..]",
     "too_short": "name at least one",
     "missing": "this key is missing",
+    "string_type": "write a text, in quotes if it looks like a number or a date",
+    "path_type": "write a path, in quotes if it looks like a number or a date",
+    "bool_type": "write true or false",
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing_size"), "write a whole number"),
+    **dict.fromkeys(("float_type", "finite_number"), "write a number"),
+    "literal_error": "write {expected}",
+    "enum": "write {expected}",
+    "string_pattern_mismatch": "write what matches {pattern}",
+    "greater_than_equal": "write {ge} or more",
+    "greater_than": "write more than {gt}",
+    "less_than_equal": "write {le} or less",
 }
 """Messages in place of pydantic's own, which speak of Python's types."""
 
@@ -82,20 +93,11 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
         raise ConfigurationError(list(dict.fromkeys(problems))) from None
 
 
-def configuration_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of the file, for editors, with defaults spelt as in the file."""
-    schema = Configuration.model_json_schema()
-    for section in (schema, *schema["$defs"].values()):
-        for key in section["properties"].values():
-            if isinstance(key.get("default"), dict):
-                del key["default"]  # a section's keys have their own
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "narrated.yaml"}
-
-
 def _advise(error: ErrorDetails) -> str:
     """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":
-        return _IN_YAML.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+        own = _IN_YAML.get(error["type"])
+        return own.format(**error.get("ctx", {})) if own else error["msg"].removeprefix("Value error, ")
     *section, key = error["loc"]
     known = sorted(_keys_at(section))
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)

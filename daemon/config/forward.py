@@ -64,16 +64,12 @@ Topic = Annotated[str, AfterValidator(_check_topic)]
 class FilterSettings(Section):
     """Which narrations a target is sent; what is empty asks for nothing."""
 
-    camera: Words = Field((), description="names, or patterns such as yard-*")
-    zone: Words = Field((), description='zones as they stand in sentences: "at the entrance"')
-    object: Words = Field((), description="kinds of objects: person, car")
-    kind: Annotated[tuple[Kind, ...], BeforeValidator(_parse_words), Field(strict=False)] = Field(
-        (), description="appeared, moved, ..., or an event of the scene: view_changed, obstructed, ..."
-    )
-    confidence: Share = Field(0.0, description="lowest confidence of a sentence")
-    hours: Annotated[str, BeforeValidator(_check_hours)] | None = Field(
-        None, description='times of day, by `timezone`: "22:00-06:00"; null: always'
-    )
+    camera: Words = ()  # names, or patterns such as yard-*
+    zone: Words = ()
+    object: Words = ()
+    kind: Annotated[tuple[Kind, ...], BeforeValidator(_parse_words), Field(strict=False)] = ()
+    confidence: Share = 0.0
+    hours: Annotated[str, BeforeValidator(_check_hours)] | None = None  # by `timezone`: "22:00-06:00"
 
 
 class TargetSettings(Section):
@@ -82,26 +78,20 @@ class TargetSettings(Section):
     kind: ClassVar[str]
 
     filter: FilterSettings = FilterSettings()
-    template: Template = Field(
-        "{{ text }}", description="the message, a Jinja template; docs/forward.md lists the names it may use"
-    )
-    picture: PictureChoice = Field("overlay", description="which picture is sent along; none: no picture")
+    template: Template = "{{ text }}"
+    picture: PictureChoice = "overlay"
 
 
 class MqttSettings(TargetSettings):
     """A broker, with discovery for Home Assistant."""
 
     kind = "mqtt"
-
-    url: str = Field(description="mqtt:// or mqtts://, secrets as in a camera's url")
-    topic: Topic = Field("narrated", description="what all topics begin with")
-    discovery: Topic | None = Field(
-        "homeassistant", description="prefix under which Home Assistant looks for devices; null: no discovery"
-    )
     off_delay: ClassVar[float] = 60.0  # seconds that a binary sensor stays on
-    ca: Annotated[Path | None, Field(strict=False)] = Field(
-        None, description="file of the authority that signed the broker's certificate; null: the system's"
-    )
+
+    url: str
+    topic: Topic = "narrated"
+    discovery: Topic | None = "homeassistant"  # prefix under which Home Assistant looks for devices
+    ca: Annotated[Path | None, Field(strict=False)] = None  # of the broker's certificate; the system's
 
 
 class AppriseSettings(TargetSettings):
@@ -109,19 +99,15 @@ class AppriseSettings(TargetSettings):
 
     kind = "apprise"
 
-    url: str = Field(
-        description="Apprise's address of the service, or a web hook's https:// one, best as ${cred:NAME}"
-    )
-    title: Template = Field("{{ camera }}", description="the title, a Jinja template")
+    url: str
+    title: Template = "{{ camera }}"
 
 
 class ForwardSettings(Section):
     """Targets of `narrated forward`."""
 
-    mqtt: dict[str, MqttSettings] = Field(default_factory=dict, description="brokers, by a name of your own")
-    apprise: dict[str, AppriseSettings] = Field(
-        default_factory=dict, description="services and web hooks through Apprise, by name"
-    )
+    mqtt: dict[str, MqttSettings] = Field(default_factory=dict)
+    apprise: dict[str, AppriseSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -94,7 +94,8 @@ def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
         keys = ("url", "filter", "picture", "template")
         target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
-        forward["apprise"] = {**(forward.get("apprise") or {}), name: target}
+        if isinstance(targets := forward.get("apprise") or {}, dict):  # else that is refused
+            forward["apprise"] = {**targets, name: target}
         yield (
             ("forward", "webhook", name),
             f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",

@@ -21,23 +21,10 @@ HostName = Annotated[str, AfterValidator(_check_host)]
 class ServeSettings(Section):
     """The page for people, served by `narrated serve`."""
 
-    listen: ListenAnywhere = Field(
-        "127.0.0.1:8470",
-        validate_default=True,
-        description="address and port; beyond the loopback interface only with passwords",
-    )
-    hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = Field(
-        (), description="names by which browsers call the page, beside localhost and numeric addresses"
-    )
-    passwords: str | None = Field(
-        None,
-        description="file of those who may log in, or ${cred:NAME}; `narrated serve --new-password` makes "
-        "its lines; null: no login",
-    )
-    proxy: bool = Field(
-        False,
-        description="a proxy on this machine passes requests on, with TLS; its X-Forwarded-For counts",
-    )
+    listen: ListenAnywhere = ("127.0.0.1", 8470)
+    hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = ()  # beside localhost and addresses
+    passwords: str | None = None  # a file, or ${cred:NAME}
+    proxy: bool = False  # one on this machine passes requests on; its X-Forwarded-For counts
 
     @property
     def loopback(self) -> bool:

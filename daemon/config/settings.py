@@ -1,11 +1,11 @@
-"""The sections of the configuration file, their keys, defaults and meanings."""
+"""The sections of the configuration file; docs/configuration.md has the meaning of every key."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_validator, model_validator
 
 from daemon.config.forward import ForwardSettings
 from daemon.config.serve import ServeSettings
@@ -29,69 +29,34 @@ from pipeline.record import Share, check_camera
 class Rtsp(Section):
     """Reading a live camera."""
 
-    transport: Literal["tcp", "udp"] = Field(
-        "tcp", description="tcp, which loses nothing; udp only where tcp does not work"
-    )
-    idle_keyframes: bool = Field(
-        False,
-        description="decode only keyframes while nothing moves: cheap, but misses who crosses between two",
-    )
+    transport: Literal["tcp", "udp"] = "tcp"
+    idle_keyframes: bool = False  # decode only those while nothing moves
 
 
 class Pairs(Section):
-    """Which two frames are worth comparing."""
+    """Which frames are looked at; thresholds are L2 distances in grey levels, None is ``auto``."""
 
-    sample: Hertz = Field(
-        "5/s",
-        validate_default=True,
-        description="how many frames are looked at while something moves: 5/s, or 2/s to spare processor",
-    )
-    lower: Threshold = Field(
-        "auto",
-        validate_default=True,
-        description="L2 distance in grey levels 0..255 below which nothing happened",
-    )
-    upper: Threshold = Field(
-        "auto", validate_default=True, description="L2 distance beyond which the whole scene changed"
-    )
+    sample: Hertz = 5.0
+    lower: Threshold = None
+    upper: Threshold = None
 
 
 class Narrate(Section):
-    """Sentences and messages."""
+    """Sentences, and limits of messages."""
 
-    min_confidence: Share | None = Field(
-        None,
-        description="least confidence of a sentence: higher reports less that is false and misses more; "
-        "null is the captioner's own",
-    )
-    colours: bool = Field(True, description="name a colour where it is certain")
-    depth: bool = Field(
-        False,
-        description="say near and far in place of bottom and top: for cameras that look ahead, not down",
-    )
-    cooldown: SecondsOrNone = Field(
-        "20s",
-        validate_default=True,
-        description="a kind of event (type, object, place) is sent as a message once within this time; "
-        "0s: always",
-    )
-    max_per_hour: Annotated[int, Field(ge=1)] | None = Field(
-        60, description="messages in any hour at most; null: no limit; the record has everything"
-    )
-    max_per_minute: Annotated[int, Field(ge=1)] | None = Field(
-        10, description="messages in a minute at most, one summary stands for the others; null: no limit"
-    )
-    workers: Literal["none", "redis"] = Field(
-        "none", description="who looks at the pictures: this process, or `narrated worker`s through redis.url"
-    )
+    min_confidence: Share | None = None  # the captioner's own
+    colours: bool = True
+    depth: bool = False  # foreground and background in place of top and bottom
+    cooldown: SecondsOrNone = 20.0
+    max_per_hour: Annotated[int, Field(ge=1)] | None = 60
+    max_per_minute: Annotated[int, Field(ge=1)] | None = 10
+    workers: Literal["none", "redis"] = "none"
 
 
 class EvidenceSettings(Section):
     """Which pictures are kept of what is reported; they go when the records that name them go."""
 
-    keep: Literal["all", "frames", "overlay", "none"] = Field(
-        "all", description="frames: before and after; overlay: both side by side with what changed drawn in"
-    )
+    keep: Literal["all", "frames", "overlay", "none"] = "all"
 
 
 class CameraDefaults(Section):
@@ -112,34 +77,18 @@ def _check_url(text: str) -> str:
 class ZoneSettings(Section):
     """A part of the picture that has a name."""
 
-    name: PlaceName = Field(description='the place as it stands in a sentence: "at the entrance"')
-    polygon: AreaCorners = Field(
-        description="three corners or more, [x, y] in shares of the frame from its top left"
-    )
+    name: PlaceName  # as it stands in a sentence: "at the entrance"
+    polygon: AreaCorners
 
 
 class Camera(CameraDefaults):
     """One camera: where its frames come from, and what differs from the defaults."""
 
-    url: Annotated[str, AfterValidator(_check_url)] = Field(
-        description="rtsp:// address, file, glob or folder; secrets as ${env:..}, ${file:..}, ${cred:..}"
-    )
-    screening: str | None = Field(
-        None,
-        description="rtsp:// address of the camera's small second stream, secrets as in url: it alone is "
-        "decoded while nothing moves in it; absent: there is none",
-    )
-    masks: dict[str, AreaCorners] = Field(
-        default_factory=dict,
-        description="areas to ignore, each under a name of your own: corners [x, y] in shares of the frame",
-    )
-    privacy: dict[str, AreaCorners] = Field(
-        default_factory=dict,
-        description="areas that are black right after decoding: nothing in them is compared, kept or shown",
-    )
-    zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = Field(
-        (), description="parts of the picture that have a name; where several overlap, the first counts"
-    )
+    url: Annotated[str, AfterValidator(_check_url)]
+    screening: str | None = None  # a small second stream, which alone is decoded while nothing moves in it
+    masks: dict[str, AreaCorners] = Field(default_factory=dict)  # ignored
+    privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
+    zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = ()  # of several, the first counts
 
     @model_validator(mode="after")
     def _check_screening(self) -> Self:
@@ -153,25 +102,15 @@ class Camera(CameraDefaults):
 class RedisSettings(Section):
     """Server on which narrations are published."""
 
-    url: str | None = Field(
-        None, description="redis://, rediss:// or unix://; absent: only the journal is written"
-    )
+    url: str | None = None  # only the journal is written
 
 
 class RetentionSettings(Section):
-    """Limits of what is kept; unpublished records are never deleted."""
+    """Limits of what is kept, None for no limit; unpublished records are never deleted."""
 
-    age: Seconds | None = Field(
-        "90d",
-        validate_default=True,
-        description="parts of a journal last written longer ago are deleted, with the pictures they name",
-    )
-    size: Size | None = Field(
-        None, description="what journals and pictures of all cameras may take together; null: no limit"
-    )
-    free: Size | None = Field(
-        "1GB", validate_default=True, description="what must stay free on the disk; null: nothing"
-    )
+    age: Seconds | None = 90 * 86400.0
+    size: Size | None = None
+    free: Size | None = ByteSize(10**9)
 
 
 def _check_placeholder(text: str) -> str:
@@ -183,29 +122,20 @@ def _check_placeholder(text: str) -> str:
 class SigningSettings(Section):
     """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
-    key: Annotated[str, AfterValidator(_check_placeholder)] | None = Field(
-        None,
-        description="${cred:NAME} of the key that `verify --new-key` made; absent: nothing is signed",
-    )
+    key: Annotated[str, AfterValidator(_check_placeholder)] | None = None
 
 
 class HttpSettings(Section):
     """Metrics and health."""
 
-    listen: Listen | None = Field(
-        None, description="loopback address and port, such as 127.0.0.1:9464; absent: nothing is served"
-    )
+    listen: Listen | None = None
 
 
 class CaptionerSettings(Section):
     """Model that writes the sentences."""
 
-    model: str | None = Field(
-        None, description="grounded or ddla, which ship, or a checkpoint file of your own; absent: grounded"
-    )
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
-        "auto", description="auto, cpu, cuda or cuda:N"
-    )
+    model: str | None = None  # one that ships, or a checkpoint file; None is the default
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
 
     @field_validator("model")
     @classmethod
@@ -232,16 +162,9 @@ def _expand_captioner(value: Any) -> Any:
 class Configuration(Section):
     """The whole file."""
 
-    version: Literal[1] = Field(description="of this format")
-    state: Annotated[Path, Field(strict=False)] = Field(
-        default_factory=usual_state,
-        description="folder of journals and pictures; absent: systemd's StateDirectory or the user's",
-    )
-    timezone: TimeZoneName | None = Field(
-        None,
-        description="of hours and local times on the page and in messages, such as Europe/Berlin; null: the "
-        "machine's",
-    )
+    version: Literal[1]
+    state: Annotated[Path, Field(strict=False)] = Field(default_factory=usual_state)
+    timezone: TimeZoneName | None = None  # this machine's
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()

@@ -6,17 +6,9 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ByteSize,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
 
-from daemon.config.durations import DURATION_PATTERN, RATE_PATTERN, parse_duration, parse_rate
+from daemon.config.durations import parse_duration, parse_rate
 from pipeline.record import Share
 
 _LARGEST_PORT = 65535
@@ -79,6 +71,10 @@ def _check_place_name(name: str) -> str:
 def _parse_corners(value: Any) -> Any:
     if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
         raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
+    if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
+        raise ValueError(
+            "corners are shares 0..1 of the frame, not pixels: `narrated snapshot --overlay` shows them"
+        )
     return tuple(tuple(corner) for corner in value)
 
 
@@ -100,26 +96,18 @@ def _check_time_zone(name: str) -> str:
     return name
 
 
-def _schema(example: str, pattern: str | None = None) -> WithJsonSchema:
-    return WithJsonSchema(
-        {"type": "string", "examples": [example]} | ({"pattern": pattern} if pattern else {})
-    )
-
-
-_DURATION = (BeforeValidator(parse_duration), _schema("5s", DURATION_PATTERN))
-Seconds = Annotated[float, Field(gt=0), *_DURATION]
-SecondsOrNone = Annotated[float, Field(ge=0), *_DURATION]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(parse_duration)]
+SecondsOrNone = Annotated[float, Field(ge=0), BeforeValidator(parse_duration)]
 """A duration, of which 0s switches off what it is for."""
-Hertz = Annotated[float, BeforeValidator(parse_rate), _schema("2/s", RATE_PATTERN)]
-Size = Annotated[ByteSize, Field(gt=0), _schema("10GB")]
+Hertz = Annotated[float, BeforeValidator(parse_rate)]
+Size = Annotated[ByteSize, Field(gt=0)]
 Threshold = Annotated[
     Annotated[float, Field(gt=0, le=255)] | None,
     BeforeValidator(lambda value: None if value == "auto" else value),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "maximum": 255}]}),
 ]
 """A number of grey levels; None is ``auto``."""
-ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen), _schema("127.0.0.1:8470")]
-Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback), _schema("127.0.0.1:9464")]
+ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen)]
+Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback)]
 """On the loopback interface."""
 PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]

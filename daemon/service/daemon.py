@@ -287,8 +287,9 @@ def shutdown(daemon: Daemon) -> bool:
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
     if unfinished := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
         logger.warning(
-            "%d frames and pairs were not looked at before the end: the record says from when to when",
+            "%d frames and pairs were not looked at before the end: %s",
             len(unfinished),
+            "the record says from when to when" if daemon.narrating.loaded else "narrated was still starting",
         )
         daemon.narrating.give_up(unfinished)
     if not daemon.publishing.finish(max(0.5, until - monotonic() - 0.5)):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from models.families import family_of
 from pipeline.journal.chain import JournalError
 from pipeline.journal.segments import find_chains, read_journal
 from pipeline.record import CUT_WHERE_HELD, Record
@@ -62,7 +64,8 @@ def compare(journal: Path, other: Path) -> Comparison:
 
     Records belong together where their ids are equal: the same footage, settings and captioner. The events of
     all others, such as those of a recording whose frames were sampled at other moments, are matched one by
-    one: the same action or type of change, by the same kind of object, within `WITHIN_S`.
+    one: the same action or type of change, by the same family of object, within `WITHIN_S`. Where one names a
+    car and the other a vehicle, the event agrees, and the difference is listed.
 
     Args:
         journal: a folder of journals, the output folder of a replay, or one camera's journal.
@@ -80,7 +83,7 @@ def compare(journal: Path, other: Path) -> Comparison:
             differences += [Discrepancy(camera, record, reason) for record, reason in own]
         else:
             name, records = (journal, mine[camera]) if camera in mine else (other, theirs[camera])
-            differences.append(Discrepancy(camera, "", f"only in {name}: {len(records)} records"))
+            differences.append(Discrepancy(camera, "", f"only in {name}, records: {len(records)}"))
     return Comparison(same, tuple(differences))
 
 
@@ -110,9 +113,14 @@ def _compare_camera(
     mine: list[Record], theirs: list[Record], names: tuple[Path, Path]
 ) -> tuple[Agreement, _Differences]:
     """Compare two journals of one camera; the reasons name their folders."""
-    by_id = {record.id: record for record in theirs}
-    twins = [(one, by_id.pop(one.id)) for one in mine if one.id in by_id]  # each at most once
-    differences: _Differences = []
+    by_id = {record.id: (place, record) for place, record in enumerate(theirs)}
+    placed = [(one, *by_id.pop(one.id)) for one in mine if one.id in by_id]  # each at most once
+    twins = [(one, two) for one, _, two in placed]
+    differences = [
+        (one.id, f"it stands elsewhere in {names[1]}")
+        for (_, earlier, _), (one, place, _) in pairwise(placed)
+        if place < earlier
+    ]
     if limits := [(one, two) for one, two in twins if one.config_sha256 != two.config_sha256]:
         one, two = limits[0]
         hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
@@ -139,8 +147,17 @@ def _difference(one: Record, two: Record, other: Path) -> str:
     )
 
 
-_Events = dict[tuple[str, str], list[tuple[float, str, str]]]
-"""By action (or type) and object: seconds since 1970, id of the record and text, in the order of time."""
+class _Event(NamedTuple):
+    """A sentence: seconds since 1970, id of its record, text and object."""
+
+    time_s: float
+    record: str
+    text: str
+    object: str
+
+
+_Events = dict[tuple[str, str], list[_Event]]
+"""By action (or type) and family, in the order of time."""
 
 
 def _events(records: Iterable[Record]) -> _Events:
@@ -150,23 +167,28 @@ def _events(records: Iterable[Record]) -> _Events:
         for sentence in record.sentences if not record.continues else ():
             kind = sentence.action or sentence.type if record.event == "change" else record.event
             time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
-            events.setdefault((kind, sentence.object), []).append((time, record.id, sentence.text))
+            event = _Event(time, record.id, sentence.text, sentence.object)
+            events.setdefault((kind, family_of(sentence.object)), []).append(event)
     return {kind: sorted(each) for kind, each in events.items()}
 
 
 def _match_events(mine: _Events, theirs: _Events, names: tuple[Path, Path]) -> tuple[int, int, _Differences]:
     """Count the events that match, and all; lists the others in the order of time."""
-    matched, rest = 0, list[tuple[float, str, str]]()
+    matched, rest = 0, list[tuple[float, str, str]]()  # seconds since 1970, id, reason
     for kind in mine.keys() | theirs.keys():
         both = mine.get(kind, []), theirs.get(kind, [])
-        ours, others = ([time for time, *_ in events] for events in both)
+        ours, others = ([event.time_s for event in events] for events in both)
         pairs = match_times(ours, others, WITHIN_S)
         matched += len(pairs)
+        for one, two in ((both[0][one], both[1][two]) for one, two in pairs):
+            if one.object != two.object:
+                reason = f"object is {one.object!r}, in {names[1]} {two.object!r}"
+                rest.append((one.time_s, one.record, reason))
         for number, (events, name) in enumerate(zip(both, names, strict=True)):
             paired = {pair[number] for pair in pairs}
             rest += [
-                (time, record, f"only in {name}: {_short(text)}")
-                for place, (time, record, text) in enumerate(events)
+                (event.time_s, event.record, f"only in {name}: {_short(event.text)}")
+                for place, event in enumerate(events)
                 if place not in paired
             ]
     most = max(sum(map(len, events.values())) for events in (mine, theirs))

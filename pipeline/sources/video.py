@@ -34,6 +34,9 @@ from pipeline.sources.times import (
 SHORT_BY_S = 1.0
 """A file that ends this much before its container's duration was cut off."""
 
+ADJOINING = timedelta(seconds=2)
+"""A file that starts at most so long after the end of the one before goes on without a gap."""
+
 REORDER_FRAMES = 16
 """Most frames a decoder holds back to reorder them: by so many is the first dts of an AVI late."""
 
@@ -76,8 +79,8 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
         end: datetime | None = None
         for segment in segments:
             own = segment.start or end or EPOCH
-            # Clocks of recorders overlap: time never runs back within a camera.
-            start = max(own, end) if end else own
+            # Names are of whole seconds, and clocks of recorders overlap: what follows at once is one stream.
+            start = end if end and own - end <= ADJOINING else own
             reader = _SegmentReader(segment, options, camera, start, report=report, closed=closed)
             yield from reader.frames()
             end = reader.end

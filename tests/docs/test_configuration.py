@@ -10,7 +10,7 @@ from doc_pages import code_blocks, page, sections, table
 from pydantic import BaseModel, TypeAdapter
 
 from daemon.config import settings
-from daemon.config.configuration import configuration_schema, parse_configuration
+from daemon.config.configuration import parse_configuration
 
 PARTS = {
     "The file": settings.Configuration,
@@ -64,8 +64,7 @@ def test_every_key_has_its_default(part: str) -> None:
         elif key not in WORDED:
             kind = TypeAdapter(Annotated[(field.annotation, key, *field.metadata)])
             shown = kind.validate_python(yaml.safe_load(default.strip("`")))
-            own = field.get_default(call_default_factory=True)
-            assert shown == (kind.validate_python(own) if field.validate_default else own), key
+            assert shown == field.get_default(call_default_factory=True), key
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -80,15 +79,3 @@ def test_every_choice_is_named(part: str) -> None:
 def test_the_example_is_a_configuration() -> None:
     (example,) = code_blocks(page("configuration.md"), "yaml")
     assert list(parse_configuration(example).cameras) == ["yard"]
-
-
-def test_the_schema_spells_defaults_as_the_file_does() -> None:
-    """What an editor offers can be written."""
-    schema = configuration_schema()
-    for part in ("RetentionSettings", "Rtsp", "Pairs", "Narrate", "CaptionerSettings"):
-        properties = schema["$defs"][part]["properties"]
-        model = getattr(settings, part)
-        written = {
-            key: value["default"] for key, value in properties.items() if value.get("default") is not None
-        }
-        assert model.model_validate(written) == model(), part

@@ -165,15 +165,10 @@ def openvino_network(path: Path) -> tuple[Any, Any]:
     """OpenVINO's model of an ``.xml`` file, and a request that runs it on one thread of the CPU.
 
     Raises:
-        TeacherError: OpenVINO is not installed, or cannot run it.
+        ModuleNotFoundError: OpenVINO is not installed.
+        TeacherError: OpenVINO cannot run it.
     """
-    try:
-        openvino: Any = import_module("openvino")  # an extra
-    except ImportError:
-        raise TeacherError(
-            f"the teacher {path.name} needs OpenVINO, which is not installed: "
-            "pip install 'narrated[openvino]'"
-        ) from None
+    openvino: Any = import_module("openvino")  # an extra
     try:
         core = openvino.Core()
         read = core.read_model(path)

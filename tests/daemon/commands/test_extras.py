@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -13,8 +14,14 @@ from daemon import cli
 from pipeline.extras import EXTRAS, missing_extra
 
 
-def test_every_module_is_of_its_extra() -> None:
-    declared = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+def test_every_module_is_imported_somewhere_and_of_its_extra() -> None:
+    root = Path(__file__).parents[3]
+    sources = "\n".join(
+        path.read_text()
+        for room in ("daemon", "pipeline", "models", "train")
+        for path in (root / room).rglob("*.py")
+    )
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     names = {
         extra: {item.split(">")[0].split("[")[0].lower() for item in items}
         for extra, items in declared["optional-dependencies"].items()
@@ -22,6 +29,7 @@ def test_every_module_is_of_its_extra() -> None:
     installed = packages_distributions()
     for extra, modules in EXTRAS.items():
         for module in modules:
+            assert re.search(rf"\b(import|from) {module}\b|import_module\(\"{module}\"", sources), module
             if module in installed:
                 assert {each.lower() for each in installed[module]} & names[extra], module
     assert set(EXTRAS) == set(names) - {"dev"}

@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import re
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from narrations import narration
@@ -85,6 +90,56 @@ def check_configuration(text: str) -> None:
         return
     assert problems
     assert all(problem.startswith("fuzz.yaml") and "\n" not in problem for problem in problems)
+
+
+ODD = [
+    *(
+        None,
+        True,
+        -1,
+        0,
+        2.5,
+        float("inf"),
+        float("nan"),
+        10**400,
+        "",
+        "x",
+        "-5s",
+        "5 parsecs",
+        "1/fortnight",
+    ),
+    *("http://", "\u2028\x00", [], [[]], [1, "a"], {}, {"a": 1}, {1: 2}, [[0, 0], [640, 0], [640, 480]]),
+]
+
+
+def key_paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [deeper for key, value in items for deeper in [(*path, key), *key_paths(value, (*path, key))]]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_odd_values_of_every_key_are_taken_or_refused_in_the_words_of_yaml(odd: Any) -> None:
+    example = yaml.safe_load(EXAMPLE)
+    corners = [[0.4, 0.2], [0.6, 0.2], [0.65, 0.55]]
+    example["cameras"]["front_door"] |= {
+        "zones": [{"name": "in the lot", "polygon": corners}],
+        "masks": {"x": corners},
+    }
+    example["forward"] |= {
+        "mqtt": {"home": {"url": "mqtt://10.0.0.2"}},
+        "webhook": {"office": {"url": "https://example.com/"}},
+        "apprise": {"phone": {"url": "json://10.0.0.2", "filter": {"object": "person"}}},
+    }
+    assert parse_configuration(yaml.safe_dump(example))
+    for path in key_paths(example):
+        changed = copy.deepcopy(example)
+        reduce(getitem, path[:-1], changed)[path[-1]] = odd
+        said = ""
+        try:
+            parse_configuration(yaml.safe_dump(changed), "odd.yaml")
+        except ConfigurationError as error:
+            said = str(error)
+        assert not re.search("Input|Unable|instance of|valid |pydantic|class '", said), path
 
 
 @fuzz(150)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread, Timer
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -125,19 +122,6 @@ def test_feedback_is_kept_beside_the_record(served: Served, house: ServedHouse) 
     assert (house.folder / "yard.jsonl").read_bytes() == journal
 
 
-def test_an_export_verifies(served: Served, tmp_path: Path, narrated: Callable[..., Any]) -> None:
-    answer = served.client.post("/export?day=2024-05-01&object=person", data={"x": ""})
-    assert answer.headers["content-type"] == "application/zip"
-    (tmp_path / "export.zip").write_bytes(answer.content)
-    assert narrated("verify", tmp_path / "export.zip").code == 0
-    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
-        page = archive.read("index.html").decode()
-    assert page.count("at the entrance") >= 2
-    assert "red car" not in page
-    assert served.client.post("/export?q=how+many+cars", data={"x": ""}).status_code == 400
-    assert served.client.get("/export?day=all").status_code == 405
-
-
 @pytest.mark.parametrize(
     ("what", "form"),
     [
@@ -247,7 +231,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     told["completing"] = house.tell(970, said("The person was in red."), camera="gap", continues=first.id)
     house.tell(100, said("A white car has come.", thing="car", action="entered", track="c1"), camera="visit")
     gone = {"action": "left", "track": "c1", "since_s": -59.0, "until_s": 1.0}
-    told["left"] = house.tell(160, said("The car has left.", "disappeared", "car", **gone), camera="visit")
+    left = said("The car has left.", "disappeared", "car", **gone)
+    told["left"] = house.tell(160, left, camera="visit", evidence=house.pictures())
     house.close()
     with Served(house) as served:
         yield served, told
@@ -276,6 +261,21 @@ def test_what_limits_held_back_is_behind_a_switch(mixed: Mixed) -> None:
     assert "/picture/" in tile, "the tile shows the newest record with pictures"
 
 
+def test_a_tile_shows_how_it_is_after_somebody_left(mixed: Mixed) -> None:
+    served, told = mixed
+    tile = served.client.get("/").text.partition('data-camera="visit"')[2].partition("</li>")[0]
+    assert told["left"].evidence.after.removeprefix("sha256:") in tile
+    viewer = served.client.get(f"/record/{told['left'].id}").text
+    labels = re.findall(r'<label><input type="radio".*?>([^<]+)</label>', viewer)
+    assert [label.startswith("Before") for label in labels] == ["earlier" in label for label in labels]
+    assert len(labels) == 4
+
+
+def test_one_answer_is_one_narration(served: Served) -> None:
+    page = served.client.get("/review?q=when+did+the+last+person+come").text
+    assert 'id="count">1 narration<' in page
+
+
 def test_what_was_not_recorded_is_said(mixed: Mixed) -> None:
     get, line = mixed[0].client.get, "gap Wed 2024-05-01 00:03:20 to 00:15:00 (camera down)"
     for query in ("camera=gap", "q=how+many+people&camera=gap", "day=all&camera=gap"):
@@ -284,10 +284,6 @@ def test_what_was_not_recorded_is_said(mixed: Mixed) -> None:
         assert f"({reason})" in get(f"/review?day=2024-05-01&camera=gap.{reason}").text
     assert line not in get("/review?day=2024-05-03").text
     assert "Nothing was recorded of gap from 1 May 2024, 00:03:20" in get("/review?camera=gap").text
-    export = mixed[0].client.post("/export?camera=gap&day=all", data={"x": ""}).content
-    with zipfile.ZipFile(io.BytesIO(export)) as archive:
-        assert line in archive.read("index.html").decode()
-        assert line in json.loads(archive.read("export.json"))["gaps"][0]
 
 
 def test_records_lead_to_those_they_are_about(mixed: Mixed) -> None:

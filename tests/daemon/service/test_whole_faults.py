@@ -139,6 +139,9 @@ def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
     assert process.returncode == 0
     assert verify([journal]).ok
     assert len(list(read_journal(journal))) > told
+    state = tmp_path / "state"
+    written = [state, *state.rglob("*")]  # of a live camera
+    assert [path for path in written if path.stat().st_mode & 0o027] == []
 
 
 def test_what_is_in_hand_at_the_end_is_recorded_as_not_seen(

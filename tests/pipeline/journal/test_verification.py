@@ -179,6 +179,11 @@ class TestComparing:
         assert "live" in named["yard-2"]
         assert "told" in named["yard-70"]
 
+    def test_another_order_is_a_difference(self, tmp_path: Path) -> None:
+        swapped = chain([narration(0), narration(2), narration(1)])
+        (difference,) = compare(*self.both(tmp_path, swapped, chain(map(narration, range(3))))).differences
+        assert (difference.id, "stands elsewhere" in difference.reason) == ("yard-1", True)
+
     @pytest.mark.parametrize("days", [1, 365])
     def test_another_id_and_another_date_are_a_difference(self, tmp_path: Path, days: int) -> None:
         live = [narration(100 * s) for s in range(6)]
@@ -199,7 +204,8 @@ class TestComparing:
         assert comparison.same["yard"].records == 5
 
     def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path: Path) -> None:
-        """Other ids, other frames, other sentences in a record; one event of ten is another."""
+        """Other ids, other frames, other sentences in a record; one event is another, one names a van."""
+        van = Sentence("A van has appeared.", "appeared", "van", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         dog = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         live = [narration(60.0 * s) for s in range(10)]
         recorded = [
@@ -207,7 +213,7 @@ class TestComparing:
                 narration(60.0 * s + 1.3),
                 id=f"recorded-{s}",
                 before=FrameStamp(live[s].before.time, 7, f"{s + 1000:064x}"),
-                sentences=(dog,) if s == 4 else live[s].sentences,
+                sentences={4: (dog,), 6: (van,)}.get(s, live[s].sentences),
             )
             for s in range(10)
         ]
@@ -217,6 +223,7 @@ class TestComparing:
         assert [(each.id, each.reason) for each in comparison.differences] == [
             ("yard-240", f"only in {tmp_path}/live: 'A car has appeared.'"),
             ("recorded-4", f"only in {tmp_path}/told: 'A dog has appeared.'"),
+            ("yard-360", f"object is 'car', in {tmp_path}/told 'van'"),
         ]
 
     @given(
@@ -247,7 +254,7 @@ class TestComparing:
         live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
         (difference,) = compare(live, told).differences
-        assert (difference.camera, difference.reason) == ("lot", f"only in {live}: 1 records")
+        assert (difference.camera, difference.reason) == ("lot", f"only in {live}, records: 1")
         assert compare(live / "yard.jsonl", told).differences == ()
         with pytest.raises(JournalError, match="cannot read"):
             compare(tmp_path / "absent.jsonl", told)

@@ -78,6 +78,14 @@ def test_segments_with_recording_times_keep_their_gaps_and_never_overlap(make_cl
     assert seconds(frames, origin) == [0, 1, 2, 3, 30, 31]
 
 
+def test_a_file_that_is_named_a_second_late_goes_on_without_a_gap(make_clip, tmp_path):
+    for name, second in (("a", 0), ("b", 3), ("c", 8)):  # of two seconds each
+        at = {"creation_time": f"2020-01-01T00:00:{second:02d}.000000Z"}
+        make_clip(f"{name}.mp4", range(20), metadata=at)
+    frames, _ = read(tmp_path / "*.mp4", SourceOptions(sample_hz=1))
+    assert seconds(frames, datetime(2020, 1, 1, tzinfo=UTC)) == [0, 1, 2, 3, 8, 9]
+
+
 def test_luma_is_the_y_plane_resized_by_area(make_clip):
     path = make_clip(size=(644, 364), stamps=range(3))  # 644 is padded to a longer line
     frames, _ = read(path, SourceOptions(sample_hz=1000, analysis_width=160))
