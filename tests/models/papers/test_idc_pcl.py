@@ -60,9 +60,7 @@ def test_images_do_not_see_words_and_words_not_what_comes_after(
 
 
 @torch.no_grad()
-def test_a_long_story_goes_on(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_a_long_story_goes_on(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> None:
     captioner, pairs = build(vocabulary, encoder), make_pairs(PLACES[:1])
     sentence = "a red car " * 14
     state, last, total = captioner.encode(pairs), BOS, 0.0
