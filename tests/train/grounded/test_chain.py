@@ -159,7 +159,7 @@ def test_a_stage_is_made_once(tmp_path: Path) -> None:
         stages.run("eyes", {"steps": 3}, make)
     first = stages.run("eyes", {"steps": 3}, make)
     assert made[0] == made[1], "it goes on where it was"
-    again = Stages(tmp_path / "run", said.append).made("eyes", {"steps": 3}, make)
+    again = Stages(tmp_path / "run", said.append).run("eyes", {"steps": 3}, make)
     assert len(made) == 2
     assert (again.key, again.result["words"]) == (first.key, ["a"])
     assert torch.equal(again.result["weights"], torch.ones(2))
