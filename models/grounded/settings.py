@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PerceptionSettings:
-    """How two stills are looked at and compared. Sizes are an object's own, shares are of the frame.
+    """Settings of comparing two stills. Sizes are an object's own, shares are of the frame.
 
     Attributes:
         pixels: about how many of a frame the detector sees at once.
