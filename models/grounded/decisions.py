@@ -56,7 +56,7 @@ def decide(
     outcomes: tuple[Outcomes, Outcomes],
     *,
     pair: int = 0,
-    threshold: float = 0.5,
+    threshold: float = 0.55,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
