@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import lap
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from models.boxes import Box, box_of, hull, iou, overlaps, share_inside, shared_areas
 from models.families import OBJECTS, VEHICLES, family_of, first_of
@@ -56,7 +56,7 @@ def decide(
     outcomes: tuple[Outcomes, Outcomes],
     *,
     pair: int = 0,
-    threshold: float = 0.5,
+    threshold: float = 0.55,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
@@ -77,7 +77,7 @@ def decide(
     possible = pairs.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
     gain = np.where(possible, gain + SETTINGS.match_worth * match, 0.0)
     facts, used = list[Fact](), (set[int](), set[int]())
-    for i, j in zip(*linear_sum_assignment(-gain), strict=True):
+    for i, j in zip(*lap.lapjvx(-gain, extend_cost=True, return_cost=False), strict=True):
         if gain[i, j] > 0:
             used[0].add(i)
             used[1].add(j)

@@ -57,7 +57,7 @@ class PerceptionSettings:
     least_match: float = 0.01
     confidence_slope: float = 0.65
     alone_offset: float = 0.35
-    moved_offset: float = 0.75
+    moved_offset: float = 0.6
     match_worth: float = 0.2
     least: float = 0.1
     lot_area: float = 0.25

@@ -18,10 +18,10 @@ from typing import Any
 
 import av
 import cv2
+import lap
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from models.boxes import overlaps
@@ -124,7 +124,7 @@ class ClipTracker:
         likely = np.where(gain >= _LEAST, gain, 0.0)
         matched = {
             int(j): int(i)
-            for i, j in zip(*linear_sum_assignment(-likely), strict=True)
+            for i, j in zip(*lap.lapjvx(-likely, extend_cost=True, return_cost=False), strict=True)
             if likely[i, j] > 0 and _clear(gain, int(i), int(j))
         }
         for track in self._open:
