@@ -1,4 +1,4 @@
-"""Training options of the grounded captioner's parts: the section `learning` of a configuration."""
+"""How much each part of the grounded captioner learns; the section `learning` of a training configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChainOptions:
-    """Training options of the parts; the seed is that of the section `training`.
+    """How the parts are trained; the seed is that of the section `training`.
 
     Attributes:
         detector_steps: batches of the detector; 0 leaves it as it starts.
@@ -41,7 +41,7 @@ class ChainOptions:
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """Training options of one network.
+    """How one network is trained.
 
     Attributes:
         steps: batches.

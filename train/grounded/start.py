@@ -1,4 +1,4 @@
-"""Initial weights of the detector: the published ones of PicoDet-S, a checkpoint of ours, or random."""
+"""What the detector starts from: the published weights of PicoDet-S, a checkpoint of ours, or chance."""
 
 from __future__ import annotations
 
