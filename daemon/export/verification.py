@@ -18,9 +18,6 @@ from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import find_fault, read_signatures
 from pipeline.report.words import many
 
-LARGEST = 64 * 2**30
-"""Bytes that a zip may unpack to."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChainProof:
@@ -101,7 +98,7 @@ def _unpack(path: Path) -> Iterator[Path]:
                 size, free = sum(entry.file_size for entry in entries), shutil.disk_usage(scratch).free
                 if len(names) < len(entries) or any(name.endswith("/") for name in names):
                     raise ExportError(f"{path} has an entry twice, or a folder: it was tampered with")
-                if size > min(LARGEST, free):
+                if size > free:
                     raise ExportError(f"{path} unpacks to {size:,} bytes, and {free:,} are free in {scratch}")
                 archive.extractall(scratch)
         except (OSError, zipfile.BadZipFile, EOFError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
@@ -113,17 +110,15 @@ def _check_signatures(chain: Path, keys: Collection[str]) -> tuple[ChainProof, s
     """Check the signatures of a chain; gives their coverage, and a fault or an empty text."""
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
-    path = chain.with_suffix(".signatures")
-    name, content = f"chain/{path.name}", path.read_bytes() if path.is_file() else b""
-    lines, pieces, fault = list(read_signatures(content)), runs_of(hashes), ""
+    path, pieces, fault = chain.with_suffix(".signatures"), runs_of(hashes), ""
+    lines = list(read_signatures(path.read_bytes() if path.is_file() else b""))
     if keys and not lines:
-        fault = f"{name}: no signature reaches these records: export them again with --linked"
+        fault = f"chain/{path.name}: no signature reaches these records: export them again with --linked"
     elif broken := find_fault(lines, chain.stem, hashes, None, keys):
-        fault = f"{name}:{broken[0]}: {broken[1]}"
+        fault = f"chain/{path.name}:{broken[0]}: {broken[1]}"
     signatures = [signature for _, signature in lines if not isinstance(signature, str)]
-    covered = 0
-    for first, last in pieces:
-        covered += max((s.seq for s in signatures if first <= s.seq <= last), default=first - 1) - first + 1
+    last = [max((s.seq for s in signatures if a <= s.seq <= b), default=a - 1) for a, b in pieces]
+    covered = sum(signed - first + 1 for signed, (first, _) in zip(last, pieces, strict=True))
     signers = tuple(dict.fromkeys(signature.key for signature in signatures))
     return ChainProof(pieces, covered, len(hashes), signers), fault
 

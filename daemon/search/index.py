@@ -1,13 +1,12 @@
 """The index of a folder of journals: kept up from their ends, never the truth itself.
 
-A file is known by its first line, so that a segment that is renamed when it is full stays the same one. The
-index remembers how far each file was read: one whose last record is another now, that is shorter, or that
-was written again at the same length, is read again from its start.
+A file is known by its inode, as a segment is renamed when it is full. The index remembers how far each file
+was read: one whose last record is another now, that is shorter, or that was written again at the same length,
+is read again from its start.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
@@ -50,7 +49,6 @@ class _File:
     id: int
     offset: int
     lines: int
-    inode: int
     size: int
     mtime: int
 
@@ -89,7 +87,7 @@ class Index:
         for _ in range(_LISTINGS):
             files = journal_files(self.folder)
             left_out.clear()
-            done: dict[int, str] = {}
+            done = set[int]()
             for file in files:
                 try:
                     reason = self._read_file(file, {each.name for each in files}, done)
@@ -124,25 +122,20 @@ class Index:
         sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
         return int(self.store.connection.execute(sql).fetchone()[0])
 
-    def _read_file(self, file: JournalFile, names: set[str], done: dict[int, str]) -> str:
+    def _read_file(self, file: JournalFile, names: set[str], done: set[int]) -> str:
         """Read on in a file; why not, where it is left out."""
-        path = self.folder / file.name
-        known = self._known("name", file.name)
-        if known and (known.inode, known.size, known.mtime) == _stamp(path.stat()) and known.id not in done:
-            done[known.id] = file.name
-            return ""
-        with path.open("rb") as lines:
+        with (self.folder / file.name).open("rb") as lines:
             state = os.fstat(lines.fileno())  # what is appended from now on is for the next update
+            known = self._known(state.st_ino)
+            if known and (known.size, known.mtime) == (state.st_size, state.st_mtime_ns):
+                done.add(known.id)
+                return ""
             first = lines.readline(_LONGEST_LINE)
             if not first.endswith(b"\n") or lines.tell() > state.st_size:
                 return ""  # its first line is being written
-            identity = hashlib.sha256(first).digest()
-            known = self._known("identity", identity)
-            if known and known.id in done:
-                return f"it is a copy of {done[known.id]}"
             camera, seq = _camera_and_seq(first) or (file.chain, file.first or 0)
             if camera != file.chain and f"{camera}.jsonl" in names:
-                return "it is merged of journals that are here, too"
+                return f"it is a copy of {camera}.jsonl, or merged of journals that are here, too"
             if known and not self._continues(known, lines, state):
                 self._forget(known.id)
                 known = None
@@ -150,8 +143,8 @@ class Index:
                 # A segment closed since the listing has records before this file's: they come first.
                 if file.first is None and {each.name for each in journal_files(self.folder)} != names:
                     return ""
-                known = self._add(identity, file, seq)
-            done[known.id] = file.name
+                known = self._add(state.st_ino, file, seq)
+            done.add(known.id)
             while self._read_block(known, file, lines, state):
                 pass
         return ""
@@ -185,29 +178,30 @@ class Index:
             more = intake.lines - known.lines == BLOCK
             known.lines = intake.lines
             db.execute(
-                "UPDATE files SET name = ?, inode = ?, size = ?, mtime = ?, offset = ?, lines = ?, "
+                "UPDATE files SET name = ?, size = ?, mtime = ?, offset = ?, lines = ?, "
                 "fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
-                (file.name, *_stamp(state), known.offset, known.lines, intake.fault, known.id),
+                (
+                    *(file.name, state.st_size, state.st_mtime_ns, known.offset, known.lines),
+                    *(intake.fault, known.id),
+                ),
             )
         self._read_now += len(intake.records)
         if self._progress:
             self._progress(self._read_now)
         return more
 
-    def _add(self, identity: bytes, file: JournalFile, first: int) -> _File:
-        sql = (
-            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, 0, '') ON CONFLICT (identity) DO NOTHING"
-        )
+    def _add(self, inode: int, file: JournalFile, first: int) -> _File:
+        sql = "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, '') ON CONFLICT (inode) DO NOTHING"
         with self.store.transaction() as db:
-            db.execute(sql, (identity, file.name, file.chain, first))
-        known = self._known("identity", identity)
+            db.execute(sql, (inode, file.name, file.chain, first))
+        known = self._known(inode)
         if known is None:
             raise sqlite3.OperationalError("another process is deleting the index")
         return known
 
-    def _known(self, column: str, value: object) -> _File | None:
-        sql = f"SELECT id, offset, lines, inode, size, mtime FROM files WHERE {column} = ?"
-        row = self.store.connection.execute(sql, (value,)).fetchone()
+    def _known(self, inode: int) -> _File | None:
+        sql = "SELECT id, offset, lines, size, mtime FROM files WHERE inode = ?"
+        row = self.store.connection.execute(sql, (inode,)).fetchone()
         return _File(*row) if row else None
 
 
@@ -217,7 +211,3 @@ def _camera_and_seq(line: bytes) -> tuple[str, int] | None:
         return str(members["camera"]), int(members["seq"])
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _stamp(state: os.stat_result) -> tuple[int, int, int]:
-    return state.st_ino, state.st_size, state.st_mtime_ns

@@ -6,7 +6,6 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -56,12 +55,11 @@ class Location(NamedTuple):
     time: int
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """A stay of somebody or something before a camera.
 
     Attributes:
-        record: number of the first of its records that was asked for.
+        record: number of the first of its records that match.
         end: None where it has not ended.
         seconds: how long it was, or is so far.
     """
@@ -75,8 +73,7 @@ class Visit:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A span in which a camera recorded nothing, and why."""
 
     camera: str
@@ -85,8 +82,7 @@ class Gap:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """One line of a count: a label for each grouping, visits, and the narrations of them."""
 
     labels: tuple[str, ...]
@@ -170,7 +166,7 @@ class Selection:
         )
         visits = [
             Visit(
-                number,
+                record,
                 camera,
                 track,
                 name,
@@ -178,7 +174,7 @@ class Selection:
                 end and moment_of(end),
                 (until - begin) / _SECOND,
             )
-            for number, camera, track, name, begin, end, until in self.connection.execute(sql, values)
+            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":
@@ -238,12 +234,11 @@ class Selection:
         gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
         for n, (camera, begin, end, reason) in enumerate(self.connection.execute(sql, values)):
             gap = Gap(camera, moment_of(begin), moment_of(end), reason)
-            if (cameras and camera not in cameras) or (
-                span.between and not self._touches(gap, *span.between)
-            ):
+            outside = span.between and not self._touches(gap, *span.between)
+            if outside or (cameras and camera not in cameras):
                 continue
             earlier = gaps.pop((camera, gap.begin), gap) if reason == "mask" else gap
-            gaps[(camera, gap.end) if reason == "mask" else n] = replace(gap, begin=earlier.begin)
+            gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
     def cameras(self) -> list[str]:
@@ -435,15 +430,13 @@ def _sql_list(names: Sequence[str]) -> str:
 def _label(grouping: str, code: int | str | None) -> str:
     if not isinstance(code, int):
         return str(code or "-")
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    if grouping == "hour":
-        return f"{epoch + timedelta(hours=code):%Y-%m-%d %H:00}"
     if grouping == "hour-of-day":
         return f"{code:02d}:00"
     if grouping == "weekday":
         return DAY_NAMES[code].capitalize()
-    day = epoch + timedelta(days=code * 7 - 3 if grouping == "week" else code)
-    return f"{day:%G-W%V}" if grouping == "week" else f"{day:%Y-%m-%d}"
+    days = {"hour": code / 24, "day": code, "week": code * 7 - 3}[grouping]
+    shape = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V"}[grouping]
+    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days):{shape}}"
 
 
 def _all_words(text: str) -> str:

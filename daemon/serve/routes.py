@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
-from starlette.background import BackgroundTask
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
-    FileResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
@@ -25,12 +21,8 @@ from starlette.responses import (
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from daemon.export.export import ExportOptions, write_export
-from daemon.export.files import ExportError
 from daemon.questions.question import SearchError
-from daemon.questions.restatement import restate
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
-from daemon.search.output import gap_sentences
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
@@ -42,9 +34,6 @@ from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
 
-MOST_EXPORTED = 5000
-"""Narrations in one zip; for more there is `narrated export`."""
-
 _LONGEST_FORM = 64 * 1024
 _FORM_S = 20.0
 _FIELDS = 20
@@ -55,7 +44,6 @@ class Routes:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._exporting = asyncio.Lock()
 
     def all(self) -> list[BaseRoute]:
         """Routes of all pages."""
@@ -65,7 +53,6 @@ class Routes:
             Route("/review", self._review),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
-            Route("/export", self._export, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
             Mount("/static", StaticFiles(packages=[("pipeline.report", "static")])),
             Route("/login", self._login, methods=["GET", "POST"]),
@@ -74,7 +61,6 @@ class Routes:
         ]
 
     async def _live(self, request: Request) -> Response:
-        self._check_ready()
         tiles = await self.site.tiles.read(self.site.search.latest)
         last = {tile.name: self.site.card(tile.last) for tile in tiles}
         cards = self.site.cards(await newest(self.site))
@@ -82,7 +68,6 @@ class Routes:
         return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
 
     async def _events(self, request: Request) -> Response:
-        self._check_ready()
         news = self.site.search.listen()
         if news is None:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many live pages.")
@@ -90,7 +75,6 @@ class Routes:
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def _review(self, request: Request) -> Response:
-        self._check_ready()
         error, parameters = "", request.query_params
         try:
             answer = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
@@ -111,7 +95,6 @@ class Routes:
         )
 
     async def _record(self, request: Request) -> Response:
-        self._check_ready()
         result = await self._find_record(request)
 
         def ask(search: Search) -> tuple[ReviewQuery, tuple[SearchResult | None, ...]]:
@@ -138,7 +121,6 @@ class Routes:
         )
 
     async def _remark(self, request: Request) -> Response:
-        self._check_ready()
         form, what = await _form(request), request.path_params["what"]
         result = await self._find_record(request)
         try:
@@ -150,26 +132,6 @@ class Routes:
         address += f"?{quote(form['query'], safe='=&%+')}" if form.get("query") else ""
         address += f"#s{form['sentence']}" if what == "feedback" else ""
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
-
-    async def _export(self, request: Request) -> Response:
-        self._check_ready()
-        await _form(request)
-        if self._exporting.locked():
-            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Another export is being written.")
-        async with self._exporting:
-            scratch = tempfile.TemporaryDirectory(prefix="narrated-")
-            path = Path(scratch.name) / f"narrated-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip"
-            try:
-                results, options = await self.site.search.ask(
-                    lambda search: _selection(search, request.query_params)
-                )
-                await asyncio.to_thread(write_export, results, path, options)
-            except (SearchError, ExportError) as error:
-                scratch.cleanup()
-                raise HTTPException(HTTPStatus.BAD_REQUEST, f"{error}.") from None
-        return FileResponse(
-            path, media_type="application/zip", filename=path.name, background=BackgroundTask(scratch.cleanup)
-        )
 
     async def _picture(self, request: Request) -> Response:
         digest, width = request.path_params["digest"], request.query_params.get("width")
@@ -216,8 +178,7 @@ class Routes:
         return answer
 
     async def _alive(self, _: Request) -> Response:
-        if self.site.search.reading is None:
-            await asyncio.wait_for(self.site.search.ask(lambda _: None), 20)
+        await asyncio.wait_for(self.site.search.ask(lambda _: None), 20)
         return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
@@ -231,14 +192,6 @@ class Routes:
         page = self.site.page(request, "message", status, title=status.phrase, words=words)
         page.headers.update(headers)
         return page
-
-    def _check_ready(self) -> None:
-        """Raise a page that reloads itself while the index is built."""
-        if self.site.search.reading is not None:
-            words = f"Building the index: {self.site.search.reading:,} records so far. This page will reload."
-            raise HTTPException(
-                HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"retry-after": "2", "refresh": "2"}
-            )
 
     async def _find_record(self, request: Request) -> SearchResult:
         """The record that the address names; 404 where there is none."""
@@ -278,26 +231,6 @@ async def _form(request: Request) -> dict[str, str]:
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "The form took too long.") from None
     except ValueError:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
-
-
-def _selection(search: Search, parameters: QueryParams) -> tuple[list[SearchResult], ExportOptions]:
-    """The narrations of an address of the review, on all its pages.
-
-    Raises:
-        SearchError: it cannot be understood, finds nothing or too much.
-    """
-    asked = ReviewQuery.read(parameters, search, datetime.now(UTC))
-    if asked.question.measure.count:
-        raise SearchError("counts cannot be exported: ask for the narrations")
-    answer = search.answer(asked.question, MOST_EXPORTED)
-    if answer.more and asked.question.measure.order == "all":
-        raise SearchError(
-            f"these are more than {MOST_EXPORTED:,} narrations: choose fewer, or use narrated export"
-        )
-    if not answer.count:
-        raise SearchError("there is nothing to export: no narration matches")
-    selection, gaps = restate(asked.question, search.local), gap_sentences(search, asked.question)
-    return list(answer.results), ExportOptions(search.folder, search.local, selection, gaps)
 
 
 def _store_remark(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:

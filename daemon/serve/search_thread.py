@@ -32,7 +32,6 @@ class SearchThread:
     """Questions from the event loop to a `Search`, which lives in a thread of its own.
 
     Attributes:
-        reading: records read so far while the index is built, None once it is there.
         latest: by camera its newest record with pictures, else its newest; also of removed cameras.
         left_out: files that are not read, with the reason.
         listeners: queues of new records; a None ends them.
@@ -40,7 +39,6 @@ class SearchThread:
 
     def __init__(self, folder: Path, local: LocalTime, evidence: Path | None = None) -> None:
         self.folder, self.local = folder, local
-        self.reading: int | None = 0
         self.latest: dict[str, SearchResult] = {}
         self.left_out: dict[str, str] = {}
         self.listeners: set[News] = set()
@@ -51,14 +49,13 @@ class SearchThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
-        """Open the index and catch up with the journals, however long that takes; `reading` says how far.
+        """Open the index and catch up with the journals, however long that takes.
 
         Raises:
             SearchError: the folder cannot be read.
         """
         self._loop = asyncio.get_running_loop()
         await self._loop.run_in_executor(self._thread, self._open)
-        self.reading = None
 
     async def close(self) -> None:
         """End all listeners and close the index."""
@@ -85,17 +82,13 @@ class SearchThread:
             self._end(queue)
 
     def _open(self) -> None:
-        self._search = search = Search(self.folder, self.local, self._evidence, self._set_reading)
+        self._search = search = Search(self.folder, self.local, self._evidence)
         self.left_out = search.index.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
         for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.index.faults())]:
             logger.warning("%s", warning)
         self._read_latest(search)
         self._refreshed = monotonic()
-
-    def _set_reading(self, records: int) -> None:
-        if self.reading is not None:
-            self.reading = records
 
     def _answer(self, question: Callable[[Search], Answer]) -> Answer:
         search = self._search

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp
 
 from daemon.config.serve import ServeSettings
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import SearchError
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.guard import Guard
 from daemon.serve.pictures import Pictures
@@ -128,8 +127,6 @@ async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]
     )
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn raises it once more behind its end: that is 0
     server = uvicorn.Server(config)
     try:  # uvicorn's own socket would end the process where it cannot listen
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -138,37 +135,37 @@ async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]
         raise ServeError(
             f"{host}:{port} cannot be listened on ({error.strerror}): give another --listen"
         ) from None
-    with listening:
+    with listening, contextlib.closing(ServiceWatch()) as watch:
+        watch.ready("reading the journals")
+        start = asyncio.create_task(site.search.start())
+        while not (await asyncio.wait([start], timeout=_TURN_S))[0]:
+            watch.progress("reading the journals", healthy=True)
+        await start
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)  # uvicorn raises it once more behind its end: that is 0
         say(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/")
-        following = asyncio.create_task(_follow(site, server))
+        following = asyncio.create_task(_follow(site, server, watch))
         await server.serve([listening])
         server.should_exit = True
-        failure = await following
+        await following
         await site.search.close()
-    if failure:
-        raise failure
     return 0
 
 
-async def _follow(site: Site, server: uvicorn.Server) -> ServeError | None:
-    """Read the journals and feed the watchdog while they can be asked; end the streams with the server."""
-    with contextlib.closing(ServiceWatch()) as watch:
-        start = asyncio.create_task(site.search.start())
-        watch.ready("reading the journals")
-        try:
-            while not start.done() and not server.should_exit:
-                watch.progress(f"reading the journals, {site.search.reading or 0:,} records", healthy=True)
-                await asyncio.wait([start], timeout=_TURN_S)
-            if start.done():
-                await start
-            while not server.should_exit:
-                await asyncio.wait_for(site.search.ask(lambda _: None), _ANSWER_S)
-                watch.progress(f"{len(site.search.listeners)} follow the live page", healthy=True)
-                await asyncio.sleep(_TURN_S)
-        except (SearchError, OSError, TimeoutError) as error:
-            server.should_exit = True
-            return ServeError(str(error) or "the journals could not be asked within 20 s")
-        finally:
-            site.search.dismiss()
-            watch.stopping()
-    return None
+async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> None:
+    """Feed the watchdog while the journals can be searched; end the streams with the server.
+
+    Raises:
+        ServeError, SearchError: they cannot be searched.
+    """
+    try:
+        while not server.should_exit:
+            await asyncio.wait_for(site.search.ask(lambda _: None), _ANSWER_S)
+            watch.progress(f"{len(site.search.listeners)} follow the live page", healthy=True)
+            await asyncio.sleep(_TURN_S)
+    except TimeoutError:
+        raise ServeError(f"the journals could not be searched within {_ANSWER_S:.0f} s") from None
+    finally:
+        server.should_exit = True
+        site.search.dismiss()
+        watch.stopping()

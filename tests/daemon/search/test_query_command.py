@@ -182,7 +182,7 @@ def test_no_journals(tmp_path, capsys):
 def test_the_configurations_state_is_asked(lived, tmp_path, capsys):
     config = tmp_path / "narrated.yaml"
     config.write_text(f"version: 1\nstate: {lived.state}\ncameras: {{yard: {{url: /nowhere.mp4}}}}\n")
-    assert cli.main(["search", "--config", str(config), "--count"]) == 0
+    assert cli.main(["query", "--config", str(config), "--count"]) == 0
     assert capsys.readouterr().out.split()[-2:] == ["6", "8"]
 
 

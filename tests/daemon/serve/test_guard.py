@@ -110,7 +110,7 @@ HOST = b"Host: localhost\r\n"
         (b"GET / HTTP/1.1\r\nHost: [::1\r\n", {421}),
         (b"DELETE /record/x HTTP/1.1\r\n" + HOST, {405}),
         (b"POST /review HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n", {405}),
-        (b"POST /export HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n", {415}),
+        (b"POST /record/x/note HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n", {415}),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", {400}),
     ],
 )

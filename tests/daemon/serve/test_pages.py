@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread, Timer
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -123,19 +120,6 @@ def test_feedback_is_kept_beside_the_record(served: Served, house: ServedHouse) 
         remarks = store.remarks([record.id])[record.id]
     assert (remarks.review, list(remarks.feedback)) == (None, [0])
     assert (house.folder / "yard.jsonl").read_bytes() == journal
-
-
-def test_an_export_verifies(served: Served, tmp_path: Path, narrated: Callable[..., Any]) -> None:
-    answer = served.client.post("/export?day=2024-05-01&object=person", data={"x": ""})
-    assert answer.headers["content-type"] == "application/zip"
-    (tmp_path / "export.zip").write_bytes(answer.content)
-    assert narrated("verify", tmp_path / "export.zip").code == 0
-    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
-        page = archive.read("index.html").decode()
-    assert page.count("at the entrance") >= 2
-    assert "red car" not in page
-    assert served.client.post("/export?q=how+many+cars", data={"x": ""}).status_code == 400
-    assert served.client.get("/export?day=all").status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -300,10 +284,6 @@ def test_what_was_not_recorded_is_said(mixed: Mixed) -> None:
         assert f"({reason})" in get(f"/review?day=2024-05-01&camera=gap.{reason}").text
     assert line not in get("/review?day=2024-05-03").text
     assert "Nothing was recorded of gap from 1 May 2024, 00:03:20" in get("/review?camera=gap").text
-    export = mixed[0].client.post("/export?camera=gap&day=all", data={"x": ""}).content
-    with zipfile.ZipFile(io.BytesIO(export)) as archive:
-        assert line in archive.read("index.html").decode()
-        assert line in json.loads(archive.read("export.json"))["gaps"][0]
 
 
 def test_records_lead_to_those_they_are_about(mixed: Mixed) -> None:

