@@ -67,8 +67,6 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
     address = re.search(r"http://[^/]+", process.stderr.readline() if process.stderr else "")
     if address is None:
         raise SystemExit("the server did not start")
-    while "Reading the journals" in get(address[0] + "/")[1]:
-        time.sleep(0.2)
     return process, address[0]
 
 

@@ -56,7 +56,7 @@ def serve_page(
 
     Raises:
         ServeError: it cannot be served.
-        typer.Exit: nor understood; it is said why.
+        typer.Exit: the folder cannot be read; stderr has the reason.
     """
     from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
     from daemon.serve.server import serve as run  # noqa: PLC0415

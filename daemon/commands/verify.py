@@ -129,7 +129,7 @@ def _check(paths: list[Path], options: VerifyOptions) -> Verification:
 
 
 def _compare(journal: Path, other: Path) -> Comparison | None:
-    """None where the two cannot be compared, which is said."""
+    """None where the two cannot be compared."""
     try:
         return compare(journal, other)
     except JournalError as error:
@@ -146,35 +146,35 @@ def _key(text: str) -> str:
         raise typer.BadParameter(str(error), param_hint="--public-key") from None
 
 
-def _members(found: Verification) -> dict[str, Any]:
+def _members(result: Verification) -> dict[str, Any]:
     ends = [
         {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
         | ({"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)} if signed else {})
-        for (path, camera), end in found.ends.items()
-        for signed in [found.signed.get((path, camera))]
+        for (path, camera), end in result.ends.items()
+        for signed in [result.signed.get((path, camera))]
     ]
     return {
-        "ok": found.ok,
-        "files": found.files,
-        "lines": found.lines,
-        "pictures": found.pictures,
+        "ok": result.ok,
+        "files": result.files,
+        "lines": result.lines,
+        "pictures": result.pictures,
         "ends": ends,
-        "problems": list(map(asdict, found.problems)),
+        "problems": list(map(asdict, result.problems)),
     }
 
 
-def _print(found: Verification, *, known: bool) -> None:
-    for problem in found.problems:
+def _print(result: Verification, *, known: bool) -> None:
+    for problem in result.problems:
         typer.echo(f"narrated: {problem}", err=True)
-    for (path, camera), end in found.ends.items():
+    for (path, camera), end in result.ends.items():
         line = f"{path}: {camera}: {many(end.seq, 'record')}, last hash {end.hash}"
-        if signed := found.signed.get((path, camera)):
+        if signed := result.signed.get((path, camera)):
             whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
             line += f", signed up to {signed.seq} at {signed.time}{whose}"
         typer.echo(line)
-    if found.pictures:
-        typer.echo(f"{many(found.pictures, 'picture')} unchanged")
-    typer.echo(f"in total: {found.lines} lines hold, files read: {found.files}")
+    if result.pictures:
+        typer.echo(f"{many(result.pictures, 'picture')} unchanged")
+    typer.echo(f"in total: {result.lines} lines hold, files read: {result.files}")
 
 
 def _print_comparison(comparison: Comparison) -> None:

@@ -106,7 +106,7 @@ def camera_plan(
         url: with its secrets.
         camera: its settings.
         start: aware wall-clock time of the first frame of a file.
-        limited: hold messages by the limits, as a daemon must.
+        limited: hold messages by cooldown and hourly limit, as a daemon must.
     """
     own = camera if isinstance(camera, Camera) else Camera.model_construct(**dict(camera))
     pairs, narrate = own.pairs, own.narrate
@@ -133,7 +133,7 @@ def camera_plan(
         limits=LimitOptions(
             cooldown_s=(narrate.cooldown or None) if limited else None,
             max_per_hour=narrate.max_per_hour if limited else None,
-            per_minute=narrate.max_per_minute if limited else None,
+            per_minute=narrate.max_per_minute,
         ),
         workers=narrate.workers == "redis",
     )

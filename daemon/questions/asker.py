@@ -111,7 +111,7 @@ class _Parser:
             if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
                 raise self._not_understood(word)
         parts = (
-            *(self._scene, self._grouping, self._camera, self._length, self._sureness, self._wanted),
+            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
             *(self._now, self._time, self._order, self._colour, self._verb, self._noun, self._place),
             *(self._quoted, self._filler),
         )
@@ -126,14 +126,14 @@ class _Parser:
             self.conjunction = read.previous in ("and", "or")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
-        if not self.known and not self.span.said:
+        if not self.known and not self.span.phrases:
             word = read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
         return self._whole()
 
     def _whole(self) -> Question:
         filters, measure = Filters(**self.filters), Measure(**self.measure)
-        timed, still = bool(self.span.said), filters.open
+        timed, still = bool(self.span.phrases), filters.open
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         span = self.span.span()
         if measure.order == "first" and not timed:
@@ -153,29 +153,6 @@ class _Parser:
 
     # Parts of a question: each reads on and is true, or is false
 
-    def _scene(self) -> bool:
-        """The camera itself, its view, or the light."""
-        moved, covered = _WORDS["view_changed"], _WORDS["obstructed"]
-        match = self.read.take(
-            rf"(?:(?:on|of|in) )?(?:the )?(?:(?P<camera>{self.cameras}) )?(?P<noun>{_WORDS['scene']})"
-            rf"(?: of (?:the )?(?P<of>{self.cameras})(?: camera)?)?"
-            rf"(?P<acts>(?: (?:has|have|was|is|been|or|and|{moved}|{covered}))* (?:{moved}|{covered}))"
-        )
-        if not match:
-            return False
-        kinds = []
-        for act in re.findall(rf"(?<= )(?:{moved}|{covered})(?!\S)", match["acts"]):
-            light = match["noun"].startswith("light") and act.startswith("change")
-            kinds.append(
-                "light_changed" if light else "obstructed" if act in covered.split("|") else "view_changed"
-            )
-            if match["noun"] == "camera" and act.startswith("change"):
-                return False
-        if name := match["camera"] or match["of"]:
-            self._add(cameras=self.camera_names[name])
-        self._add(kinds=kinds)
-        return True
-
     def _grouping(self) -> bool:
         unit = rf"(?:{_UNIT})(?! (?:{self.cameras})(?!\S))"
         match = self.read.take(
@@ -191,16 +168,16 @@ class _Parser:
     def _camera(self) -> bool:
         read, name = self.read, rf"(?:{self.cameras})"
         match = read.take(
-            rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<said>cameras? )?(?P<name>{name})"
+            rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<word>cameras? )?(?P<name>{name})"
             rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in _FILLERS:
+            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF):
                 raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
-        if not (match["said"] or match["after"]):
+        if not (match["word"] or match["after"]):
             verb = name in KIND_OF or re.match(rf"(?:{_VERBS})(?!\S)", read.next)
             thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):

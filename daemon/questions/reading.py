@@ -69,7 +69,7 @@ class Reading:
         self.place += len(_TOKEN.findall(match[0]))
         return match
 
-    def said(self, begin: int) -> str:
+    def words_from(self, begin: int) -> str:
         """The words from a place up to here."""
         return " ".join(self.words[begin : self.place])
 

@@ -101,7 +101,7 @@ class SpanReader:
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
         every: hours are of every day; `nightly` only where no day is given.
-        said: the words of each part.
+        phrases: the words of each part.
     """
 
     read: Reading
@@ -117,7 +117,7 @@ class SpanReader:
     lasting: bool = False
     every: bool = False
     nightly: bool = False
-    said: list[str] = field(default_factory=list)
+    phrases: list[str] = field(default_factory=list)
 
     @property
     def today(self) -> date:
@@ -130,16 +130,16 @@ class SpanReader:
         Raises:
             SearchError: it is no time, or says something twice.
         """
-        begin, joined = self.read.place, bool(self.said) and self.read.previous == "or"
+        begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
         for part in (self._recent, self._ago, self._side, self._range, self._hours, self._point):
             try:
                 taken = part()
             except OverflowError:
-                raise beyond_calendar(self.read.said(begin)) from None
+                raise beyond_calendar(self.read.words_from(begin)) from None
             if taken:
-                self.said.append(self.read.said(begin))
+                self.phrases.append(self.read.words_from(begin))
                 if joined:
-                    raise SearchError(f"{self.said[-1]!r} is a second span: ask for one at a time")
+                    raise SearchError(f"{self.phrases[-1]!r} is a second span: ask for one at a time")
                 return True
             self.read.place = begin
         return False
@@ -148,8 +148,8 @@ class SpanReader:
 
     def _recent(self) -> bool:
         match = self.read.take("(?:(?:in|within|during|over|for) )?(the )?(last|past|previous)")
-        whole = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
-        length = self.read.take_duration(recent=True) if match and not whole else None
+        unit = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
+        length = self.read.take_duration(recent=True) if match and not unit else None
         if length is not None:
             self._set(since=self._back(length))
         return length is not None
@@ -184,7 +184,9 @@ class SpanReader:
         elif day and low:
             self._set(since=day.end)
         elif day and day.is_part:
-            raise SearchError(f"{word} {self.read.said(begin)!r} may mean its begin or its end: write a time")
+            raise SearchError(
+                f"{word} {self.read.words_from(begin)!r} may mean its begin or its end: write a time"
+            )
         elif day:
             self._set(until=day.end if word in _UNTIL.split("|") else day.begin)
         return True
@@ -258,7 +260,7 @@ class SpanReader:
     def _set(self, **parts: object) -> None:
         for name, value in parts.items():
             if value is not None and getattr(self, name) is not None:
-                raise SearchError(f"it says two times of one kind ({self.said[-1]}); ask them one by one")
+                raise SearchError(f"it says two times of one kind ({self.phrases[-1]}); ask them one by one")
             if value is not None:
                 setattr(self, name, value)
 
@@ -302,14 +304,14 @@ class SpanReader:
             read.take("the")
             weekday, day = self._weekday(), self._date()
             if weekday and day and weekday.weekday() != day.weekday():
-                raise SearchError(f"{read.said(begin)!r} was a {DAY_NAMES[day.weekday()].capitalize()}")
+                raise SearchError(f"{read.words_from(begin)!r} was a {DAY_NAMES[day.weekday()].capitalize()}")
             day = day or weekday
         if day is None:
             read.place = begin
             return None
         if part := read.take(_PART):
-            return self._part(day, PARTS[part[0]], read.said(begin))
-        return self._dates(day, day, read.said(begin))
+            return self._part(day, PARTS[part[0]], read.words_from(begin))
+        return self._dates(day, day, read.words_from(begin))
 
     def _night(self) -> Days | None:
         read, begin = self.read, self.read.place
@@ -322,7 +324,7 @@ class SpanReader:
             return None
         if night is None:
             raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
-        return self._part(night, PARTS["night"], read.said(begin))
+        return self._part(night, PARTS["night"], read.words_from(begin))
 
     def _weekday(self) -> date | None:
         if not (match := self.read.take(rf"(?:(last|this) )?({_WEEKDAY})")):
@@ -403,11 +405,11 @@ class SpanReader:
             if days.begin > self.now:
                 raise SearchError(f"{days.words} is to come: only what was recorded can be asked for")
         if since and until and since >= until:
-            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
+            raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
         if not (self.low or self.high or self.at):
             return Span(since, until)
         if self.at and (self.low or self.high):
-            raise SearchError(f"{self.said[-1]!r} is a second time of the day: ask for one at a time")
+            raise SearchError(f"{self.phrases[-1]!r} is a second time of the day: ask for one at a time")
         every = self.every or (self.nightly and days is None)
         one = days is not None and days.end - days.begin <= _LONGEST_DAY and not every
         if one or not (every or since or until):
@@ -463,7 +465,7 @@ class SpanReader:
         if days and days.is_part:
             since, until = max(since, days.begin), min(until, days.end)
         if since >= until:
-            raise SearchError(f"{' '.join(self.said)!r} ends before it begins")
+            raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
         begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
         clocks = (
             self.local.of(since + timedelta(minutes=n)).replace(tzinfo=None, fold=0)

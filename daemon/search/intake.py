@@ -45,7 +45,7 @@ class Intake:
         (self._newest,) = db.execute(sql).fetchone()
 
     def add(self, raw: bytes, offset: int) -> None:
-        """Take a whole line that begins at a byte of the file."""
+        """Take a line that begins at a byte of the file."""
         self.lines += 1
         holds = hash_holds(raw[:-1])
         try:
@@ -95,7 +95,7 @@ class Intake:
 
 
 def key_of(identity: str) -> bytes:
-    """Eight bytes by which the record of an id is found."""
+    """Eight bytes that locate the record of an id."""
     return hashlib.sha256(identity.encode()).digest()[:8]
 
 

@@ -86,7 +86,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
 
 
 def build_app(site: Site, settings: ServeSettings) -> ASGIApp:
-    """The whole application."""
+    """The application."""
     routes = Routes(site)
     handlers: Any = {HTTPException: routes.error, Exception: routes.error}
     app = Starlette(routes=routes.all(), exception_handlers=handlers)

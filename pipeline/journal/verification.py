@@ -212,13 +212,13 @@ def _check_lines(
                 for raw in lines:
                     record = check_line(raw)
                     anchor = start if record.camera == camera else None
-                    _check_link(result.ends.get(record.camera), anchor, record)
+                    end = _follow_anchor(result.ends.get(record.camera), anchor, record)
                     # Retention removes the pictures of what it deletes.
                     if options.evidence and not (start and record.seq <= start.seq):
                         _check_pictures(record, folder, proven)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash
-                    result.ends[record.camera] = ChainEnd.of(record)
+                    result.ends[record.camera] = end
                     result.lines += 1
                     number += 1
         except RecordError as error:
@@ -230,17 +230,13 @@ def _check_lines(
     return None
 
 
-def _check_link(end: ChainEnd | None, start: Start | None, record: Record) -> None:
-    """Check that a record continues its chain.
-
-    Raises:
-        RecordError: it does not.
-    """
+def _follow_anchor(end: ChainEnd | None, start: Start | None, record: Record) -> ChainEnd:
+    """Like `follow`, from the anchor on where there is no end yet."""
     if end is None and start:
-        if record.seq <= start.seq:
-            return  # deleted, but its file is still there; its hash is compared
+        if record.seq <= start.seq:  # deleted, but its file is still there; its hash is compared
+            return ChainEnd.of(record)
         end = ChainEnd(start.seq, start.hash)
-    follow(end or ChainEnd(), record)
+    return follow(end or ChainEnd(), record)
 
 
 def _check_pictures(record: Record, folder: Path | None, proven: set[str]) -> None:

@@ -107,5 +107,5 @@ def test_it_forwards_under_its_restrictions(
         finally:
             yard.close()
             receiver.stop()
-    assert receiver.taken[0]["picture"]["type"] == "image/jpeg"
+    assert receiver.taken[0]["attachments"][0]["mimetype"] == "image/jpeg"
     assert (tmp_path / "own" / "office.json").exists()
