@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import lap
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
@@ -122,5 +122,5 @@ def association_terms(targets: Targets, candidates: Candidates, aspect: float) -
 
 def assign(odds: Floats) -> list[tuple[int, int]]:
     """Pairs (row, column) with positive log odds, of the largest sum."""
-    rows, columns = linear_sum_assignment(-np.clip(odds, 0, _ODDS))
+    rows, columns = lap.lapjvx(-np.clip(odds, 0, _ODDS), extend_cost=True, return_cost=False)
     return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if odds[r, c] > 0]

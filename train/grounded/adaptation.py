@@ -47,7 +47,7 @@ _MEASURED = 150  # frames, at most, and twice as many pairs
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions:
-    """What is adapted to what.
+    """Options of adapting a checkpoint to footage.
 
     Attributes:
         clips: folder of footage, see `train.footage.cameras.cameras_in`; one camera is enough.
@@ -78,7 +78,7 @@ class AdaptOptions:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a captioner does on the held-out footage.
+    """Scores of a captioner on the held-out footage.
 
     Attributes:
         ap50: agreement of its detector with the teachers, average precision at half overlap, 0..1; the mean
@@ -92,13 +92,13 @@ class Score:
     observations: int
 
     def better_than(self, other: Score) -> bool:
-        """Whether its detector is better, and its classifier no worse."""
+        """True where its detector is better, and its classifier no worse."""
         return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What came of it.
+    """The result of an adaptation.
 
     Attributes:
         sha256: hex, of the file written; None where nothing was, since it would not be better.
@@ -112,7 +112,7 @@ class Adapted:
     notes: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """Plain values for JSON."""
         return {**asdict(self), "notes": list(self.notes)}
 
 
@@ -136,7 +136,7 @@ def adapt(
     labelled = label_frames(_label_options(options, folder), progress)
     for line in labelled.notes:
         stages.say(line)
-    learn, held = parted(read_frames(folder), LAST_PART)
+    learn, held = split_frames(read_frames(folder), LAST_PART)
     _check(options, learn, held)
     inputs = {
         "checkpoint": captioner.sha256,
@@ -146,12 +146,12 @@ def adapt(
         "seed": options.seed,
         "made_of": [source["made_of"] for source in _sources(folder, learn)],
     }
-    trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
-    before = measured(captioner, folder, held, options.seed)
+    trained = stages.made("detector", inputs, partial(_train, captioner, options, folder, learn))
+    before = measure(captioner, folder, held, options.seed)
     net = detector_of(captioner.graphs["detector"])
     net.load_state_dict(trained.result["weights"])
     captioner.take_detector(draw(net))
-    after = measured(captioner, folder, held, options.seed)
+    after = measure(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):
         record = _record(options, captioner, folder, command)
@@ -160,7 +160,9 @@ def adapt(
     return Adapted(sha256, before, after, labelled.notes)
 
 
-def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
+def split_frames(
+    frames: Sequence[LabelledFrame], share: float
+) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
     """Frames to learn from, and those of about the last `share` 0..1 of each camera, in time.
 
     Whole files are held out where a camera has four or more (their names must sort by time); else the end of
@@ -185,8 +187,8 @@ def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[Labelled
     return learn, held
 
 
-def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
-    """How a captioner does on labelled frames."""
+def measure(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
+    """Scores of a captioner on labelled frames."""
     every = max(1, round(len(frames) / _MEASURED))
     precision = mean(average_precision(captioner.detector, folder, frames, every))
     known = change_labels(captioner, folder, frames, 2 * _MEASURED, seed)
@@ -195,7 +197,7 @@ def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame],
     )
 
 
-def _trained(
+def _train(
     captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
 ) -> Result:
     detecting = StageOptions(
@@ -211,7 +213,7 @@ def _trained(
 
 
 def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:
-    """What the frames of each camera were made of, where that is known."""
+    """Sources of each camera's frames, where known."""
     names = sorted({frame.camera for frame in frames})
     return [source for name in names if (source := read_source(folder, name)) is not None]
 

@@ -40,7 +40,7 @@ from train.grounded.detector import train_detector
 from train.grounded.embedding import EmbeddingOptions, learn_embedding
 from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
 from train.grounded.graph import draw
-from train.grounded.identities import Collector, collected
+from train.grounded.identities import Collector, collect
 from train.grounded.identity_pairs import CameraSnapshots
 from train.grounded.options import ChainOptions, StageOptions
 from train.grounded.osnet import graph_of, starting_osnet
@@ -55,7 +55,7 @@ _GIVEN = ("labels", "sha256", "detectors")  # what the record says of label file
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What is trained from what.
+    """Inputs of a training run.
 
     Attributes:
         data: folder of labelled frames, see `train.footage.labels`.
@@ -114,12 +114,12 @@ def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
     stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
-    captioner = _trained(run, footage, stages)
+    captioner = _train(run, footage, stages)
     stages.say(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
     return dict(captioner.record)
 
 
-def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded:
+def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
     started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
@@ -127,7 +127,7 @@ def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Ground
     several = {"members": own.members, **seed}
     embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
     embedding = stages.made("embedding", embedded, partial(_embedding, run, footage, detector))
-    captioner = _assembled(detector, embedding)
+    captioner = _assemble(detector, embedding)
     asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
     classifier = stages.made(
         "classifier", {**asked, **several}, partial(_classifier, run, footage, captioner)
@@ -231,7 +231,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
                 "it back, or label again from where it is, which keeps the labels"
             )
         key = detector.key + (run.reid.name if run.reid else "")
-        snapshots = collected(collector, own, folder, scratch / "seen", key)
+        snapshots = collect(collector, own, folder, scratch / "seen", key)
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
     members = []
     for number in range(run.options.members):
@@ -241,7 +241,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     return {"weights": _tensors({"weight": learnt.weight, "bias": learnt.bias})}
 
 
-def _assembled(detector: StageOutput, embedding: StageOutput) -> Grounded:
+def _assemble(detector: StageOutput, embedding: StageOutput) -> Grounded:
     """The packaged captioner with another detector and embedding of its features."""
     packaged = load_captioner()
     assert isinstance(packaged, Grounded)  # noqa: S101
@@ -254,7 +254,7 @@ def _assembled(detector: StageOutput, embedding: StageOutput) -> Grounded:
 
 
 def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """As stages keep them."""
+    """Weights as stages store them."""
     return {name: torch.from_numpy(each.astype(np.float32)) for name, each in arrays.items()}
 
 
@@ -306,7 +306,7 @@ def _record(
     captioner: Grounded,
     made: tuple[StageOutput, StageOutput],
 ) -> dict[str, Any]:
-    """What decides the checkpoint, as plain values; nothing about the machine's paths or clock."""
+    """The inputs that decide the checkpoint, as plain values; no paths of the machine and no times."""
     detector, classifier = (each.result for each in made)
     held = {frame.camera for frame in footage.held}
     by: list[dict[str, Any]] = []

@@ -91,8 +91,8 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
         gap_s = np.nan if pair.get("gap_s") is None else float(pair["gap_s"])
         for _, observed in captioner.observe([with_views((before, after), shift, clusters, gap_s)]):
             association = captioner.associate(observed)
-            known = [_labelled(pair, association, side) for side in (0, 1)]
-            moved = tuple(_moved(change) for change in pair["changes"])
+            known = [_label(pair, association, side) for side in (0, 1)]
+            moved = tuple(_is_move(change) for change in pair["changes"])
             found.append(
                 DecisionExample(pair["id"], pair["camera"], association, (known[0], known[1]), moved)
             )
@@ -105,7 +105,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
     Raises:
         TrainError: the labels do not hold both of something.
     """
-    match = _regression(*_joined([_matches(each) for each in known]))
+    match = _regression(*_join([_matches(each) for each in known]))
     change, move = list[tuple[Floats, NDArray[np.bool_]]](), list[tuple[Floats, NDArray[np.bool_]]]()
     for each in known:
         signs = each.association.signs(each.association.match(match))
@@ -116,7 +116,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
             told = [each.moved[k] if k >= 0 else None for k in label.tolist()]
             sure = np.array([word is not None for word in told], np.bool_)
             move.append((signs[side][sure], np.array([bool(word) for word in told], np.bool_)[sure]))
-    return DecisionWeights(match, _regression(*_joined(change)), _regression(*_joined(move)))
+    return DecisionWeights(match, _regression(*_join(change)), _regression(*_join(move)))
 
 
 def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path, command: str) -> str:
@@ -139,7 +139,7 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
 
 
 def labels_record(labels: Sequence[Path]) -> list[dict[str, Any]]:
-    """What a checkpoint says of the files of labels."""
+    """The files of labels in a checkpoint's record."""
     return [
         {
             "file": path.name,
@@ -192,11 +192,11 @@ class _Footage:
         return own[0]
 
 
-def _moved(change: Mapping[str, Any]) -> bool | None:
+def _is_move(change: Mapping[str, Any]) -> bool | None:
     return None if change.get("identity") == "unsure" else bool(change["type"] == "moved")
 
 
-def _labelled(pair: Mapping[str, Any], association: Association, side: int) -> NDArray[np.int64]:
+def _label(pair: Mapping[str, Any], association: Association, side: int) -> NDArray[np.int64]:
     """To which change each observation of a side belongs, see `DecisionExample`."""
     own = association.sides[side]
     found = np.full(len(own), NONE)
@@ -242,7 +242,7 @@ def _matches(known: DecisionExample) -> tuple[Floats, NDArray[np.bool_]]:
     return pairs.signs[decided], same[decided]
 
 
-def _joined(parts: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[Floats, NDArray[np.bool_]]:
+def _join(parts: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[Floats, NDArray[np.bool_]]:
     return np.concatenate([signs for signs, _ in parts]), np.concatenate([right for _, right in parts])
 
 

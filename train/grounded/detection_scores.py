@@ -1,4 +1,4 @@
-"""How well a detector agrees with the teacher: average precision at half overlap.
+"""Agreement of a detector with the pseudo-labels: average precision at half overlap.
 
 Sure candidates are the truth, all-point interpolated (Everingham et al. 2010); what meets an unsure one is
 neither right nor wrong.
@@ -37,7 +37,7 @@ def average_precision(
     answers: dict[str, list[tuple[float, bool]]] = {}
     true: dict[str, int] = {}
     for frame in frames[::every]:
-        (found,) = detector.detect([viewed(picture(folder, frame))])
+        (found,) = detector.detect([view(picture(folder, frame))])
         for family in MEASURED:
             key = f"{frame.camera} {family}"
             votes = [vote for vote in frame.votes if vote.family == family]
@@ -51,8 +51,8 @@ def mean(scores: dict[str, float]) -> float:
     return sum(scores.values()) / max(len(scores), 1)
 
 
-def viewed(image: Image) -> Image:
-    """As the detector sees a frame."""
+def view(image: Image) -> Image:
+    """The detector's input for a frame."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (wide, high), interpolation=way), np.uint8)

@@ -33,7 +33,7 @@ _UNNAMED = {
 
 
 def label_of(vote: Vote) -> Tensor:
-    """How much each class is right of what several detectors saw, float32 ``(classes,)``; the best is 1."""
+    """Soft label of each class from several detectors' votes, float32 ``(classes,)``; the best is 1."""
     kinds = dict(vote.kinds) or dict(_UNNAMED.get(vote.family, ((vote.family, 1.0),)))
     label = torch.zeros(len(CLASSES))
     most = max(kinds.values())
@@ -43,7 +43,7 @@ def label_of(vote: Vote) -> Tensor:
 
 
 def objects_of(picture: LabelledPicture) -> Objects:
-    """What is in a picture, for the loss."""
+    """Objects of a picture, for the loss."""
     rows = np.flatnonzero(picture.sure)
     label = [label_of(picture.votes[i]) for i in rows]
     return Objects(
@@ -83,7 +83,7 @@ def train_detector(
     net = deepcopy(start).train().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     average: Detector = deepcopy(net)
     optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
-    step = _resumed(out / "state.pt", net, average, optimizer)
+    step = _resume(out / "state.pt", net, average, optimizer)
     taught = torch.tensor([name in TAUGHT for name in CLASSES], device=device)
     began, losses = time.monotonic(), []
     for shown, objects in batches(pictures, options, step):
@@ -116,7 +116,7 @@ def train_detector(
                 file.write(json.dumps(line) + "\n")
             losses = []
         if step % 250 == 0 or step == options.steps:
-            _saved(out / "state.pt", step, net, average, optimizer)
+            _save(out / "state.pt", step, net, average, optimizer)
     return average.eval()
 
 
@@ -125,7 +125,7 @@ def _rate(step: int, options: StageOptions) -> float:
     return options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))
 
 
-def _resumed(path: Path, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> int:
+def _resume(path: Path, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> int:
     if not path.exists():
         return 0
     state: dict[str, Any] = torch.load(path, weights_only=True)
@@ -135,7 +135,7 @@ def _resumed(path: Path, net: Detector, average: Detector, optimizer: torch.opti
     return int(state["step"])
 
 
-def _saved(path: Path, step: int, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> None:
+def _save(path: Path, step: int, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> None:
     state = {
         "step": step,
         "net": net.state_dict(),

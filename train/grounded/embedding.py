@@ -46,7 +46,7 @@ _PEOPLE = 0.75  # share of batches that show people; the others show vehicles
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How the embedding is adapted.
+    """Options of adapting the embedding.
 
     Attributes:
         steps: batches.
@@ -80,7 +80,7 @@ class Stretch:
         track: its number there.
         family: person, vehicle or two-wheeler.
         begin_s, end_s: when.
-        vectors: ``(K, 256)``, what the published network answers to its crops, drawn by `drawn_crop`.
+        vectors: ``(K, 256)``, what the published network answers to its crops, drawn by `draw_crop`.
     """
 
     clip: str
@@ -189,14 +189,14 @@ def collected_stretches(
         if not path.exists():
             cache.mkdir(parents=True, exist_ok=True)
             rng = np.random.default_rng((seed, *camera.name.encode()))
-            own = [s for file in _clips(camera) for s in _followed(captioner, published, camera, file, rng)]
+            own = [s for file in _clips(camera) for s in _follow(captioner, published, camera, file, rng)]
             with replacing(path, durable=True) as kept:
                 torch.save([asdict(each) for each in own], kept)
         found += [Stretch(**each) for each in torch.load(path, weights_only=True)]
     return found
 
 
-def _followed(
+def _follow(
     captioner: Captioner,
     published: AppearanceEmbedding,
     camera: CameraFiles,
@@ -227,7 +227,7 @@ def _followed(
     for own, crops in (*done, *running.values()):
         if len(crops) >= _FEWEST:
             chosen = np.unique(np.linspace(0, len(crops) - 1, _CROPS).round().astype(int)).tolist()
-            drawn = [drawn_crop(crops[k][0], crops[k][1], rng) for k in chosen]
+            drawn = [draw_crop(crops[k][0], crops[k][1], rng) for k in chosen]
             own.vectors = torch.from_numpy(published.embed(drawn))
             yield own
 
@@ -235,7 +235,7 @@ def _followed(
 def _with_margin(
     image: NDArray[np.uint8], box: tuple[float, ...]
 ) -> tuple[NDArray[np.uint8], tuple[float, ...]]:
-    """What stands in a box and around it, at most as high as the network sees, and the box within that."""
+    """Crop of a box with a margin, at most as high as the network's input, and the box within it."""
     height, width = image.shape[:2]
     x, y, w, h = box[0] * width, box[1] * height, box[2] * width, box[3] * height
     aside, above = _MARGIN * w, _MARGIN * h
@@ -245,18 +245,16 @@ def _with_margin(
     high, wide = cut.shape[:2]
     inner = (x - left) / wide, (y - top) / high, w / wide, h / high
     if high > SIZE[0]:
-        cut = _sized(cut, max(1, round(wide * SIZE[0] / high)), SIZE[0])
+        cut = _resize(cut, max(1, round(wide * SIZE[0] / high)), SIZE[0])
     return np.ascontiguousarray(cut), inner
 
 
-def _sized(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+def _resize(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
     way = cv2.INTER_AREA if height < image.shape[0] else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
 
 
-def drawn_crop(
-    crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Generator
-) -> NDArray[np.uint8]:
+def draw_crop(crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
     """A crop as another camera might have it, uint8 RGB ``(256, 128, 3)``."""
     size = np.array(crop.shape[1::-1])
     corner, sides = np.array(box[:2]), np.array(box[2:])
@@ -266,8 +264,8 @@ def drawn_crop(
     image = crop[top:bottom, left:right]
     far = round(rng.uniform(20, 160))
     if far < image.shape[0]:
-        image = _sized(image, max(4, round(far * image.shape[1] / image.shape[0])), far)
-    image = _sized(image, SIZE[1], SIZE[0])
+        image = _resize(image, max(4, round(far * image.shape[1] / image.shape[0])), far)
+    image = _resize(image, SIZE[1], SIZE[0])
     if rng.random() < 0.5:  # noqa: PLR2004
         image = image[:, ::-1]
     light = (image / 255.0) ** rng.uniform(0.75, 1.35) * rng.uniform(0.75, 1.25)
@@ -302,7 +300,7 @@ def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature:
     return loss[same].mean()
 
 
-def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
+def _draw(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
     """Stretches of a batch: most of one clip, where they are hard to tell apart."""
     pool = np.array([k for k, each in enumerate(stretches) if each.family == family])
     clip = stretches[int(rng.choice(pool))].clip
@@ -322,7 +320,7 @@ def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: Embedding
     for step in range(options.steps):
         rng = np.random.default_rng((options.seed, step))
         family = families[0] if rng.random() < _PEOPLE else families[-1]
-        some = _drawn(stretches, family, rng, options.tracks)
+        some = _draw(stretches, family, rng, options.tracks)
         shown = [
             vectors[k][torch.from_numpy(rng.permutation(len(vectors[k]))[: options.crops])] for k in some
         ]

@@ -1,4 +1,4 @@
-"""Who is who: objects of training cameras, followed through their clips, and those known to be others.
+"""Identities: objects of training cameras tracked through their clips, and those known to be others.
 
 The detector looks at a clip several times a second and what overlaps from frame to frame is one track, unless
 two might be meant: a short track is better than a wrong one. Kept are the observations of the labelled
@@ -18,17 +18,17 @@ from typing import Any
 
 import av
 import cv2
+import lap
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from models.boxes import overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
 from models.families import OBJECTS, first_of
-from models.grounded.detections import Floats, decode, pooled
+from models.grounded.detections import Floats, decode, pool_features
 from models.grounded.inference import OnnxDetector
 from models.grounded.observations import colour_histograms
 from pipeline.disk import replacing
@@ -124,7 +124,7 @@ class ClipTracker:
         likely = np.where(gain >= _LEAST, gain, 0.0)
         matched = {
             int(j): int(i)
-            for i, j in zip(*linear_sum_assignment(-likely), strict=True)
+            for i, j in zip(*lap.lapjvx(-likely, extend_cost=True, return_cost=False), strict=True)
             if likely[i, j] > 0 and _clear(gain, int(i), int(j))
         }
         for track in self._open:
@@ -144,7 +144,7 @@ class ClipTracker:
 
 
 def _gain(expected: list[list[float]], box: Floats) -> NDArray[np.float64]:
-    """How well boxes continue tracks, 0..1: overlap, or nearness where a fast thing has left its place."""
+    """Score 0..1 of boxes as continuations of tracks: overlap, or nearness where a fast object moved on."""
     one = np.array(expected).reshape(-1, 4)
     sizes = one[:, None, 2:], np.maximum(box[:, 2:], 1e-6)
     ratio = np.abs(np.log(sizes[0] / sizes[1])).max(-1)
@@ -196,14 +196,14 @@ class Collector:
             numbers = follower.look(seconds, seen)
             if frame is None:
                 continue
-            track = _known(seen, numbers, frame)[:_AT_ONCE]
-            planted = _planted(pool, frame, seen, chance)
+            track = _known_tracks(seen, numbers, frame)[:_AT_ONCE]
+            planted = _plant(pool, frame, seen, chance)
             box, score, label = (
                 np.concatenate([own[:_AT_ONCE], made])
                 for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
             )
             track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
-            arrays = box, score, label, pooled(maps, box), colour_histograms(picture, box)
+            arrays = box, score, label, pool_features(maps, box), colour_histograms(picture, box)
             observed = ObservedTensors(*map(torch.from_numpy, arrays))
             reid = self._asked(image, box, track, every=len(found) % 3 == 0)
             times = torch.zeros(len(box), 2)
@@ -211,7 +211,7 @@ class Collector:
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = _relit(picture, chance)
-                feature, colours = pooled(self._seen(dim)[1], box), colour_histograms(dim, box)
+                feature, colours = pool_features(self._seen(dim)[1], box), colour_histograms(dim, box)
                 other = replace(
                     observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
                 )
@@ -261,7 +261,7 @@ def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, 
 
 
 def _picture(image: Image) -> Image:
-    """What the detector sees of a frame: uint8 ``(h, w, 3)``, sides multiples of 32."""
+    """The detector's input for a frame: uint8 ``(h, w, 3)``, sides multiples of 32."""
     height, width = image.shape[:2]
     scale = (_PIXELS / (height * width)) ** 0.5
     size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
@@ -277,7 +277,7 @@ def _relit(picture: Image, chance: np.random.Generator) -> Image:
     return np.asarray(bright.clip(0, 255), np.uint8)
 
 
-def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
+def _known_tracks(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
     """Track, or what else is known of everything that is seen."""
     sure = np.array([vote.sure for vote in frame.votes], np.bool_)
     family = np.array([first_of(vote.family) for vote in frame.votes], np.int64)
@@ -293,7 +293,7 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArra
     return track
 
 
-def _planted(
+def _plant(
     pool: list[tuple[str, tuple[float, float, float, float]]],
     frame: LabelledFrame,
     seen: Detections,
@@ -328,7 +328,7 @@ def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
     return replace(one, track=track, seen=seen)
 
 
-def collected(
+def collect(
     collector: Collector, frames: Sequence[LabelledFrame], footage: Path, cache: Path, key: str
 ) -> list[Snapshot]:
     """A camera's snapshots, made once.

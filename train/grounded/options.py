@@ -1,4 +1,4 @@
-"""How much each part of the grounded captioner learns; the section `learning` of a training configuration."""
+"""Training options of the grounded captioner's parts: the section `learning` of a configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChainOptions:
-    """How the parts are trained; the seed is that of the section `training`.
+    """Training options of the parts; the seed is that of the section `training`.
 
     Attributes:
         detector_steps: batches of the detector; 0 leaves it as it starts.
@@ -41,7 +41,7 @@ class ChainOptions:
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """How one network is trained.
+    """Training options of one network.
 
     Attributes:
         steps: batches.

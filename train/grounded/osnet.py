@@ -115,7 +115,7 @@ class OSNet(nn.Module):
         return functional.normalize(self.last(functional.normalize(self.features(crops))).view(-1, 256))
 
     def features(self, crops: Tensor) -> Tensor:
-        """What the published network answers, float32 ``(B, 256, 1, 1)``."""
+        """Features of the published network, float32 ``(B, 256, 1, 1)``."""
         x = (crops.permute(0, 3, 1, 2).float() - self.mean) / self.deviation
         answer: Tensor = self.slope(self.end(self.stages(self.start(x))))
         return answer

@@ -62,7 +62,7 @@ class Pictures:
         mosaic = rng.random() < 0.3  # noqa: PLR2004 - three in ten
         picture = self._mosaic(rng, canvas) if mosaic else self._view(rng, canvas)
         if rng.random() < 0.5:  # noqa: PLR2004 - a coin
-            picture = _mirrored(picture)
+            picture = _mirror(picture)
         return LabelledPicture(_other_light(picture.image, rng), picture.boxes, picture.votes, picture.sure)
 
     def _view(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
@@ -145,7 +145,7 @@ def _window(
     return LabelledPicture(shown, cut[kept], tuple(votes[int(n)] for n in np.flatnonzero(kept)), sure[kept])
 
 
-def _mirrored(picture: LabelledPicture) -> LabelledPicture:
+def _mirror(picture: LabelledPicture) -> LabelledPicture:
     width = picture.image.shape[1]
     boxes = picture.boxes.copy()
     boxes[:, [0, 2]] = width - picture.boxes[:, [2, 0]]

@@ -24,7 +24,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageOutput:
-    """What a stage gave.
+    """The output of a stage.
 
     Attributes:
         result: of the stage.
@@ -61,7 +61,7 @@ class Stages:
         text = json.dumps({"stage": name, **inputs}, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         path = self.folder / f"{name}.pt"
-        kept = _kept(path, key)
+        kept = _load_result(path, key)
         if kept is not None:
             self.say(f"{name}: there already, made from the same")
             return StageOutput(kept, key)
@@ -80,7 +80,7 @@ class Stages:
         return StageOutput(result, key)
 
 
-def _kept(path: Path, key: str) -> Result | None:
+def _load_result(path: Path, key: str) -> Result | None:
     """The result in a file, if it was made from the inputs of this key."""
     try:
         held = torch.load(path, weights_only=True)

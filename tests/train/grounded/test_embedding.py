@@ -15,7 +15,7 @@ from train.grounded.embedding import (
     Stretch,
     add_embedding,
     contrastive_loss,
-    drawn_crop,
+    draw_crop,
     train_embedding,
 )
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
@@ -120,7 +120,7 @@ def test_drawn_crops_are_of_the_networks_size() -> None:
     rng = np.random.default_rng(3)
     image = rng.integers(0, 256, (9, 5, 3), np.uint8)
     for _ in range(20):
-        assert drawn_crop(image, (0.1, 0.1, 0.8, 0.8), rng).shape == (256, 128, 3)
+        assert draw_crop(image, (0.1, 0.1, 0.8, 0.8), rng).shape == (256, 128, 3)
 
 
 @pytest.mark.footage
