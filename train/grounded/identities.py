@@ -28,7 +28,7 @@ from models.boxes import overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
 from models.families import OBJECTS, first_of
-from models.grounded.detections import Floats, decode, pooled
+from models.grounded.detections import Floats, decode, pool_features
 from models.grounded.inference import OnnxDetector
 from models.grounded.observations import colour_histograms
 from pipeline.disk import replacing
@@ -188,7 +188,7 @@ class Collector:
                 for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
             )
             track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
-            arrays = box, score, label, pooled(maps, box), colour_histograms(picture, box)
+            arrays = box, score, label, pool_features(maps, box), colour_histograms(picture, box)
             observed = ObservedTensors(*map(torch.from_numpy, arrays))
             reid = self._embed_crops(image, box, track, every=len(found) % 3 == 0)
             times = torch.zeros(len(box), 2)
@@ -196,7 +196,7 @@ class Collector:
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = _relit(picture, chance)
-                feature, colours = pooled(self._detect(dim)[1], box), colour_histograms(dim, box)
+                feature, colours = pool_features(self._detect(dim)[1], box), colour_histograms(dim, box)
                 other = replace(
                     observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
                 )
