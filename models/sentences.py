@@ -73,7 +73,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class DescribeOptions:
-    """How a captioner chooses and words its sentences.
+    """Options by which a captioner chooses and words its sentences.
 
     Attributes:
         sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
@@ -104,7 +104,7 @@ class DescribeOptions:
 
 
 class PlacedSentence(Protocol):
-    """What a sentence of a captioner and one of a record share; the members are those of `Sentence`."""
+    """Protocol of a captioner's sentence and a record's; the members are those of `Sentence`."""
 
     @property
     def type(self) -> str: ...  # noqa: D102 - see `Sentence`
@@ -123,7 +123,7 @@ class Sighted(Protocol):
     """A captioner that sees objects in single pictures, and words facts that somebody else found."""
 
     def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = ...) -> list[Detections]:
-        """What is in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32.
+        """Detect objects in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32.
 
         What has a lower score than `least` may be left out.
         """

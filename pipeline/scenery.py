@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(slots=True)
 class Scenery:
-    """What one camera has learnt not to report: a bench, a road sign, a shelf, a tree.
+    """Objects that one camera has learnt not to report: a bench, a road sign, a shelf, a tree.
 
     Attributes:
         places: the latest ones.
@@ -36,7 +36,7 @@ class Scenery:
     places: list[Place] = field(default_factory=list)
 
     def knows(self, name: str, box: Box) -> bool:
-        """Whether something of this kind was reported here and has not moved since."""
+        """True where an object of this kind was reported here and has not moved since."""
         return any(p.family == family_of(name) and iou(p.box, box) > _SAME_PLACE for p in self.places)
 
     def learn(self, name: str, box: Box, track: str = "") -> None:
@@ -70,7 +70,7 @@ class Scenery:
         return known
 
     def state(self) -> list[dict[str, object]]:
-        """As JSON has it."""
+        """The state as JSON values."""
         return [asdict(place) for place in self.places]
 
     @classmethod
@@ -80,7 +80,7 @@ class Scenery:
 
 
 def _left_or_taken(place: Place, track: Track) -> bool:
-    """Whether a track that has moved shows that what was reported at a place is no scenery."""
+    """True where a track that has moved shows that the object reported at a place is no scenery."""
     if place.track == track.id:
         return True
     ends = [track.first.box, *([track.last.box] if track.rests_since_s is not None else [])]

@@ -17,7 +17,7 @@ from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.config.state import unit_folder
 from daemon.forward.queue import Queue
-from daemon.forward.sender import Sender
+from daemon.forward.sender import Parts, Sender
 from daemon.forward.target import target_class
 from daemon.service.signals import Signals
 from daemon.service.systemd import ServiceWatch
@@ -117,20 +117,13 @@ def startup(
     folder = unit_folder(configuration.state / "forward")
     _lock(folder, resources)
     zone = ZoneInfo(configuration.timezone) if configuration.timezone else None
-    store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
     forwarding = Forwarding({}, Heartbeats(), ServiceWatch(), signals)
     resources.callback(forwarding.watch.close)
+    store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
+    parts = Parts(secrets, store, configuration.cameras, zone, forwarding.heartbeats)
     for name, target in settings.targets():
         queue = Queue(partial(secrets.reveal, url), name, folder / f"{name}.json", from_start=from_start)
-        forwarding.senders[name] = Sender(
-            target,
-            secrets,
-            queue,
-            store,
-            cameras=configuration.cameras,
-            heartbeats=forwarding.heartbeats,
-            zone=zone,
-        )
+        forwarding.senders[name] = Sender(target, queue, parts)
     signals.watching()
     for sender in forwarding.senders.values():
         sender.loop.start()

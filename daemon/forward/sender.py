@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import tzinfo
 from time import monotonic
 
@@ -29,6 +30,17 @@ _WARN_EVERY_S = 60.0
 _LONGEST_REASON = 300
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What all senders share; `zone` of the hours and local times, None is the machine's."""
+
+    secrets: Secrets
+    store: EvidenceStore
+    cameras: Collection[str]
+    zone: tzinfo | None
+    heartbeats: Heartbeats
+
+
 class Sender:
     """Sends one target its records, each until it is taken or a dead letter; backs off in between.
 
@@ -37,37 +49,22 @@ class Sender:
         failing: why nothing goes out now; empty while all is well.
     """
 
-    def __init__(
-        self,
-        settings: TargetSettings,
-        secrets: Secrets,
-        queue: Queue,
-        store: EvidenceStore,
-        *,
-        cameras: Iterable[str],
-        heartbeats: Heartbeats,
-        zone: tzinfo | None = None,
-    ) -> None:
-        self._settings, self._secrets, self._queue, self._store = settings, secrets, queue, store
-        self._filter, self._zone = Filter(settings.filter, zone), zone
-        self._cameras = [name for name in cameras if self._filter.has_camera(name)]
+    def __init__(self, settings: TargetSettings, queue: Queue, parts: Parts) -> None:
+        self._settings, self._queue, self._parts = settings, queue, parts
+        self._filter = Filter(settings.filter, parts.zone)
+        self._cameras = [name for name in parts.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
         self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
-        self.loop = Loop(
-            f"target {queue.target}",
-            self._turn,
-            heartbeats=heartbeats,
-            within_s=LIMIT_S + 3 * TIMEOUT_S,
-            last=self._close,
-        )
+        name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
+        self.loop = Loop(name, self._turn, heartbeats=parts.heartbeats, within_s=within_s, last=self._close)
 
     def _turn(self) -> None:
         try:
             entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker is to know that we are there
                 kind = target_class(self._settings)
-                self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
+                self._target = kind(self._settings, self._parts.secrets, self._queue.target, self._cameras)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -85,8 +82,8 @@ class Sender:
         if sentences is None and entry.retried:
             sentences = record.sentences  # it was asked for, though the filter has changed
         if sentences is not None and not record.continues:
-            picture = find_picture(record, self._store, self._settings.picture)
-            message = Message(record, sentences, picture, self._zone)
+            picture = find_picture(record, self._parts.store, self._settings.picture)
+            message = Message(record, sentences, picture, self._parts.zone)
             try:
                 target.send(message)
             except (RefusedError, TemplateError) as error:

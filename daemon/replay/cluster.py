@@ -66,7 +66,7 @@ def replay_on(
     show: Show,
     progress: ReplayProgress,
 ) -> ReplayReport:
-    """As `replay` into a folder, by the tasks of a cluster; all find the footage at the same paths.
+    """Replay into a folder by the tasks of a cluster; all find the footage at the same paths.
 
     Ctrl-C leaves what is finished, for ``--resume``, and writes no report.
 

@@ -91,7 +91,7 @@ class FinishedCamera:
 
     @property
     def narrations(self) -> int:
-        """How many: a line each."""
+        """Number of narrations, one a line."""
         return self.files.get(f"journal/{self.camera}.jsonl", b"").count(b"\n")
 
     @classmethod

@@ -179,12 +179,13 @@ class _Replay:
         progress.update(f"{ended}/{len(threads)} files", read_s, total_s, self.narrations)
 
     def _note(self, narrated: list[JournalledPair]) -> None:
-        begins = {thread.plan.name: thread.first_time for thread in self._threads}
         for journalled in narrated:
-            record = journalled.record
             self.narrations += 1
             if self._output:
                 self._output.add(journalled)
+        begins = {thread.plan.name: thread.first_time for thread in self._threads}
+        for journalled in narrated:  # all are in the report by now: Ctrl-C costs lines on the terminal
+            record = journalled.record
             if not record.held:
                 begin = begins[record.camera] or record.before.moment
                 self._show(record, (record.after.moment - begin).total_seconds())

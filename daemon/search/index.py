@@ -124,12 +124,15 @@ class Index:
 
     def _read_file(self, file: JournalFile, names: set[str], done: set[int]) -> str:
         """Read on in a file; why not, where it is left out."""
-        with (self.folder / file.name).open("rb") as lines:
+        path = self.folder / file.name
+        state = path.stat()
+        known = self._known(state.st_ino)
+        if known and (known.size, known.mtime) == (state.st_size, state.st_mtime_ns):
+            done.add(known.id)
+            return ""
+        with path.open("rb") as lines:
             state = os.fstat(lines.fileno())  # what is appended from now on is for the next update
             known = self._known(state.st_ino)
-            if known and (known.size, known.mtime) == (state.st_size, state.st_mtime_ns):
-                done.add(known.id)
-                return ""
             first = lines.readline(_LONGEST_LINE)
             if not first.endswith(b"\n") or lines.tell() > state.st_size:
                 return ""  # its first line is being written

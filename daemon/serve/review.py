@@ -63,7 +63,7 @@ class ReviewQuery:
         if words := one.get("q"):
             question = merge_options(question, search.asker().read(words, now))
             understood = restate(question, local)
-        held = bool(one.get("held")) or question.measure.count
+        held = "held" in one or "q" in one or question.measure.count  # no answer is false by a limit
         question = replace(question, filters=replace(question.filters, held=held))
         span, measure, day = question.span, question.measure, None
         if text := one.get("day"):

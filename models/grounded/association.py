@@ -85,7 +85,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSigns:
-    """Of each two observations of S before and T after.
+    """Features of each pair of S observations before and T after.
 
     Attributes:
         signs: ``(S, T, len(PAIR_SIGNS))``.
@@ -113,7 +113,7 @@ class PairSigns:
 
 
 def pair_signs(before: Side, after: Side, colours: tuple[Floats, ...], gap_s: float) -> PairSigns:
-    """What tells whether two are one.
+    """Features by which two observations are one object or two.
 
     Args:
         before: S observations.
@@ -173,7 +173,7 @@ def match_probabilities(pairs: PairSigns, weights: Floats, excluded: NDArray[np.
 
 
 def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float) -> Floats:
-    """What tells what became of each of N observations, ``(N, len(SIGNS))``.
+    """Features of the outcome of each of N observations, ``(N, len(SIGNS))``.
 
     Args:
         own: N observations.
@@ -215,7 +215,7 @@ def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float)
 
 
 def probability(signs: Floats, weights: Floats) -> Floats:
-    """Of N observations, ``(N,)``: the logistic regression with these weights, the last the constant."""
+    """Logistic regression of N observations, ``(N,)``; the last weight is the constant."""
     return np.asarray(1 / (1 + np.exp(-np.clip(signs @ weights[:-1] + weights[-1], -30, 30))), np.float64)
 
 

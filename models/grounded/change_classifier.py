@@ -104,7 +104,7 @@ class ChangeClassifier:
         return cls(doubles["mean"], doubles["deviation"], weights, biases)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """What a checkpoint keeps, by name."""
+        """The arrays of a checkpoint, by name."""
         found = {"mean": self.mean, "deviation": self.deviation}
         for n, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             found |= {f"{n}.weight": weight, f"{n}.bias": bias}
@@ -146,7 +146,7 @@ def evidence(pair: ObservedPair, side: int) -> Floats:
         np.log(area) / 2,
         np.log(np.maximum(h, 1e-3)),
         edge,
-        _inside(own),
+        _share_inside(own),
         _most(overlaps(own.box, pair.clusters)),
         pair.changed.mean(),
         np.log((kind[:, None] == kind).sum(1)),
@@ -161,8 +161,8 @@ def _most(values: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.asarray(values.max(1, initial=0.0))
 
 
-def _inside(own: Observations) -> NDArray[np.floating]:
-    """How much of each lies within a surer one of its family."""
+def _share_inside(own: Observations) -> NDArray[np.floating]:
+    """Share of each that lies within a surer one of its family."""
     part = shared_areas(own.box, own.box) / np.maximum(own.box[:, 2:].prod(1), 1e-9)[:, None]
     surer = (own.score > own.score[:, None]) & (own.family[:, None] == own.family)
     return _most(part * surer)
@@ -173,7 +173,7 @@ def _grey(picture: NDArray[np.uint8], box: Floats) -> Floats:
 
 
 def correlation_at(pictures: NDArray[np.uint8], box: Floats) -> Floats:
-    """How alike the grey values of two pictures are within boxes.
+    """Correlation of the grey values of two pictures within boxes.
 
     Args:
         pictures: uint8 RGB ``(2, h, w, 3)``.
@@ -187,7 +187,7 @@ def correlation_at(pictures: NDArray[np.uint8], box: Floats) -> Floats:
 
 
 def _correlation(one: Floats, two: Floats) -> Floats:
-    """Of grey values ``(N, G, G)``; 0 where one of them is flat."""
+    """Correlation of grey values ``(N, G, G)``; 0 where one of them is flat."""
     a, b = (v.reshape(len(v), -1) - v.mean((1, 2))[:, None] for v in (one, two))
     spread = np.square(a).mean(1) * np.square(b).mean(1)
     shared = (a * b).mean(1) / np.sqrt(np.maximum(spread, 1e-6))

@@ -27,7 +27,7 @@ from models.language.facts import Fact
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """What became of the N observations of one side.
+    """Outcomes of the N observations of one frame.
 
     Attributes:
         change: ``(N,)``, probability 0..1 that it is a change that can be told.
@@ -56,7 +56,7 @@ def decide(
     outcomes: tuple[Outcomes, Outcomes],
     *,
     pair: int = 0,
-    threshold: float = 0.5,
+    threshold: float = 0.55,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
@@ -101,7 +101,7 @@ def decide(
 
 
 def _confidence(p: Floats, offset: float) -> Floats:
-    """How probably a sentence about it is right (Platt 1999)."""
+    """Probability that a sentence about it is right (Platt 1999)."""
     p = np.clip(p, 1e-6, 1 - 1e-6)
     return np.asarray(1 / (1 + (1 / p - 1) ** SETTINGS.confidence_slope * np.exp(-offset)), np.float64)
 
@@ -128,8 +128,8 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
     return (best, False) if named else ("vehicle", True)
 
 
-def replaced(pair: ObservedPair, before: Observations, after: Observations) -> NDArray[np.bool_]:
-    """Which two vehicles stand at one place and are not one, a minute apart or more: bool ``(S, T)``.
+def find_replacements(pair: ObservedPair, before: Observations, after: Observations) -> NDArray[np.bool_]:
+    """Vehicles at one place that are two, a minute apart or more: bool ``(S, T)``.
 
     Two pictures of one that stays correlate whatever the light, the more so the surer both detections are.
     """
@@ -146,7 +146,7 @@ def replaced(pair: ObservedPair, before: Observations, after: Observations) -> N
     return np.asarray(nearest & sure & unlike)
 
 
-def unreported(own: Observations, other: Observations) -> NDArray[np.bool_]:
+def find_unreported(own: Observations, other: Observations) -> NDArray[np.bool_]:
     """Bool ``(N,)``: a car park taken for a lorry, and tiny people in a crowd."""
     box = np.concatenate([own.box, other.box])
     sure = np.concatenate([own.score, other.score]) >= SETTINGS.lot_score
@@ -184,7 +184,7 @@ def riders(facts: list[Fact], threshold: float = 0.0) -> list[Fact]:
 
 
 def _rides(person: Box, wheels: Box) -> bool:
-    """Whether a person sits on a two-wheeler: above its middle, feet within it."""
+    """True where a person sits on a two-wheeler: above its middle, feet within it."""
     x, foot = person[0] + person[2] / 2, person[1] + person[3]
     across = wheels[0] <= x <= wheels[0] + wheels[2]
     stands_in = wheels[1] < foot <= wheels[1] + 1.15 * wheels[3]
@@ -201,7 +201,7 @@ def _once(facts: list[Fact]) -> list[Fact]:
 
 
 def _again(fact: Fact, surer: Fact) -> bool:
-    """Whether a fact is a part of a surer one or the same under another name; a rider is not the bicycle."""
+    """True where a fact is part of a surer one or the same by another name; a rider is not the bicycle."""
     families = {family_of(fact.object), family_of(surer.object)}
     sides = ((fact.before, surer.before), (fact.after, surer.after))
     both = [(own, other) for own, other in sides if own and other]

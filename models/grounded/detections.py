@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """What the detector says of one picture in each of A cells, the finest level first.
+    """The detector's outputs for one picture in each of A cells, the finest level first.
 
     Attributes:
         cells: float32 ``(A, classes + 4 BINS)``: logits of the classes, then those of the distances from the
@@ -65,7 +65,7 @@ def decode(answers: Answers, size: tuple[int, int], least: float) -> Detections:
     rows = suppress(rivals)[:AT_ONCE]
     rows = rows[(box[rows, 2:] > 0).all(1)]
     box, order = box[rows], order[rows]
-    return Detections(box, best[order], named[order], pooled(answers.maps, box))
+    return Detections(box, best[order], named[order], pool_features(answers.maps, box))
 
 
 def boxes(answers: Answers, size: tuple[int, int], cells: NDArray[np.int64]) -> Floats:
@@ -111,8 +111,8 @@ def suppress(rivals: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.flatnonzero(~gone)
 
 
-def pooled(maps: Sequence[Floats], box: Floats) -> Floats:
-    """What the finest two levels show inside of boxes, each half of unit length.
+def pool_features(maps: Sequence[Floats], box: Floats) -> Floats:
+    """Mean features of the finest two levels within boxes, each half of unit length.
 
     Args:
         maps: levels float32 ``(C, h, w)``, finest first.

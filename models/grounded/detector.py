@@ -119,13 +119,13 @@ class _Partial(nn.Module):
         return joined
 
 
-def _separable(channels: int, stride: int = 1) -> nn.Sequential:
+def _separable_block(channels: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(_Conv(channels, channels, 5, stride, groups=channels), _Conv(channels, channels))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What the detector says of B pictures in each of A cells, the finest level first.
+    """The detector's outputs for B pictures in each of A cells, the finest level first.
 
     Attributes:
         label: logits float32 ``(B, A, classes)``.
@@ -180,10 +180,12 @@ class Detector(nn.Module):
         )
         self.lateral = nn.ModuleList(_Conv(c, width) for c in (96, 192, 384))
         self.down = nn.ModuleList(_Partial(2 * width, width) for _ in range(2))  # coarse to fine
-        self.halve = nn.ModuleList(_separable(width, 2) for _ in range(2))
+        self.halve = nn.ModuleList(_separable_block(width, 2) for _ in range(2))
         self.up = nn.ModuleList(_Partial(2 * width, width) for _ in range(2))  # fine to coarse
-        self.top = nn.ModuleList(_separable(width, 2) for _ in range(2))
-        self.tower = nn.ModuleList(nn.Sequential(_separable(width), _separable(width)) for _ in STRIDES)
+        self.top = nn.ModuleList(_separable_block(width, 2) for _ in range(2))
+        self.tower = nn.ModuleList(
+            nn.Sequential(_separable_block(width), _separable_block(width)) for _ in STRIDES
+        )
         self.answer = nn.ModuleList(nn.Conv2d(width, classes + 4 * BINS, 1) for _ in STRIDES)
         self.register_buffer("mean", torch.tensor(_MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(_DEVIATION).view(3, 1, 1), persistent=False)
@@ -207,14 +209,14 @@ class Detector(nn.Module):
         return fine, mid, last, self.top[0](coarse) + self.top[1](last)
 
     def forward(self, pictures: Tensor) -> Answer:
-        """What is in pictures, uint8 RGB ``(B, 3, h, w)``, sides multiples of 32."""
+        """Detect objects in pictures, uint8 RGB ``(B, 3, h, w)``, sides multiples of 32."""
         maps = self.maps(pictures)
         answered = zip(maps, self.tower, self.answer, strict=True)
         out = [answer(tower(level)).flatten(2).transpose(1, 2) for level, tower, answer in answered]
         return self.split(torch.cat(out, dim=1), maps)
 
     def split(self, answers: Tensor, maps: tuple[Tensor, ...]) -> Answer:
-        """What numbers ``(B, A, classes + 4 BINS)`` say, computed from these levels."""
+        """Decode outputs ``(B, A, classes + 4 BINS)`` of these levels."""
         cells = cells_of(tuple(tuple(level.shape[-2:]) for level in maps))
         middle, stride = (torch.from_numpy(each).to(answers.device) for each in cells)
         label, edges = answers[..., : self.classes], answers[..., self.classes :]

@@ -39,7 +39,7 @@ from models.grounded.association import (
     signs,
 )
 from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
-from models.grounded.decisions import Outcomes, decide, distinct, replaced, unreported
+from models.grounded.decisions import Outcomes, decide, distinct, find_replacements, find_unreported
 from models.grounded.inference import OnnxDetector, merge_tiles
 from models.grounded.observations import FeatureEmbedding, Observations, colour_likeness, observe
 from models.grounded.settings import SETTINGS
@@ -86,7 +86,7 @@ class Association:
 
 @dataclass(slots=True, eq=False)
 class Weights:
-    """What training found, besides the graphs.
+    """The trained weights, besides the graphs.
 
     Attributes:
         threshold: confidence from which facts are told.
@@ -125,7 +125,7 @@ class Weights:
         return cls(float(arrays["threshold"]), match, change, move, ChangeClassifier.of(own), embedding)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """What a checkpoint keeps, by name."""
+        """The arrays of a checkpoint, by name."""
         found = {
             "threshold": np.array(self.threshold),
             "match_weights": self.match,
@@ -221,7 +221,7 @@ class Grounded(Captioner):
         return self.weights.threshold
 
     def facts(self, pairs: Sequence[PairInput]) -> list[Fact]:
-        """What may be told of pairs of stills, with its probability; nothing where no cluster is."""
+        """Facts about pairs of stills with their probabilities; none where there is no cluster."""
         return [fact for n, pair in self.observe(pairs) for fact in self.facts_of_pair(pair, n)]
 
     def see(
@@ -270,10 +270,10 @@ class Grounded(Captioner):
             change.append(self.weights.classifier(evidence(pair, side))[rows])
         before, after = observed
         change = [
-            np.where(unreported(*sides), 0.0, own)
+            np.where(find_unreported(*sides), 0.0, own)
             for sides, own in zip(((before, after), (after, before)), change, strict=True)
         ]
-        excluded = replaced(pair, before, after)
+        excluded = find_replacements(pair, before, after)
         least = [excluded.any(axis) * SETTINGS.replaced_change for axis in (1, 0)]
         sides = [
             self._side(own, np.maximum(p, floor), pair.images[n] if pair.images else None)
@@ -294,7 +294,7 @@ class Grounded(Captioner):
         return Side(box, score, label, own.family, change, vectors, appearance)
 
     def facts_of_pair(self, pair: ObservedPair, number: int) -> list[Fact]:
-        """What may be told of a pair, given its observations."""
+        """Facts about a pair, given its observations."""
         association = self.associate(pair)
         match, change, move = association.match(self.weights.match), self.weights.change, self.weights.move
         before, after = (

@@ -43,13 +43,13 @@ class OnnxDetector:
         return [decode(self.answers(image), image.shape[:2], least) for image in images]
 
     def answers(self, image: NDArray[np.uint8]) -> Answers:
-        """What the detector says of an image RGB ``(h, w, 3)``, sides multiples of 32."""
+        """The detector's outputs for an image RGB ``(h, w, 3)``, sides multiples of 32."""
         cells, *maps = self._session.run(None, {"pictures": image[None]})
         return Answers(cells[0], tuple(level[0] for level in maps))
 
 
 def default_threads() -> int:
-    """How many threads compute a picture, see `OnnxDetector`."""
+    """Number of threads that compute a picture, see `OnnxDetector`."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() and int(asked) else max(1, len(os.sched_getaffinity(0)) // 2)
 

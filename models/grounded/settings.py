@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PerceptionSettings:
-    """How two stills are looked at and compared. Sizes are an object's own, shares are of the frame.
+    """Settings of comparing two stills. Sizes are an object's own, shares are of the frame.
 
     Attributes:
         pixels: about how many of a frame the detector sees at once.
@@ -57,7 +57,7 @@ class PerceptionSettings:
     least_match: float = 0.01
     confidence_slope: float = 0.65
     alone_offset: float = 0.35
-    moved_offset: float = 0.75
+    moved_offset: float = 0.6
     match_worth: float = 0.2
     least: float = 0.1
     lot_area: float = 0.25

@@ -21,6 +21,9 @@ second or two, and its frames are sampled at other moments."""
 _IGNORED = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
 
+_FRAMES_WITHIN_S = 20.0
+"""The frame that shows an event may be chosen so much later where a track is lost."""
+
 _SHOWN = 120
 
 
@@ -129,7 +132,8 @@ def _compare_camera(
     differing = [(one.id, reason) for one, two in twins if (reason := _difference(one, two, names[1]))]
     paired = {id(each) for pair in twins for each in pair}
     left = [[record for record in side if id(record) not in paired] for side in (mine, theirs)]
-    matched, most, unmatched = _match_events(_events(left[0]), _events(left[1]), names)
+    events = _events(left[0]), _events(left[1])
+    matched, most, unmatched = _match_events(*events, names, same_footage=bool(twins))
     return Agreement(len(twins) - len(differing), matched, most), differences + differing + unmatched
 
 
@@ -148,9 +152,10 @@ def _difference(one: Record, two: Record, other: Path) -> str:
 
 
 class _Event(NamedTuple):
-    """A sentence: seconds since 1970, id of its record, text and object."""
+    """A sentence; times are its own and that of the record's after frame, in seconds since 1970."""
 
     time_s: float
+    frame_s: float
     record: str
     text: str
     object: str
@@ -166,14 +171,16 @@ def _events(records: Iterable[Record]) -> _Events:
     for record in records:
         for sentence in record.sentences if not record.continues else ():
             kind = sentence.action or sentence.type if record.event == "change" else record.event
-            time = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
-            event = _Event(time, record.id, sentence.text, sentence.object)
+            time_s, frame_s = _seconds(sentence.time or record.after.time), _seconds(record.after.time)
+            event = _Event(time_s, frame_s, record.id, sentence.text, sentence.object)
             events.setdefault((kind, family_of(sentence.object)), []).append(event)
     return {kind: sorted(each) for kind, each in events.items()}
 
 
-def _match_events(mine: _Events, theirs: _Events, names: tuple[Path, Path]) -> tuple[int, int, _Differences]:
-    """Count the events that match, and all; lists the others in the order of time."""
+def _match_events(
+    mine: _Events, theirs: _Events, names: tuple[Path, Path], *, same_footage: bool
+) -> tuple[int, int, _Differences]:
+    """Count the events that match, and all; lists the others, and what differs, in the order of time."""
     matched, rest = 0, list[tuple[float, str, str]]()  # seconds since 1970, id, reason
     for kind in mine.keys() | theirs.keys():
         both = mine.get(kind, []), theirs.get(kind, [])
@@ -181,8 +188,7 @@ def _match_events(mine: _Events, theirs: _Events, names: tuple[Path, Path]) -> t
         pairs = match_times(ours, others, WITHIN_S)
         matched += len(pairs)
         for one, two in ((both[0][one], both[1][two]) for one, two in pairs):
-            if one.object != two.object:
-                reason = f"object is {one.object!r}, in {names[1]} {two.object!r}"
+            if reason := _other_event(one, two, names[1], same_footage=same_footage):
                 rest.append((one.time_s, one.record, reason))
         for number, (events, name) in enumerate(zip(both, names, strict=True)):
             paired = {pair[number] for pair in pairs}
@@ -193,6 +199,21 @@ def _match_events(mine: _Events, theirs: _Events, names: tuple[Path, Path]) -> t
             ]
     most = max(sum(map(len, events.values())) for events in (mine, theirs))
     return matched, most, [(record, reason) for _, record, reason in sorted(rest)]
+
+
+def _other_event(one: _Event, two: _Event, other: Path, *, same_footage: bool) -> str:
+    """What two events say differently that are one by their time; the same footage gives the same id."""
+    if same_footage:
+        return f"id is {one.record}, in {other} {two.record}"
+    if one.object != two.object:
+        return f"object is {one.object!r}, in {other} {two.object!r}"
+    if abs(one.frame_s - two.frame_s) > _FRAMES_WITHIN_S:
+        return f"its frames have another time than in {other}"
+    return ""
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
 
 
 def _without(value: Any, names: frozenset[str]) -> Any:

@@ -26,7 +26,7 @@ def pair_input(change: Change, captioner: Captioner) -> PairInput:
     if captioner.sees_views:
         return with_views(images, change.shift, change.clusters, gap_s)
     height, width = change.clusters[0].mask.shape
-    views = aligned(*images, change.shift, (height, width), captioner.image_size)
+    views = align_images(*images, change.shift, (height, width), captioner.image_size)
     return PairInput(np.stack(views), *_arrays(change.clusters), gap_s)
 
 
@@ -67,7 +67,7 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
     return [Detections.of(each.box, each.score, each.label, captioner.embed(each)) for each in found]
 
 
-def aligned(
+def align_images(
     before: Image, after: Image, shift: Shift, mask_size: tuple[int, int], size: tuple[int, int]
 ) -> tuple[Image, Image]:
     """Both images at a captioner's size, before moved onto after; in training as in narrating.

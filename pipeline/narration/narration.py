@@ -64,7 +64,7 @@ class ModelStamp:
 
 @dataclass(frozen=True, slots=True)
 class Narration:
-    """What is published about one pair; holds no pixels.
+    """The sentences about one pair, to be published; holds no pixels.
 
     Attributes:
         id: deterministic: the same footage, settings and model give the same id.
@@ -144,8 +144,8 @@ def narrate(
     for change, candidates in zip(changes, described, strict=True):
         sentences, abstained, event = list[Sentence](), "", change.event
         if candidates is not None:
-            sentences, abstained = _chosen(candidates, least, options)
-            sentences = _finished(sentences, change, options)
+            sentences, abstained = _choose(candidates, least, options)
+            sentences = _finish(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
             event = SceneEvent.NONE
         elif event is not SceneEvent.NONE:
@@ -162,7 +162,7 @@ def _all_sentences(
     from pipeline.narration.batch import pair_input  # noqa: PLC0415 - loads ONNX Runtime
 
     found: list[list[Sentence] | None] = [None] * len(changes)
-    stills = [n for n, change in enumerate(changes) if _described(change, captioner)]
+    stills = [n for n, change in enumerate(changes) if _needs_captioner(change, captioner)]
     if stills:
         pairs = [pair_input(changes[n], captioner) for n in stills]
         for n, sentences in zip(stills, captioner.describe(pairs, options), strict=True):
@@ -170,14 +170,14 @@ def _all_sentences(
     return found
 
 
-def _described(change: Change, captioner: Captioner) -> bool:
-    """Whether the captioner is asked: beside a change of light only one that can keep silent."""
+def _needs_captioner(change: Change, captioner: Captioner) -> bool:
+    """True where the captioner is needed: with a change of light only one that can keep silent."""
     asked = change.event is SceneEvent.NONE
     asked |= change.event is SceneEvent.LIGHT and captioner.min_confidence > 0
     return asked and bool(change.clusters)
 
 
-def _chosen(candidates: list[Sentence], least: float, options: DescribeOptions) -> tuple[list[Sentence], str]:
+def _choose(candidates: list[Sentence], least: float, options: DescribeOptions) -> tuple[list[Sentence], str]:
     """The sentences that are told, and why not the others."""
     if options.sentences is not None:
         return candidates, ""
@@ -191,13 +191,13 @@ def _chosen(candidates: list[Sentence], least: float, options: DescribeOptions) 
 
 
 def _meet(a: Sentence, b: Sentence) -> bool:
-    """Whether the boxes of two sentences share any place."""
+    """True where the boxes of two sentences overlap."""
     if a.box is None or b.box is None:
         return False
     return intersection(a.box, b.box) > 0
 
 
-def _finished(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:
+def _finish(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:
     """Sentences with the outlines of what they tell and, where they are sure, colours."""
     if not change.clusters or not any(s.before or s.after for s in sentences):
         return sentences

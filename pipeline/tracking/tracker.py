@@ -197,7 +197,7 @@ class Tracker:
                 yield from self._departure(track, time_s)
 
     def _date_back(self, track: Track) -> None:
-        """What stands where it was when a quiet scene came to life has stood there since before."""
+        """Date back objects that stand where they stood before a quiet scene came to life."""
         start, end = self._quiet
         first, *later = track.observations
         reach = self.settings.rest_sizes

@@ -24,7 +24,7 @@ from models.checkpoint import write_atomically
 from models.encoders.encoder import Encoder
 from models.papers.pair_batch import PairBatch
 from pipeline.changes import ChangeOptions, image_changes
-from pipeline.narration.batch import aligned
+from pipeline.narration.batch import align_images
 from pipeline.sources import Image
 from train.progress import Count
 from train.samples import Sample, image_in
@@ -169,7 +169,7 @@ def _compute(
     for sample in samples:
         before, after = read_image(sample.before), read_image(sample.after)
         shift, clusters, _ = image_changes(before, after, options)
-        both = np.stack(aligned(before, after, shift, options.size, encoder.image_size))
+        both = np.stack(align_images(before, after, shift, options.size, encoder.image_size))
         pictures.append(torch.from_numpy(both).permute(0, 3, 1, 2).contiguous())
         packed = np.array([np.packbits(c.mask.reshape(-1)) for c in clusters], np.uint8)
         active = np.array([c.active_pixels / pixels for c in clusters], np.float32)

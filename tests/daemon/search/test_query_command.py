@@ -27,43 +27,21 @@ NOW = datetime(2026, 5, 14, 11, tzinfo=UTC)
 DOCS = Path(__file__).parents[3] / "docs" / "query.md"
 JPEG = bytes.fromhex("ffd8ffe000104a464946000101") + b"no picture, but bytes\xff\xd9"
 
+LINES = """\
+12T20:41:07 front_door appeared person 0.93 1 A person has come in and is now at the entrance.
+13T05:12:40 yard appeared truck 0.88 1 A lorry has driven in from the left and is now in the lot.
+13T05:40:02 yard appeared truck 0.71 2 Two lorries have parked in the lot.
+13T07:03:33 yard disappeared truck 0.9 1 The lorry in the lot has driven off to the right.
+13T15:20:11 yard appeared car 0.82 1 A red car has appeared on the left.
+13T22:17:54 yard disappeared car 0.64 1 The red car in the lot has driven off.
+14T06:58:20 front_door appeared person 0.97 1 A person in dark clothes has arrived at the entrance.
+14T07:02:01 front_door disappeared person 0.85 1 The person at the entrance has walked off.
+"""
 DAY = [
-    (
-        "2026-05-12T20:41:07",
-        "front_door",
-        said("A person has come in and is now at the entrance.", "appeared", "person", 0.93),
-    ),
-    (
-        "2026-05-13T05:12:40",
-        "yard",
-        said("A lorry has driven in from the left and is now in the lot.", "appeared", "truck", 0.88),
-    ),
-    (
-        "2026-05-13T05:40:02",
-        "yard",
-        said("Two lorries have parked in the lot.", "appeared", "truck", 0.71, count=2),
-    ),
-    (
-        "2026-05-13T07:03:33",
-        "yard",
-        said("The lorry in the lot has driven off to the right.", "disappeared", "truck", 0.9),
-    ),
-    ("2026-05-13T15:20:11", "yard", said("A red car has appeared on the left.", "appeared", "car", 0.82)),
-    (
-        "2026-05-13T22:17:54",
-        "yard",
-        said("The red car in the lot has driven off.", "disappeared", "car", 0.64),
-    ),
-    (
-        "2026-05-14T06:58:20",
-        "front_door",
-        said("A person in dark clothes has arrived at the entrance.", "appeared", "person", 0.97),
-    ),
-    (
-        "2026-05-14T07:02:01",
-        "front_door",
-        said("The person at the entrance has walked off.", "disappeared", "person", 0.85),
-    ),
+    (moment, camera, said(text, kind, thing, float(confidence), int(count)))
+    for moment, camera, kind, thing, confidence, count, text in (
+        line.split(" ", 6) for line in LINES.splitlines()
+    )
 ]
 
 
@@ -71,7 +49,7 @@ DAY = [
 def lived(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
     """Two days in the life of a house, asked on 14 May 2026 at noon in London."""
     for moment, camera, sentence in DAY:
-        house.tell(seconds(moment), sentence, camera=camera)
+        house.tell(seconds(f"2026-05-{moment}"), sentence, camera=camera)
     monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
     return house
 
@@ -251,19 +229,9 @@ def test_it_loads_no_decoders_and_no_torch(lived, tmp_path):
 
 
 def test_follow_goes_on_until_it_is_told_to_end(lived):
-    command = [
-        sys.executable,
-        "-m",
-        "daemon.cli",
-        "query",
-        "-j",
-        str(lived.state),
-        "--follow",
-        "--object",
-        "person",
-    ]
+    at = ["-j", str(lived.state), "--follow", "--object", "person", "--limit", "1", "--timezone", "UTC"]
     running = subprocess.Popen(
-        [*command, "--limit", "1", "--timezone", "UTC"],
+        [sys.executable, "-m", "daemon.cli", "query", *at],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -257,6 +257,8 @@ def test_what_limits_held_back_is_behind_a_switch(mixed: Mixed) -> None:
     page = get("/review?camera=held&held=yes")
     assert texts(page) == ["A second one has come.", "A person has come."]
     assert "held: hourly" in page.text
+    asked = "/review?camera=held&day=all&q=when+did+the+last+person+come"
+    assert texts(get(asked)) == ["A second one has come."], "an answer has them"
     tile = get("/").text.partition('data-camera="held"')[2].partition("</li>")[0]
     assert "/picture/" in tile, "the tile shows the newest record with pictures"
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import redis
@@ -197,6 +198,18 @@ def test_a_bad_request_is_refused_and_ends_no_worker(server: EmbeddedServer, fie
         _, data = client.blpop([response_key("good")], timeout=LIMIT_S)
         assert same(decode_response(data, 1), Mean().detect(good))
         assert running.requests >= 2
+
+
+def test_an_image_that_opencv_gives_up_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the memory does not suffice."""
+
+    def fail(*_: object) -> None:
+        raise cv2.error("Failed to allocate 50331648 bytes")
+
+    data = encode_image(images(1)[0])
+    monkeypatch.setattr(cv2, "imdecode", fail)
+    with pytest.raises(MessageError, match="Failed to allocate"):
+        decode_image(data)
 
 
 def test_images_travel_without_loss_and_bad_responses_are_seen() -> None:

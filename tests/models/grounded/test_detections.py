@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.detections import FAMILY, GROUPS, Detections
 from models.families import CLASSES, OBJECTS
-from models.grounded.detections import BINS, STRIDES, Answers, cells_of, decode, pooled, suppress
+from models.grounded.detections import BINS, STRIDES, Answers, cells_of, decode, pool_features, suppress
 
 Seen = tuple[tuple[float, float, float, float], Mapping[str, float]]
 SIZE = 320, 480
@@ -95,8 +95,8 @@ def test_features_are_what_is_inside() -> None:
     level = np.zeros((2, 8, 8), np.float32)
     level[0, :, :4], level[1, :, 4:] = 3.0, 5.0
     box = np.array([[0.0, 0.2, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0], [0.999, 0.999, 1e-4, 1e-4]], np.float32)
-    left, both, tiny = pooled([level, level], box)
+    left, both, tiny = pool_features([level, level], box)
     np.testing.assert_allclose(left, [1.0, 0, 1, 0])
     np.testing.assert_allclose(both, np.array([3.0, 5, 3, 5]) / 34**0.5, rtol=1e-6)
     np.testing.assert_allclose(tiny, [0.0, 1, 0, 1])
-    assert pooled([level, level], box[:0]).shape == (0, 4)
+    assert pool_features([level, level], box[:0]).shape == (0, 4)

@@ -203,6 +203,22 @@ class TestComparing:
         assert all("only in" in each.reason for each in comparison.differences)
         assert comparison.same["yard"].records == 5
 
+    def test_a_sentence_that_keeps_its_time_hides_no_other_date(self, tmp_path: Path) -> None:
+        """Nor does another id pass where all other records are of the same footage."""
+        live, back_s = [narration(100 * s) for s in range(6)], 86400.0
+        first, back = live[0], timedelta(seconds=back_s)
+        moved = replace(
+            first,
+            id="yard-forged",
+            before=replace(first.before, time=first.before.time - back),
+            after=replace(first.after, time=first.after.time - back),
+            sentences=(replace(first.sentences[0], moment_s=back_s),),
+        )
+        renamed = replace(first, id="yard-forged")
+        for forged, rest in ((moved, []), (moved, live[1:]), (renamed, live[1:])):
+            comparison = compare(*self.both(tmp_path, chain([forged, *rest]), chain([first, *rest])))
+            assert "yard-forged" in {each.id for each in comparison.differences}
+
     def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path: Path) -> None:
         """Other ids, other frames, other sentences in a record; one event is another, one names a van."""
         van = Sentence("A van has appeared.", "appeared", "van", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)

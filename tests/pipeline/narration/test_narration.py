@@ -17,7 +17,7 @@ from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resize
-from pipeline.narration.batch import aligned
+from pipeline.narration.batch import align_images
 from pipeline.narration.narration import EVENT_SENTENCES, narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
@@ -109,7 +109,7 @@ def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) ->
     (change,) = _changes(pair)
     assert change.shift != (0, 0)
     size, mask = (224, 224), change.clusters[0].mask
-    both = aligned(shaken, still.after.image, change.shift, (mask.shape[0], mask.shape[1]), size)
+    both = align_images(shaken, still.after.image, change.shift, (mask.shape[0], mask.shape[1]), size)
     images = (both[0], resize(still.before.image, size), resize(shaken, size))
     moved, meant, unmoved = (image.astype(int) for image in images)
     inner = (slice(10, -10), slice(10, -10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from pipeline.sources import SourceError, SourceOptions, open_source, picture
+from pipeline.sources.decode import KEYFRAME_WAIT_S
 from pipeline.sources.picture import luma_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -146,6 +148,40 @@ def test_flipped_bytes_are_counted_and_smears_are_skipped(make_clip, name):
     assert len(same) >= 0.9 * len(frames)
     times = seconds(frames)
     assert times == sorted(set(times))
+
+
+def damage(path, places):
+    """Flip a byte at each place, a share of the file."""
+    raw = bytearray(path.read_bytes())
+    for place in places:
+        raw[int(place * len(raw))] ^= 0xFF
+    path.write_bytes(raw)
+
+
+def test_damage_in_a_long_group_costs_no_more_than_the_wait_for_a_keyframe(make_clip):
+    path = make_clip("long.ts", range(300), gop=10_000)
+    damage(path, np.linspace(0.3, 0.31, 40))
+    frames, source = read(path)
+    assert source.report.damaged
+    times = seconds(frames)
+    longest = max(later - earlier for earlier, later in pairwise(times))
+    assert 0.5 < longest < KEYFRAME_WAIT_S + 2
+    assert times[-1] > 29
+
+
+def test_damage_in_motion_jpeg_costs_the_damaged_pictures_alone(make_clip):
+    path = make_clip("shots.avi", range(100), codec="mjpeg", pix_fmt="yuvj420p")
+    damage(path, (0.2, 0.4, 0.6))
+    frames, _ = read(path)
+    assert 97 <= len(frames) <= 100
+
+
+def test_luma_of_ten_bits_is_that_of_eight(make_clip):
+    (eight, *_), (ten, *_) = (
+        read(make_clip(f"{pixels}.mp4", range(3), pix_fmt=pixels))[0] for pixels in ("yuv420p", "yuv420p10le")
+    )
+    full_range = np.clip((eight.luma - 16.0) * 255 / 219, 0, 255)  # as other formats than 8-bit ones come out
+    assert np.abs(full_range - ten.luma).mean() < 2
 
 
 def test_names_that_look_like_patterns_and_protocols(make_clip, tmp_path):
