@@ -105,7 +105,8 @@ def paper_table(table: PaperTable, report: Report) -> str:
         lines.append((report.suite.systems[key].label, cells))
         if printed:
             figures = zip(printed, places, strict=True)
-            lines.append(("  theirs", [_cell([figure], column, 1) for figure, column in figures]))
+            theirs = [(None if x is None else x / table.times, column) for x, column in figures]
+            lines.append(("  theirs", [_cell([x], column, table.times) for x, column in theirs]))
         if interval := _interval(own, report.measured, table):
             lines.append((f"  CIDEr {interval}", [""] * len(places)))
     if table.setting:
