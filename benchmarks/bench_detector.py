@@ -28,7 +28,7 @@ from models.grounded.inference import OnnxDetector
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merge_votes
-from train.grounded.detection_scores import area, viewed
+from train.grounded.detection_scores import area, fit_canvas
 from train.grounded.graph import draw
 from train.grounded.start import starting_detector
 
@@ -40,7 +40,7 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
     """What one of our detectors sees."""
 
     def look(image: Image) -> Found:
-        (found,) = net.detect([viewed(image)])
+        (found,) = net.detect([fit_canvas(image)])
         names = [family_of(OBJECTS[best]) for best in found.label.argmax(1).tolist()]
         boxes = [(x, y, w, h) for x, y, w, h in found.box.tolist()]
         return list(zip(names, found.score.tolist(), boxes, strict=True))

@@ -38,45 +38,29 @@ class SampleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SampleObject:
-    """One object that is on this side of a pair and not at the very same place on the other.
+    """One object that is on this side of a pair and not at the very same place on the other."""
 
-    Attributes:
-        side: on which frame it is.
-        label: class of the object (person, car, ...).
-        box: ``(x, y, width, height)`` in 0..1.
-        sure: False where something may be there or not: a low score of the teacher, an object cut by the
-            frame's edge, a change that the difference mask does not show. Nothing is to be learnt there.
-        identity: equal numbers on both sides are the same physical object, which has moved; a number that is
-            on one side only is known not to be on the other; -1 is not known.
-    """
-
-    side: Time
-    label: str
-    box: Box
+    side: Time  # on which frame it is
+    label: str  # class of the object (person, car, ...)
+    box: Box  # ``(x, y, width, height)`` in 0..1
+    # False where something may be there or not: a low score of the teacher, an object cut by the frame's
+    # edge, a change that the difference mask does not show. Nothing is to be learnt there
     sure: bool
+    # equal numbers on both sides are the same physical object, which has moved; a number that is on one side
+    # only is known not to be on the other; -1 is not known
     identity: int
 
 
 @dataclass(frozen=True, slots=True)
 class SampleChange:
-    """One change that is known to be in a sample.
-
-    Attributes:
-        type: appeared, disappeared, moved, more, fewer or replaced.
-        object: class of the object (person, car, ...).
-        count: number of objects reported as one change.
-        box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side.
-        sentence: what the caption says about it; empty until it is worded.
-        members: positions in `Sample.objects` of the objects that it tells.
-    """
-
-    type: str
-    object: str
-    count: int
+    type: str  # appeared, disappeared, moved, more, fewer or replaced
+    object: str  # class of the object (person, car, ...)
+    count: int  # number of objects reported as one change
+    # box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side
     box_before: Box | None
     box_after: Box | None
-    sentence: str = ""
-    members: tuple[int, ...] = ()
+    sentence: str = ""  # what the caption says about it; empty until it is worded
+    members: tuple[int, ...] = ()  # positions in `Sample.objects` of the objects that it tells
 
     @property
     def area(self) -> float:
@@ -86,31 +70,20 @@ class SampleChange:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One frame pair with its captions.
-
-    Attributes:
-        id: image id, unique in a split.
-        before, after: paths of the two images.
-        sentences: the first annotator's sentences that have words in them.
-        changes: what is known about the pair, most salient first; empty for annotations made by people.
-        camera: the camera of a composed pair, otherwise empty.
-        kind: how a composed pair was made (real, median, erased, pasted, nuisance), otherwise empty.
-        further: the other annotators' sentences.
-        objects: the objects on either side that are not at that place on the other, each by itself; empty for
-            annotations made by people.
-        sources: every camera whose footage is in the pictures, sorted: the scene's and those of pasted
-            objects.
-    """
-
-    id: str
+    id: str  # image id, unique in a split
+    # before, after: paths of the two images
     before: Path
     after: Path
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  # the first annotator's sentences that have words in them
+    # what is known about the pair, most salient first; empty for annotations made by people
     changes: tuple[SampleChange, ...] = ()
-    camera: str = ""
-    kind: str = ""
-    further: tuple[tuple[str, ...], ...] = ()
+    camera: str = ""  # the camera of a composed pair, otherwise empty
+    kind: str = ""  # how a composed pair was made (real, median, erased, pasted, nuisance), otherwise empty
+    further: tuple[tuple[str, ...], ...] = ()  # the other annotators' sentences
+    # the objects on either side that are not at that place on the other, each by itself; empty for
+    # annotations made by people
     objects: tuple[SampleObject, ...] = ()
+    # every camera whose footage is in the pictures, sorted: the scene's and those of pasted objects
     sources: tuple[str, ...] = ()
 
     @property
@@ -238,11 +211,6 @@ def write_image(path: Path, image: Image) -> None:
     bgr = np.ascontiguousarray(image[..., ::-1])
     if not cv2.imwrite(str(path), bgr, [cv2.IMWRITE_PNG_COMPRESSION, 1]):
         raise SampleError(f"{path} cannot be written; is the disk full or the folder read-only?")
-
-
-def write_split(folder: Path, split: str, samples: Iterable[Sample]) -> None:
-    """Write ``<split>.json``; the images are expected to be there already."""
-    write_entries(folder / f"{split}.json", map(sample_entry, samples))
 
 
 def write_entries(path: Path, entries: Iterable[object]) -> None:

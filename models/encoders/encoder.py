@@ -17,15 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from models.encoders.convolution import Convolution, InvertedBottleneck
 from models.encoders.resnet import ResNet101, resnet101_weights
 
 GRID = 14
 """Cells of the map, in both directions."""
-
-_AT_ONCE = 1 << 16
-"""Pixels that go through the finest layers together on a CPU: maps of many megabytes, each in fresh memory,
-cost more than the arithmetic."""
 
 
 class Encoder(nn.Module, ABC):
@@ -102,17 +97,17 @@ class EfficientNetLite0(Encoder):
         net = EfficientNet.from_name("efficientnet-lite0")
         net.load_state_dict(state)
         net.eval()
-        blocks = list(net._blocks)  # noqa: SLF001 - the package has no public access to its stages
-        self.stem = Convolution(fuse_conv_bn_eval(net._conv_stem, net._bn0), rectified=True)  # noqa: SLF001
-        self.stride8 = nn.Sequential(*map(_fold_batch_norms, blocks[:5]))
-        self.stride16 = nn.Sequential(*map(_fold_batch_norms, blocks[5:11]))
-        self.stride32 = nn.Sequential(*map(_fold_batch_norms, blocks[11:]))
+        blocks = [_fold_batch_norms(block) for block in net._blocks]  # noqa: SLF001 - its stages are not public
+        stem = fuse_conv_bn_eval(net._conv_stem, net._bn0)  # noqa: SLF001
+        self.stem = nn.Sequential(stem, nn.ReLU6(inplace=True))
+        self.stride8 = nn.Sequential(*blocks[:5])
+        self.stride16 = nn.Sequential(*blocks[5:11])
+        self.stride32 = nn.Sequential(*blocks[11:])
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
         """The map, 112 + 320 channels."""
-        finest = torch.cat([self.stride8(self.stem((part - 127.0) / 128.0)) for part in _parts(images)])
-        fine = self.stride16(finest)
+        fine = self.stride16(self.stride8(self.stem((images - 127.0) / 128.0)))
         coarse = interpolate(self.stride32(fine), size=(GRID, GRID), mode="bilinear", align_corners=False)
         return torch.cat([fine, coarse], dim=1)
 
@@ -182,28 +177,14 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _parts(images: Tensor) -> tuple[Tensor, ...]:
-    """Images ``(N, 3, height, width)``, a few at a time where that is faster."""
-    if images.device.type != "cpu":
-        return (images,)
-    at_once = max(_AT_ONCE // (images.shape[2] * images.shape[3]), 1)
-    return tuple(images[first : first + at_once] for first in range(0, max(len(images), 1), at_once))
-
-
 def _fold_batch_norms(block: nn.Module) -> nn.Module:
     """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
-
-    def fused(convolution: str, norm: str) -> nn.Conv2d | None:
-        if not hasattr(block, convolution):
-            return None
-        folded: nn.Conv2d = fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm))
-        return folded
-
-    depthwise, project = fused("_depthwise_conv", "_bn1"), fused("_project_conv", "_bn2")
-    assert depthwise is not None  # noqa: S101 - every block has them
-    assert project is not None  # noqa: S101
-    skip = (
-        tuple(depthwise.stride) == (1, 1)
-        and project.out_channels == getattr(block, "_expand_conv", depthwise).in_channels
-    )
-    return InvertedBottleneck(fused("_expand_conv", "_bn0"), depthwise, project, skip=skip)
+    for convolution, norm in (
+        ("_expand_conv", "_bn0"),
+        ("_depthwise_conv", "_bn1"),
+        ("_project_conv", "_bn2"),
+    ):
+        if hasattr(block, convolution):
+            setattr(block, convolution, fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm)))
+            setattr(block, norm, nn.Identity())
+    return block

@@ -57,7 +57,7 @@ class Attending(Recurrent):
         self.next_word = nn.Linear(options.hidden + 2 * options.features, len(vocabulary))
         self.dropout = nn.Dropout(options.dropout)
 
-    def embedded(self, pairs: PairBatch) -> Tensor:
+    def embed(self, pairs: PairBatch) -> Tensor:
         """Both images' cells, float32 ``(B, 196, 2, features)``."""
         maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
         cells = maps.flatten(3).permute(0, 3, 1, 2)
@@ -73,17 +73,9 @@ class Attending(Recurrent):
         return hidden, cell
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """The hidden state and both contexts, ``(N, hidden + 2 * features)``.
-
-        Pictures may come in parts of so many rows each, one after the other, with different M.
-        """
+        """The hidden state and both contexts, ``(N, hidden + 2 * features)``."""
         hidden, cell = state.memory
-        queries, parts, first = self.query(hidden), [], 0
-        for part in range(0, len(state.pictures), 3):
-            keys, values, log_weights = state.pictures[part : part + 3]
-            parts.append(self._context(queries[first : first + len(keys)], keys, values, log_weights))
-            first += len(keys)
-        context = parts[0] if len(parts) == 1 else torch.cat(parts)
+        context = self._context(self.query(hidden), *state.pictures)
         words = self.dropout(self.embed_word(tokens))
         hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
         return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)

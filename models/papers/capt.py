@@ -38,7 +38,7 @@ class Capt(WholePair, Attending):
     name = "capt"
 
     def encode(self, pairs: PairBatch) -> State:
-        embedded = self.embedded(pairs)
+        embedded = self.embed(pairs)
         keys, values = (x.transpose(1, 2).contiguous() for x in (self.key(embedded), embedded))
         return State.of_pairs((keys, values, self.log_weights(pairs)), self.first_state(embedded))
 

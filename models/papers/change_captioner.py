@@ -28,13 +28,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d
 
 from models.encoders.encoder import GRID, Encoder
 from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import cell_coordinates
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import WholePair, unpadded
+from models.papers.recurrent import WholePair, trim_padding
 from models.state import State
 
 
@@ -83,8 +82,8 @@ class ChangeCaptioner(WholePair):
         b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
         if not len(b):  # a zero that a gradient can go through
             return 0.0 * torch.stack([x.sum() for x in state.pictures]).sum()
-        tokens = unpadded(sentences[b, t])
-        unrolled = list(self.unrolled(state.select(b), tokens))
+        tokens = trim_padding(sentences[b, t])
+        unrolled = list(self.unroll(state.select(b), tokens))
         log_p = self.word_log_likelihood(torch.stack([seen for seen, _ in unrolled], dim=1), tokens)
         said = tokens != PAD
         changed = pairs.valid.new_ones(len(pairs.valid)) if pairs.changed is None else pairs.changed
@@ -125,18 +124,12 @@ class SpatialAttention(nn.Module):
         return weights.flatten(1)
 
     def of_both(self, before: Tensor, after: Tensor) -> Tensor:
-        """Of [before; d] and [after; d], d = after - before: from two ``(B, C, 14, 14)`` to ``(B, 2, 196)``.
-
-        The first convolution is linear: each map goes through it once, and the larger ones are never made.
-        """
-        weight, bias = self.layers[0].parameters()
-        kernels = torch.cat(weight.chunk(2, dim=1))
-        (left, minus), (right, plus) = (conv2d(x, kernels).chunk(2, dim=1) for x in (before, after))
-        difference = plus - minus + bias.view(-1, 1, 1)
-        return torch.stack([self.layers[1:](own + difference).flatten(1) for own in (left, right)], dim=1)
+        """Of [before; d] and [after; d], d = after - before, of two ``(B, C, 14, 14)``: ``(B, 2, 196)``."""
+        each = (torch.cat([own, after - before], dim=1) for own in (before, after))
+        return torch.stack([self(seen) for seen in each], dim=1)
 
 
-def attended(cells: Tensor, attention: Tensor) -> Tensor:
+def attend(cells: Tensor, attention: Tensor) -> Tensor:
     """The attention-weighted sum of cells ``(B, C, 14, 14)`` under weights ``(B, 196)``, ``(B, C)``."""
     return (cells.flatten(2) @ attention.unsqueeze(2))[..., 0]
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -46,9 +46,6 @@ from models.state import State
 
 MASK_FLOOR = 1e-4
 """Cells with less of the cluster than this are not attended to."""
-
-_WORTH_IT = 0.2
-"""Of the cells of a batch, so many must be saved for its rows to attend in two parts."""
 
 
 def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
@@ -86,7 +83,7 @@ class DDLA(Attending):
         return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
 
     def encode(self, pairs: PairBatch) -> State:
-        embedded = self.embedded(pairs)
+        embedded = self.embed(pairs)
         hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
@@ -128,12 +125,12 @@ class DDLA(Attending):
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
-        log_prior, likelihood = self.aligned(pairs, sentences)
+        log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
         b, t = worded.nonzero(as_tuple=True)
         log_p = marginal_log_likelihood(log_prior[b], likelihood[b, t].unsqueeze(1))[:, 0]
         return log_p.new_zeros(worded.shape).index_put((b, t), log_p)
 
-    def aligned(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    def alignment_likelihoods(self, pairs: PairBatch, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """Log P(z = k | X) ``(B, K)``, -inf for padding, and log P(S_i | z = k, X) ``(B, T, K)``.
 
         The latter is 0 where there is no sentence or no cluster.
@@ -142,44 +139,25 @@ class DDLA(Attending):
         state = self.encode(pairs)
         worded = sentences[:, :, 0] != PAD
         row, t = worded[state.pair].nonzero(as_tuple=True)
-        order = state.pictures[2][row].isfinite().sum(dim=1).argsort()
-        row, t = row[order], t[order]
         b, k = state.pair[row], state.cluster[row]
-        rows = _in_two_widths(state.select(row))
-        log_p = self.forced(rows, sentences[b, t]) if len(row) else state.log_prior.new_zeros(0)
+        log_p = (
+            self.sentence_log_likelihood(state.select(row), sentences[b, t])
+            if len(row)
+            else state.log_prior.new_zeros(0)
+        )
         likelihood = log_p.new_zeros(*worded.shape, pairs.valid.shape[1]).index_put((b, t, k), log_p)
         return state.log_prior, likelihood
 
     @torch.no_grad()
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """Which cluster a sentence tells, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
-        log_prior, likelihood = self.aligned(pairs, sentences)
+        log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
         worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device
         )
         if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
             return torch.full_like(worded, -1, dtype=torch.int64)
         return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~worded, -1)
-
-
-def _in_two_widths(state: State) -> State:
-    """Rows by rising number of cells, with the narrow ones attending by themselves, see `Attending.advance`.
-
-    Otherwise the few large clusters of a batch would widen all, which is most of the time of training.
-    """
-    keys, values, log_weights = state.pictures
-    if not len(state):
-        return state
-    counts = log_weights.isfinite().sum(dim=1)
-    most = int(counts[-1])
-    saved = (torch.arange(1, len(counts) + 1, device=counts.device) * (most - counts)).tolist()
-    first = saved.index(max(saved)) + 1
-    if max(saved) < _WORTH_IT * len(counts) * most:
-        return state
-    width = int(counts[first - 1])
-    narrow = (keys[:first, :, :width], values[:first, :, :width], log_weights[:first, :width])
-    wide = (keys[first:], values[first:], log_weights[first:])
-    return replace(state, pictures=tuple(part.contiguous() for part in (*narrow, *wide)))
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -43,7 +43,7 @@ from models.papers.change_captioner import (
     AttendingOptions,
     ChangeCaptioner,
     SpatialAttention,
-    attended,
+    attend,
     attention_size,
 )
 from models.papers.pair_batch import PairBatch
@@ -80,7 +80,7 @@ class DUDA(ChangeCaptioner):
         before, after = self.cells(pairs)
         attention = self.attention.of_both(before, after)
         looked = zip((before, after), attention.unbind(dim=1), strict=True)
-        left, right = (self.options.scale * attended(cells, each) for cells, each in looked)
+        left, right = (self.options.scale * attend(cells, each) for cells, each in looked)
         parts = torch.stack([left, right - left, right], dim=1)
         visual = self.embed_visual(parts.flatten(1))
         zeros = visual.new_zeros(len(visual), self.telling.hidden_size)

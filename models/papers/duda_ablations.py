@@ -35,7 +35,7 @@ from models.papers.change_captioner import (
     AttendingOptions,
     ChangeCaptioner,
     SpatialAttention,
-    attended,
+    attend,
     attention_size,
 )
 from models.papers.masks import project_masks
@@ -83,7 +83,7 @@ class _Pooled(OneVector):
         convolved = self.options.convolved
         side = GRID // 2 // 2
         self.pooling = nn.Sequential(
-            nn.Conv2d(self.seen_channels(), convolved, 3, padding=1),
+            nn.Conv2d(self.feature_channels(), convolved, 3, padding=1),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Conv2d(convolved, convolved, 3, padding=1),
@@ -95,25 +95,25 @@ class _Pooled(OneVector):
         )
 
     @abstractmethod
-    def seen_channels(self) -> int:
-        """Channels of `seen`."""
+    def feature_channels(self) -> int:
+        """Channels of `features`."""
 
     @abstractmethod
-    def seen(self, pairs: PairBatch) -> Tensor:
-        """What is convolved, float32 ``(B, seen_channels, 14, 14)``."""
+    def features(self, pairs: PairBatch) -> Tensor:
+        """What is convolved, float32 ``(B, feature_channels, 14, 14)``."""
 
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
-        return (self.pooling(self.seen(pairs)),)
+        return (self.pooling(self.features(pairs)),)
 
 
 class CaptPixDiff(_Pooled):
     name = "capt-pix-diff"
     needs_images = True
 
-    def seen_channels(self) -> int:
+    def feature_channels(self) -> int:
         return 2 * self.channels + 3
 
-    def seen(self, pairs: PairBatch) -> Tensor:
+    def features(self, pairs: PairBatch) -> Tensor:
         if pairs.before is None or pairs.after is None:
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         difference = (pairs.after.float() - pairs.before.float()) / 255
@@ -123,10 +123,10 @@ class CaptPixDiff(_Pooled):
 class CaptRepDiff(_Pooled):
     name = "capt-rep-diff"
 
-    def seen_channels(self) -> int:
+    def feature_channels(self) -> int:
         return self.channels
 
-    def seen(self, pairs: PairBatch) -> Tensor:
+    def features(self, pairs: PairBatch) -> Tensor:
         before, after = self.maps(pairs)
         at = self.coordinates.expand(len(before), -1, -1, -1)
         return torch.cat([after.float() - before.float(), at], dim=1)
@@ -153,7 +153,7 @@ class _Attended(OneVector):
         else:
             weights = self.attention(torch.cat([before, after], dim=1)).unsqueeze(1)
         each = (before, weights[:, 0]), (after, weights[:, -1])
-        left, right = (self.options.scale * attended(cells, own) for cells, own in each)
+        left, right = (self.options.scale * attend(cells, own) for cells, own in each)
         return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
 
     def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002

@@ -36,7 +36,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import avg_pool2d, binary_cross_entropy_with_logits, cross_entropy
 
 from models.encoders.encoder import Encoder
 from models.language.vocabulary import BOS, PAD, Vocabulary
@@ -56,9 +56,6 @@ IMAGE = CELLS + 1
 _KIND, _SAME_CELL, _SUBTRACTED = 0.3, 7.0, 1.2
 """A pair layer that compares at first: standard deviation of the type embeddings (without them a cell where
 nothing changed becomes noise), the bias of the same cell (e^7 against 99 others), how much is subtracted."""
-
-_ROOM = 24
-"""Words that a state has room for, before it grows."""
 
 
 class IDCPCL(WordCaptioner):
@@ -136,61 +133,40 @@ class IDCPCL(WordCaptioner):
         heads = self.image_cls.expand(len(cells), 2, self.size).unsqueeze(2)
         x = torch.cat([heads, self.embed_cell(cells)], dim=2) + self.place + self.kind[1:].unsqueeze(1)
         x = self.single(self.dropout(x).flatten(0, 1)).view(x.shape)
-        pictures: Tensor = self.pair(x.flatten(1, 2), seen(present), self._compared(x))
+        pictures: Tensor = self.pair(x.flatten(1, 2), image_mask(present), self._comparison_bias(x))
         return pictures
 
-    def joined(
-        self, tokens: Tensor, pictures: Tensor, present: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def fuse(self, tokens: Tensor, pictures: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Words ``(N, M)`` and pictures of `look` through the cross-modal layers, all attending to all.
 
         Returns ``(N, M, size)`` and ``(N, 100, size)``.
         """
         x = torch.cat([self.words(tokens, torch.arange(tokens.shape[1], device=tokens.device)), pictures], 1)
         images = torch.ones_like(pictures[..., 0], dtype=torch.bool).unsqueeze(1)
-        shown = seen(present)
+        shown = image_mask(present)
         allowed = torch.cat([(tokens != PAD).unsqueeze(1), images if shown is None else shown], dim=2)
         for k, layer in enumerate(self.cross):
-            x = layer(x, layer.kept(x), allowed, self._compared_without(k, x, tokens.shape[1]))
+            x = layer(x, layer.keys_values(x), allowed, self._first_layer_bias(k, x, tokens.shape[1]))
         text, images_after = self.last_norm(x).split([tokens.shape[1], 2 * IMAGE], dim=1)
         return text, images_after
 
     def encode(self, pairs: PairBatch) -> State:
-        """Keeps the keys and values of images and [CLS] of every cross-modal layer."""
+        """Keys and values of the images in every cross-modal layer, and no words yet."""
         pairs = pairs.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        start = torch.full((len(pairs.valid), 1), self.cls, device=self.device)
-        x = self.words(start, torch.zeros(1, dtype=torch.int64, device=self.device))
-        room = x.new_zeros(len(x), len(self.cross), _ROOM, 2 * self.size)
-        slots = []
-        for k, layer in enumerate(self.cross):
-            own = layer.kept(x)
-            slots.append(own)
-            x = layer(x, torch.cat([kept[:, k], own], dim=1))
-        said = torch.cat([torch.stack(slots, dim=1), room], dim=2)
-        return State.of_pairs((kept,), (said, torch.ones_like(start[:, 0])))
+        return State.of_pairs((kept,), (pairs.valid.new_zeros(len(kept), 0, dtype=torch.int64),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """The last word and a [MASK] behind it."""
-        (kept,), (said, count) = state.pictures, state.memory
-        p = int(count[0]) if len(count) else 1
-        both = torch.stack([tokens, torch.full_like(tokens, self.mask)], dim=1)
-        x = self.words(both, torch.tensor([p, p + 1], device=tokens.device))
-        allowed = x.new_ones(1, 2, kept.shape[2] + p + 2, dtype=torch.bool)
-        allowed[0, 0, -1] = False  # a word never sees the [MASK]
-        slots = []
-        for k, layer in enumerate(self.cross):
-            own = layer.kept(x)
-            slots.append(own[:, :1])
-            x = layer(x, torch.cat([kept[:, k], said[:, k, :p], own], dim=1), allowed)
-        said = torch.cat([said[:, :, :p], torch.stack(slots, dim=1), said[:, :, p + 1 :]], dim=2)
-        return self.next_word(self.last_norm(x[:, 1])).log_softmax(dim=1), state.remember(said, count + 1)
+        """A [MASK] behind BOS and the words so far."""
+        said = torch.cat([state.memory[0], tokens.unsqueeze(1)], dim=1)
+        masks = self._masks(state.pictures[0], said.roll(-1, dims=1))  # BOS stands for the word to come
+        return self.next_word(masks[:, -1]).log_softmax(dim=1), state.remember(said)
 
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """-log P of the counted words, mean, and the judge's."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, pictures = self._images(self.look(self.cells(pairs)))
-        b, tokens = _worded(sentences)
+        b, tokens = _given_sentences(sentences)
         loss = 0.0 * pictures.sum()
         if len(b):
             real = tokens != PAD
@@ -200,7 +176,7 @@ class IDCPCL(WordCaptioner):
             loss = loss + cross_entropy(predicted, tokens[counted])
         if self.judge is not None:
             worded = (sentences[:, :, 0] != PAD).any(dim=1)
-            same = ~self._changed(pairs, sentences)
+            same = ~self._tells_change(pairs, sentences)
             wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
             loss = loss + self.options.judge_weight * (wrong * worded).sum() / worded.sum().clamp(min=1)
         return loss
@@ -208,7 +184,7 @@ class IDCPCL(WordCaptioner):
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _worded(sentences)
+        b, tokens = _given_sentences(sentences)
         log_p = 0.0 * kept.flatten(1).sum(dim=1, keepdim=True).expand(sentences.shape[:2])
         if not len(b):
             return log_p
@@ -232,31 +208,31 @@ class IDCPCL(WordCaptioner):
         dropped: Tensor = self.dropout(embedded)
         return dropped
 
-    def _compared(self, like: Tensor) -> Tensor | None:
+    def _comparison_bias(self, like: Tensor) -> Tensor | None:
         """What is added where a cell attends to the same cell of the other image, ``(heads, 100, 100)``."""
         return None if self.same_cell is None else self.same_cell * same_cells(like)
 
-    def _compared_without(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
+    def _first_layer_bias(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
         """The same of a cross-modal layer behind words: of the first, without a difference encoder."""
         if layer or self.options.difference_encoder:
             return None
-        bias = self._compared(like)
+        bias = self._comparison_bias(like)
         return None if bias is None else nn.functional.pad(bias, (words, 0, words, 0))
 
     def _images(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the images ``(N, layers, 100, 2 * size)``, and what they are in the end."""
         every = []
         for k, layer in enumerate(self.cross):
-            own = layer.kept(x)
+            own = layer.keys_values(x)
             every.append(own)
-            x = layer(x, own, None, self._compared_without(k, x))
+            x = layer(x, own, None, self._first_layer_bias(k, x))
         return torch.stack(every, dim=1), self.last_norm(x)
 
     def _masks(self, kept: Tensor, tokens: Tensor) -> Tensor:
         """What predicts each word of ``(N, L)``, ``(N, L, size)``, from the images' keys and values."""
         x, allowed = self._streams(tokens)
         for k, layer in enumerate(self.cross):
-            x = layer(x, torch.cat([kept[:, k], layer.kept(x)], dim=1), allowed)
+            x = layer(x, torch.cat([kept[:, k], layer.keys_values(x)], dim=1), allowed)
         masks: Tensor = self.last_norm(x[:, -tokens.shape[1] :])
         return masks
 
@@ -283,7 +259,7 @@ class IDCPCL(WordCaptioner):
         verdict: Tensor = self.judge(pictures[:, ::IMAGE].flatten(1))
         return verdict[:, 0]
 
-    def _changed(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+    def _tells_change(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """Whether a change is told of each pair, bool ``(B,)``."""
         if pairs.changed is not None:
             return pairs.changed
@@ -294,10 +270,7 @@ class IDCPCL(WordCaptioner):
 
 def grid_features(maps: Tensor) -> Tensor:
     """From maps ``(..., channels, 14, 14)`` to cells, float32 ``(..., 49, channels)``."""
-    maps = maps.float()
-    # Sums of halves: on a CPU a quarter of the time of the library's pooling.
-    rows = maps[..., 0::2, :] + maps[..., 1::2, :]
-    pooled = ((rows[..., 0::2] + rows[..., 1::2]) / 4).flatten(0, -4)
+    pooled = avg_pool2d(maps.float().flatten(0, -4), 2)
     return pooled.flatten(2).transpose(1, 2).reshape(*maps.shape[:-3], CELLS, maps.shape[-3])
 
 
@@ -314,12 +287,12 @@ def same_cells(like: Tensor) -> Tensor:
     return torch.eye(2 * IMAGE, dtype=like.dtype, device=like.device).roll(IMAGE, dims=0)
 
 
-def seen(present: Tensor | None) -> Tensor | None:
+def image_mask(present: Tensor | None) -> Tensor | None:
     """Which image vectors may be attended to, bool ``(N, 1, 100)``, of images ``(N, 2)``; None all."""
     return None if present is None else present.repeat_interleave(IMAGE, dim=1).unsqueeze(1)
 
 
-def _worded(sentences: Tensor) -> tuple[Tensor, Tensor]:
+def _given_sentences(sentences: Tensor) -> tuple[Tensor, Tensor]:
     """Which pair each given sentence is about, int64 ``(N,)``, and its tokens ``(N, L)``."""
     b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
     tokens = sentences[b, t]

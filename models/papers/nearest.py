@@ -83,7 +83,7 @@ class Nearest(WordCaptioner):
             here = pairs.to(self.device)
             known = torch.tensor([self._sayable(pair) for pair in sentences], dtype=torch.bool)
             features.append(self.pair_features(here)[known.to(self.device)])
-            chosen += [self._chosen(pair, draw) for pair in sentences[known].to(self.device)]
+            chosen += [self._choose(pair, draw) for pair in sentences[known].to(self.device)]
         if not chosen:
             raise ValueError("nothing to memorise: there is no sentence with a word of the vocabulary")
         self.memory = torch.cat(features)
@@ -124,7 +124,7 @@ class Nearest(WordCaptioner):
     def _sayable(self, sentences: Tensor) -> bool:
         return bool(((sentences != PAD) & (sentences != EOS) & (sentences != UNK)).any())
 
-    def _chosen(self, sentences: Tensor, draw: np.random.Generator) -> Tensor:
+    def _choose(self, sentences: Tensor, draw: np.random.Generator) -> Tensor:
         """What is to be said of a pair's sentences ``(T, L)``, some of them with known words: ``(L,)``."""
         known = torch.stack([s for s in sentences if self._sayable(s.unsqueeze(0))])
         if not self.joined:

@@ -25,17 +25,17 @@ class Recurrent(WordCaptioner):
         seen, state = self.advance(tokens, state)
         return self.next_word(seen).float().log_softmax(dim=1), state
 
-    def unrolled(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
+    def unroll(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
         """What `advance` gives at every position of the given sentences, int64 ``(N, L)``."""
         said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
         for position in range(sentences.shape[1]):
             seen, state = self.advance(said[:, position], state)
             yield seen, state
 
-    def forced(self, state: State, sentences: Tensor) -> Tensor:
+    def sentence_log_likelihood(self, state: State, sentences: Tensor) -> Tensor:
         """Log probability ``(N,)`` of the given sentence ``(N, L)`` in each row; N >= 1."""
-        tokens = unpadded(sentences)
-        seen = torch.stack([each for each, _ in self.unrolled(state, tokens)], dim=1)
+        tokens = trim_padding(sentences)
+        seen = torch.stack([each for each, _ in self.unroll(state, tokens)], dim=1)
         return self.word_log_likelihood(seen, tokens).sum(dim=1)
 
     def word_log_likelihood(self, seen: Tensor, tokens: Tensor) -> Tensor:
@@ -75,10 +75,10 @@ class WholePair(Recurrent):
         b, t = (targets[:, :, 0] != PAD).nonzero(as_tuple=True)
         if not len(b):  # a zero that a gradient can go through
             return log_p + 0.0 * sum(x.sum() for x in state.memory)
-        return log_p.index_put((b, t), self.forced(state.select(b), targets[b, t]))
+        return log_p.index_put((b, t), self.sentence_log_likelihood(state.select(b), targets[b, t]))
 
 
-def unpadded(sentences: Tensor) -> Tensor:
+def trim_padding(sentences: Tensor) -> Tensor:
     """Sentences ``(N, L)`` up to the end of the longest; N >= 1."""
     return sentences[:, : int((sentences != PAD).sum(dim=1).max())]
 

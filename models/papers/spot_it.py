@@ -117,7 +117,7 @@ class SpotIt(WholePair):
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         before, after = pairs.before.float(), pairs.after.float()
         if self.training:
-            before, after = self._augmented(before, after)
+            before, after = self._augment(before, after)
         seen = GREY + difference(before, after) / 2
         seen_map = self.cnn.features(seen.contiguous(memory_format=torch.channels_last))
         norm, several = self.norm, self.training and len(seen) > 1
@@ -136,14 +136,14 @@ class SpotIt(WholePair):
         if self.attended is not None:
             cells = layer_norm(seen_map.flatten(2).mT, seen_map.shape[1:2])
             pictures = (self.attended["key"](cells), torch.relu(self.attended["value"](cells)))
-        return self._moved(torch.relu(vector), State.of_pairs(pictures, memory))
+        return self._step_rnn(torch.relu(vector), State.of_pairs(pictures, memory))
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """The hidden state, ``(N, hidden)``."""
-        state = self._moved(self.dropout(self.embed_word(tokens)), state)
+        state = self._step_rnn(self.dropout(self.embed_word(tokens)), state)
         return self.dropout(state.memory[0]), state
 
-    def _moved(self, inputs: Tensor, state: State) -> State:
+    def _step_rnn(self, inputs: Tensor, state: State) -> State:
         """The recurrent network one step on, inputs ``(N, features)``."""
         if self.attended is not None:
             keys, values = state.pictures
@@ -155,7 +155,7 @@ class SpotIt(WholePair):
             return state.remember(*self.cell(inputs, (hidden, cell)))
         return state.remember(self.cell(inputs, state.memory[0]))
 
-    def _augmented(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    def _augment(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         device = before.device  # drawn on the CPU, so that a seed gives the same on every device
         angle = (torch.rand(len(before)) * 2 - 1).to(device) * math.radians(self.options.rotation)
         scale = 1 / (1 + torch.rand(len(before)).to(device) * self.options.zoom)

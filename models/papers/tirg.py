@@ -84,7 +84,7 @@ class TIRG(nn.Module):
 
     def candidates(self, pictures: Tensor) -> Tensor:
         """g(I) from the vectors of `pictures`, float32 ``(N, size)``."""
-        return self._scored(pictures)
+        return self._scale(pictures)
 
     def queries(self, pictures: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """k(A, C), ``(N, size)``, of pictures ``(N, size)`` and word vectors ``(N, L, words)``, hard or soft.
@@ -95,11 +95,11 @@ class TIRG(nn.Module):
         last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, states.shape[2])
         said = states.gather(1, last)[:, 0] * (lengths > 0).unsqueeze(1)
         both = torch.cat([pictures, self.sentence(self.dropout(said))], dim=1)
-        kept = self.gate(_normalised(self.gate_norm, both).relu()).sigmoid() * pictures
-        changed = self.change(_normalised(self.change_norm, both).relu())
-        return self._scored(self.shares[0] * kept + self.shares[1] * changed)
+        kept = self.gate(_batch_normalise(self.gate_norm, both).relu()).sigmoid() * pictures
+        changed = self.change(_batch_normalise(self.change_norm, both).relu())
+        return self._scale(self.shares[0] * kept + self.shares[1] * changed)
 
-    def _scored(self, vectors: Tensor) -> Tensor:
+    def _scale(self, vectors: Tensor) -> Tensor:
         return vectors if self.scale is None else self.scale * normalize(vectors, dim=1)
 
     @torch.no_grad()
@@ -154,7 +154,7 @@ def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
     return network.to(device).eval()
 
 
-def _normalised(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+def _batch_normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
     if norm.training and len(x) == 1:
         return batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
     normal: Tensor = norm(x)

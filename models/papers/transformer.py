@@ -34,7 +34,7 @@ class Layer(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
 
-    def kept(self, x: Tensor) -> Tensor:
+    def keys_values(self, x: Tensor) -> Tensor:
         """Keys and values of ``(N, S, size)``, float ``(N, S, 2 * size)``, for `forward`."""
         both: Tensor = self.key_value(self.norm(x))
         return both
@@ -86,7 +86,7 @@ class Stack(nn.ModuleList):
     def forward(self, x: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """Vectors ``(N, M, size)`` after all layers, each attending to all it may, see `Layer`."""
         for layer in self:
-            x = layer(x, layer.kept(x), allowed, bias)
+            x = layer(x, layer.keys_values(x), allowed, bias)
         return x
 
 

@@ -119,7 +119,7 @@ def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
     log_probs, after = captioner.step(torch.full((len(state),), BOS), state)
     assert log_probs.shape == (len(state), len(captioner.vocabulary))
     torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(len(state)))
-    assert [m.shape for m in after.memory] == [m.shape for m in state.memory]
+    assert [len(m) for m in after.memory] == [len(m) for m in state.memory]
     sentences = captioner.vocabulary.batch(TOLD)
     assert captioner.log_likelihood(pairs, sentences).shape == sentences.shape[:2]
     assert captioner.loss(pairs, sentences).shape == ()

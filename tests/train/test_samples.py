@@ -12,8 +12,9 @@ from train.samples import (
     SampleObject,
     load_samples,
     new_folder,
+    sample_entry,
+    write_entries,
     write_image,
-    write_split,
 )
 
 
@@ -117,7 +118,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         )
         write_image(sample.before, image)
         write_image(sample.after, image[:, ::-1])
-        write_split(folder, "train", [sample])
+        write_entries(folder / "train.json", [sample_entry(sample)])
         assert not out.exists()
     (read,) = load_samples(out, "train")
     assert read.changes == (change,)

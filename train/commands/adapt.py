@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import Avoid, Json, Teacher, print_json, say
+from train.commands.options import Avoid, Json, Teacher, command_line, print_json, say
 from train.commands.terminal import progress_counts
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def adapt(
         rate=rate,
         avoid=avoid,
     )
-    _follow(options, _command(options, feedback), as_json=as_json)
+    _follow(options, as_json=as_json)
 
 
 def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
@@ -80,12 +80,12 @@ def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...
     return folder / PICTURES, folder / LABELS
 
 
-def _follow(options: AdaptOptions, command: str, *, as_json: bool) -> None:
+def _follow(options: AdaptOptions, *, as_json: bool) -> None:
     """Learn from footage as the teachers see it, and say what that gained."""
     from train.grounded.adaptation import adapt as adapted_to  # noqa: PLC0415
 
     with progress_counts() as tell:
-        adapted = adapted_to(options, command=command, progress=tell, note=say)
+        adapted = adapted_to(options, command=command_line(), progress=tell, note=say)
     if as_json:
         print_json(adapted.plain())
     else:
@@ -95,22 +95,6 @@ def _follow(options: AdaptOptions, command: str, *, as_json: bool) -> None:
         say(f"{options.out}: adapted; try it with --captioner-file {options.out}")
     else:
         say(f"nothing is written to {options.out}: on the held-out footage it would be no better")
-
-
-def _command(options: AdaptOptions, feedback: Path | None) -> str:
-    """The command line for the record, without anybody's paths."""
-    given = f"--feedback {feedback.name}" if feedback else f"--clips {options.clips.name}"
-    named = (
-        ("--checkpoint", options.checkpoint),
-        ("--labels", options.labels),
-        ("--avoid", options.avoid),
-    )
-    return (
-        f"narrated-train adapt {given} --out {options.out.name}"
-        + "".join(f" --teacher {teacher.path.name}" for teacher in options.teachers)
-        + f" --steps {options.steps} --rate {options.rate:g}"
-        + "".join(f" {flag} {path.name}" for flag, path in named if path is not None)
-    )
 
 
 def _lines(adapted: Adapted) -> list[str]:

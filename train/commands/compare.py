@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 
 class SuiteName(StrEnum):
-    """A paper."""
-
     SPOT_THE_DIFF = "spot-the-diff"
     CLEVR_CHANGE = "clevr-change"
     IDC_PCL = "idc-pcl"
@@ -27,8 +25,6 @@ class SuiteName(StrEnum):
 
 
 class Size(StrEnum):
-    """The size of captioners."""
-
     SMALL = "small"
     FULL = "full"
 

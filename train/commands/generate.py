@@ -20,10 +20,6 @@ def generate(
         float,
         typer.Option(min=0, max=1, help="Share of pairs in which only light, view or position changes."),
     ] = 0.3,
-    balanced: Annotated[
-        bool,
-        typer.Option("--balanced", help="One change a pair and all types equally often, as in CLEVR-Change."),
-    ] = False,
     crowded: Annotated[
         bool,
         typer.Option(
@@ -56,12 +52,11 @@ def generate(
             written = write_footage_pairs(frames, out, pairs, seed, tell)
         say(f"{out}: {', '.join(f'{split} {n}' for split, n in written.items())}")
         return
-    from train.papers.generated import GenerateOptions, StageOptions  # noqa: PLC0415
+    from train.papers.generated import GenerateOptions  # noqa: PLC0415
     from train.papers.generated import generate as generate_pairs  # noqa: PLC0415
 
-    staged = StageOptions(balanced=balanced, crowded=crowded)
     try:
-        options = GenerateOptions(pairs, seed, distractors=distractors, stage=staged)
+        options = GenerateOptions(pairs, seed, distractors=distractors, crowded=crowded)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pairs") from None
     with progress_counts() as tell:
@@ -74,11 +69,11 @@ def generate(
 
 def _bare_pairs(footage: list[Path], out: Path, pairs: int, seed: int) -> None:
     """Pairs without captions; exit code 3 where a video gives fewer or cannot be read."""
-    from train.footage.extraction import ExtractOptions, extract  # noqa: PLC0415
+    from train.footage.extraction import extract  # noqa: PLC0415
 
-    done = extract(footage, out, pairs, ExtractOptions(mode="random", seed=seed))
-    for problem in done.problems:
+    written, problems = extract(footage, out, pairs, seed)
+    for problem in problems:
         say(problem)
-    say(f"{done.pairs} pairs in {out}")
-    if done.problems:
+    say(f"{written} pairs in {out}")
+    if problems:
         raise typer.Exit(SOME_FAILED)

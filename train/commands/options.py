@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -31,5 +33,9 @@ def say(line: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """A result, for programs."""
     typer.echo(json.dumps(value, indent=1))
+
+
+def command_line() -> str:
+    """The command as it was given, for records: of paths only the names."""
+    return " ".join(["narrated-train", *(re.sub(r"[^=]*/(?=[^/])", "", word) for word in sys.argv[1:])])

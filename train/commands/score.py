@@ -77,7 +77,6 @@ def _count(folder: Path, *, as_json: bool) -> None:
 
 
 def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
-    """Scores of a checkpoint."""
     from train.papers.datasets import has_split  # noqa: PLC0415
     from train.papers.runs import evaluate_on_folder  # noqa: PLC0415
 

@@ -18,7 +18,6 @@ _HEADING = f"{'':32} " + " ".join(
 
 
 def score_line(name: str, scores: TextScores, meteor: float | None = None) -> str:
-    """One row of text scores."""
     figures = (*scores.bleu, meteor, scores.rouge_l, scores.cider)
     return f"{name[:32]:32} " + " ".join("    -" if x is None else f"{x:5.3f}" for x in figures)
 

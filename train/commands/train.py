@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import Device, say
+from train.commands.options import Device, command_line, say
 from train.commands.terminal import training_progress
 
 if TYPE_CHECKING:
@@ -76,19 +76,36 @@ def train(
     from train.papers.config import load_config  # noqa: PLC0415
 
     settings = load_config(config, seed=seed)
-    command = f"narrated-train train --data {data.name} --out {out.name} --config {config.name} --seed "
-    command += str(settings.training.seed)
+    command = command_line()
+    held_out = tuple(val_camera or ())
     if settings.captioner == "grounded" and (data / _FRAMES).is_file():
-        held_out = tuple(val_camera or ())
-        _from_frames(data, out, settings, start, held_out, frozenset(leave_out or ()), reid, command, device)
+        from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
+
+        run = ChainRun(
+            data,
+            out,
+            settings.learning,
+            settings.training.seed,
+            asdict(settings.changes),
+            start=start,
+            val_cameras=held_out,
+            leave_out=frozenset(leave_out or ()),
+            reid=reid,
+            command=command,
+            device=device,
+        )
+        train_chain(run, say)
         return
     if settings.captioner == "grounded" and reid is not None:
-        _from_clips(data, out, settings, start, tuple(val_camera or ()), reid, command)
+        from train.grounded.embedding import EmbeddingOptions, add_embedding  # noqa: PLC0415
+
+        steps, seed = settings.learning.embedding_steps, settings.training.seed
+        options = EmbeddingOptions(steps=steps, seed=seed)
+        add_embedding(data, out, reid, options, start=start, val_cameras=held_out, command=command, note=say)
         return
     if settings.captioner == "grounded" and labels and start is not None:
         from train.grounded.decisions import add_decisions  # noqa: PLC0415
 
-        command += f" --start {start.name}" + "".join(f" --labels {path.name}" for path in labels)
         say(f"{out.name}: {add_decisions(start, labels, data, out, command)}")
         return
     framed = {
@@ -105,57 +122,6 @@ def train(
                 param_hint=name,
             )
     _from_samples(data, out, settings, command, device, resume=resume)
-
-
-def _from_frames(  # noqa: PLR0917
-    data: Path,
-    out: Path,
-    settings: TrainConfig,
-    start: Path | None,
-    val_cameras: tuple[str, ...],
-    leave_out: frozenset[str],
-    reid: Path | None,
-    command: str,
-    device: str,
-) -> None:
-    from train.grounded.chain import ChainRun, train_chain  # noqa: PLC0415
-
-    command += "".join(
-        f" {flag} {path.name}" for flag, path in (("--start", start), ("--reid", reid)) if path
-    )
-    command += "".join(f" --val-camera {camera}" for camera in val_cameras)
-    command += "".join(f" --leave-out {camera}" for camera in sorted(leave_out))
-    run = ChainRun(
-        data,
-        out,
-        settings.learning,
-        settings.training.seed,
-        asdict(settings.changes),
-        start=start,
-        val_cameras=val_cameras,
-        leave_out=leave_out,
-        reid=reid,
-        command=command,
-        device=device,
-    )
-    train_chain(run, say)
-
-
-def _from_clips(  # noqa: PLR0917
-    data: Path,
-    out: Path,
-    settings: TrainConfig,
-    start: Path | None,
-    val_cameras: tuple[str, ...],
-    reid: Path,
-    command: str,
-) -> None:
-    from train.grounded.embedding import EmbeddingOptions, add_embedding  # noqa: PLC0415
-
-    command += f" --reid {reid.name}" + (f" --start {start.name}" if start else "")
-    command += "".join(f" --val-camera {camera}" for camera in val_cameras)
-    options = EmbeddingOptions(steps=settings.learning.embedding_steps, seed=settings.training.seed)
-    add_embedding(data, out, reid, options, start=start, val_cameras=val_cameras, command=command, note=say)
 
 
 def _from_samples(

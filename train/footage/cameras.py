@@ -35,17 +35,9 @@ class FootageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CameraFiles:
-    """The footage of one camera.
-
-    Attributes:
-        name: of the camera.
-        folder: where its files lie.
-        files: their paths within the folder, clips and stills, sorted.
-    """
-
-    name: str
-    folder: Path
-    files: tuple[str, ...]
+    name: str  # of the camera
+    folder: Path  # where its files lie
+    files: tuple[str, ...]  # their paths within the folder, clips and stills, sorted
 
     def hashes(self) -> dict[str, str]:
         """sha256 (hex) of every file."""

@@ -34,24 +34,14 @@ _DAMAGED = "no labelled frame; delete that file and label again: labels beside i
 
 @dataclass(frozen=True, slots=True)
 class LabelledFrame:
-    """One frame of a camera with what the teacher sees in it.
-
-    Attributes:
-        camera: its name.
-        file: the clip or still it is of.
-        seconds: since the clip's begin; None of a still.
-        image: path of its picture within the folder; its name ends with ``_`` and the frame's number.
-        width, height: of the footage in pixels.
-        votes: the candidates, cleaned by time.
-    """
-
-    camera: str
-    file: str
-    seconds: float | None
-    image: str
+    camera: str  # its name
+    file: str  # the clip or still it is of
+    seconds: float | None  # since the clip's begin; None of a still
+    image: str  # path of its picture within the folder; its name ends with ``_`` and the frame's number
+    # width, height: of the footage in pixels
     width: int
     height: int
-    votes: tuple[Vote, ...]
+    votes: tuple[Vote, ...]  # the candidates, cleaned by time
 
 
 def write_camera(

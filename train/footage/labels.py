@@ -29,40 +29,21 @@ _LABELS = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class LabelOptions:
-    """Options of labelling: which footage, by which detectors.
-
-    Attributes:
-        clips: folder of footage, see `train.footage.cameras.cameras_in`.
-        out: folder of the labelled frames; gone on with where it is there.
-        teachers: detectors.
-        labels: folder of label files, ``CAMERA.jsonl.gz``, in place of the teachers where it has one.
-        exclude: patterns of file names that are never used.
-        avoid: see `train.footage.scenes.avoided_times`; None avoids nothing.
-        avoid_s: frames within so many seconds of a time in `avoid` are not used.
-    """
-
-    clips: Path
-    out: Path
-    teachers: tuple[TeacherFile, ...] = ()
+    clips: Path  # folder of footage, see `train.footage.cameras.cameras_in`
+    out: Path  # folder of the labelled frames; gone on with where it is there
+    teachers: tuple[TeacherFile, ...] = ()  # detectors
+    # folder of label files, ``CAMERA.jsonl.gz``, in place of the teachers where it has one
     labels: Path | None = None
-    exclude: tuple[str, ...] = TEST_FOOTAGE
-    avoid: Path | None = None
-    avoid_s: float = 2.0
+    exclude: tuple[str, ...] = TEST_FOOTAGE  # patterns of file names that are never used
+    avoid: Path | None = None  # see `train.footage.scenes.avoided_times`; None avoids nothing
+    avoid_s: float = 2.0  # frames within so many seconds of a time in `avoid` are not used
 
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
-    """Counts of labelled frames.
-
-    Attributes:
-        frames: number of frames, by camera, those of earlier runs among them as 0.
-        unreadable: files of which nothing is labelled, since they cannot be read.
-        notes: what was left out, and why.
-    """
-
-    frames: Mapping[str, int]
-    unreadable: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = ()
+    frames: Mapping[str, int]  # number of frames, by camera, those of earlier runs among them as 0
+    unreadable: tuple[Path, ...] = ()  # files of which nothing is labelled, since they cannot be read
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
 
 def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:

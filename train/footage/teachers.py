@@ -75,14 +75,8 @@ class Network(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TeacherFile:
-    """A teacher as the user names it.
-
-    Attributes:
-        path: ``.onnx``, or ``.xml`` of OpenVINO with its ``.bin`` beside it.
-        classes: their names, numbered from 0; "" is one that is not used. None: as the file's name tells.
-    """
-
-    path: Path
+    path: Path  # ``.onnx``, or ``.xml`` of OpenVINO with its ``.bin`` beside it
+    # their names, numbered from 0; "" is one that is not used. None: as the file's name tells
     classes: tuple[str, ...] | None = None
 
     @property
@@ -249,7 +243,6 @@ class Yolox:
         self._cells = _cells((size, size), _STRIDES[:3])
 
     def __call__(self, image: Image) -> list[Spotted]:
-        """See `Network`."""
         height, width = image.shape[:2]
         scale = min(self._size / height, self._size / width)
         small = max(int(height * scale), 1), max(int(width * scale), 1)
@@ -271,7 +264,6 @@ class PicoDet:
         self._cells = _cells(size, _STRIDES)
 
     def __call__(self, image: Image) -> list[Spotted]:
-        """See `Network`."""
         entry = (_resize(image, self._size).astype(np.float32) - _MEAN) / _DEVIATION
         out = [each[0] for each in self._net.run(None, {self._net.get_inputs()[0].name: _planes(entry)})]
         half = len(_STRIDES)
@@ -303,7 +295,6 @@ class SingleShot(_OfOpenvino):
     """SSD: rows of image, class, score and edges."""
 
     def __call__(self, image: Image) -> list[Spotted]:
-        """See `Network`."""
         rows = self._asked(image).get_output_tensor(0).data.reshape(-1, _SSD)
         found = []
         for number, label, score, left, top, right, bottom in rows.tolist():
@@ -317,7 +308,6 @@ class Anchorless(_OfOpenvino):
     """ATSS: boxes with their scores in pixels of the input, and labels."""
 
     def __call__(self, image: Image) -> list[Spotted]:
-        """See `Network`."""
         net, (height, width) = self._asked(image), self._size
         boxes, labels = (net.get_tensor(name).data for name in ("boxes", "labels"))
         found = []
@@ -333,8 +323,6 @@ def _class(classes: Sequence[str], number: float) -> str:
 
 
 class Teachers:
-    """Several teachers, asked together."""
-
     def __init__(self, networks: Mapping[str, Network]) -> None:
         if not networks:
             raise TeacherError("no teacher: give a detector's file with --teacher")

@@ -54,21 +54,12 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One candidate.
-
-    Attributes:
-        family: one of the values of `FAMILY`.
-        box: ``x, y, width, height`` in 0..1 of the frame, the mean weighted by score.
-        p: probability 0..1 that it is there.
-        kinds: how the classes within the family share its votes, sum 1; empty where nobody names a kind.
-        detectors: how many different detectors see it.
-    """
-
-    family: str
-    box: Box
-    p: float
+    family: str  # one of the values of `FAMILY`
+    box: Box  # ``x, y, width, height`` in 0..1 of the frame, the mean weighted by score
+    p: float  # probability 0..1 that it is there
+    # how the classes within the family share its votes, sum 1; empty where nobody names a kind
     kinds: tuple[tuple[str, float], ...]
-    detectors: int
+    detectors: int  # how many different detectors see it
 
     @property
     def sure(self) -> bool:

@@ -47,49 +47,26 @@ _MEASURED = 150  # frames, at most, and twice as many pairs
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions:
-    """What is adapted to what.
-
-    Attributes:
-        clips: folder of footage, see `train.footage.cameras.cameras_in`; one camera is enough.
-        teachers: detectors that label it.
-        out: checkpoint to write; what is done on the way is kept in ``<out without suffix>.run``.
-        checkpoint: of a grounded captioner; None takes the packaged one.
-        labels: see `train.footage.labels.LabelOptions`.
-        steps: batches of the detector.
-        rate: its largest learning rate.
-        batch: pictures of one batch.
-        avoid: JSON Lines naming clips and seconds near which nothing is learnt.
-        exclude: patterns of file names that are never used.
-        seed: of what is drawn.
-    """
-
-    clips: Path
-    teachers: tuple[TeacherFile, ...]
-    out: Path
-    checkpoint: Path | None = None
-    labels: Path | None = None
-    steps: int = 300
-    rate: float = 5e-5
-    batch: int = 8
-    avoid: Path | None = None
-    exclude: tuple[str, ...] = TEST_FOOTAGE
-    seed: int = 1
+    clips: Path  # folder of footage, see `train.footage.cameras.cameras_in`; one camera is enough
+    teachers: tuple[TeacherFile, ...]  # detectors that label it
+    out: Path  # checkpoint to write; what is done on the way is kept in ``<out without suffix>.run``
+    checkpoint: Path | None = None  # of a grounded captioner; None takes the packaged one
+    labels: Path | None = None  # see `train.footage.labels.LabelOptions`
+    steps: int = 300  # batches of the detector
+    rate: float = 5e-5  # its largest learning rate
+    batch: int = 8  # pictures of one batch
+    avoid: Path | None = None  # JSON Lines naming clips and seconds near which nothing is learnt
+    exclude: tuple[str, ...] = TEST_FOOTAGE  # patterns of file names that are never used
+    seed: int = 1  # of what is drawn
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a captioner does on the held-out footage.
-
-    Attributes:
-        ap50: agreement of its detector with the teachers, average precision at half overlap, 0..1; the mean
-            over cameras and families.
-        right: share 0..1 of observations that it classifies as the teachers do.
-        observations: how many these are.
-    """
-
+    # agreement of its detector with the teachers, average precision at half overlap, 0..1; the mean over
+    # cameras and families
     ap50: float
-    right: float
-    observations: int
+    right: float  # share 0..1 of observations that it classifies as the teachers do
+    observations: int  # how many these are
 
     def better_than(self, other: Score) -> bool:
         """Whether its detector is better, and its classifier no worse."""
@@ -98,21 +75,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What came of it.
-
-    Attributes:
-        sha256: hex, of the file written; None where nothing was, since it would not be better.
-        before, after: the captioner of before and the adapted one, on the held-out footage.
-        notes: what was left out, and why.
-    """
-
-    sha256: str | None
+    sha256: str | None  # hex, of the file written; None where nothing was, since it would not be better
+    # before, after: the captioner of before and the adapted one, on the held-out footage
     before: Score
     after: Score
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what was left out, and why
 
     def plain(self) -> dict[str, Any]:
-        """As plain values for JSON."""
         return {**asdict(self), "notes": list(self.notes)}
 
 
@@ -136,7 +105,7 @@ def adapt(
     labelled = label_frames(_label_options(options, folder), progress)
     for line in labelled.notes:
         stages.say(line)
-    learn, held = parted(read_frames(folder), LAST_PART)
+    learn, held = split_by_time(read_frames(folder), LAST_PART)
     _check(options, learn, held)
     inputs = {
         "checkpoint": captioner.sha256,
@@ -146,12 +115,12 @@ def adapt(
         "seed": options.seed,
         "made_of": [source["made_of"] for source in _sources(folder, learn)],
     }
-    trained = stages.made("detector", inputs, partial(_trained, captioner, options, folder, learn))
-    before = measured(captioner, folder, held, options.seed)
+    trained = stages.run("detector", inputs, partial(_train_detector, captioner, options, folder, learn))
+    before = measure(captioner, folder, held, options.seed)
     net = detector_of(captioner.graphs["detector"])
     net.load_state_dict(trained.result["weights"])
     captioner.take_detector(draw(net))
-    after = measured(captioner, folder, held, options.seed)
+    after = measure(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):
         record = _record(options, captioner, folder, command)
@@ -160,7 +129,9 @@ def adapt(
     return Adapted(sha256, before, after, labelled.notes)
 
 
-def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
+def split_by_time(
+    frames: Sequence[LabelledFrame], share: float
+) -> tuple[list[LabelledFrame], list[LabelledFrame]]:
     """Frames to learn from, and those of about the last `share` 0..1 of each camera, in time.
 
     Whole files are held out where a camera has four or more (their names must sort by time); else the end of
@@ -185,8 +156,7 @@ def parted(frames: Sequence[LabelledFrame], share: float) -> tuple[list[Labelled
     return learn, held
 
 
-def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
-    """How a captioner does on labelled frames."""
+def measure(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], seed: int) -> Score:
     every = max(1, round(len(frames) / _MEASURED))
     precision = mean(average_precision(captioner.detector, folder, frames, every))
     known = change_labels(captioner, folder, frames, 2 * _MEASURED, seed)
@@ -195,7 +165,7 @@ def measured(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame],
     )
 
 
-def _trained(
+def _train_detector(
     captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
 ) -> Result:
     detecting = StageOptions(

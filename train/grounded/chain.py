@@ -40,7 +40,7 @@ from train.grounded.detector import train_detector
 from train.grounded.embedding import EmbeddingOptions, learn_embedding
 from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
 from train.grounded.graph import draw
-from train.grounded.identities import Collector, collected
+from train.grounded.identities import Collector, collect
 from train.grounded.identity_pairs import CameraSnapshots
 from train.grounded.options import ChainOptions, StageOptions
 from train.grounded.osnet import graph_of, starting_osnet
@@ -55,34 +55,19 @@ _GIVEN = ("labels", "sha256", "detectors")  # what the record says of label file
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What is trained from what.
-
-    Attributes:
-        data: folder of labelled frames, see `train.footage.labels`.
-        out: checkpoint to write; the stages are kept in ``<out without suffix>.run``.
-        options: how much each part learns.
-        seed: of everything that is drawn.
-        changes: the mask pipeline's options as plain values, for the record.
-        start: what the detector starts from, see `train.grounded.start`.
-        val_cameras: held out; empty holds out about every fifth, by a hash of its name.
-        leave_out: cameras that are used for nothing.
-        reid: the feature embedding's teacher, from which the appearance embedding starts, see
-            `train.grounded.osnet`; None does without and takes the packaged appearance embedding.
-        command: the command line, for the record.
-        device: where the detector is trained.
-    """
-
-    data: Path
-    out: Path
-    options: ChainOptions
-    seed: int
-    changes: Mapping[str, Any]
-    start: Path | None = None
-    val_cameras: tuple[str, ...] = ()
-    leave_out: frozenset[str] = frozenset()
+    data: Path  # folder of labelled frames, see `train.footage.labels`
+    out: Path  # checkpoint to write; the stages are kept in ``<out without suffix>.run``
+    options: ChainOptions  # how much each part learns
+    seed: int  # of everything that is drawn
+    changes: Mapping[str, Any]  # the mask pipeline's options as plain values, for the record
+    start: Path | None = None  # what the detector starts from, see `train.grounded.start`
+    val_cameras: tuple[str, ...] = ()  # held out; empty holds out about every fifth, by a hash of its name
+    leave_out: frozenset[str] = frozenset()  # cameras that are used for nothing
+    # the feature embedding's teacher, from which the appearance embedding starts, see `train.grounded.osnet`;
+    # None does without and takes the packaged appearance embedding
     reid: Path | None = None
-    command: str = ""
-    device: str = "cpu"
+    command: str = ""  # the command line, for the record
+    device: str = "cpu"  # where the detector is trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +81,6 @@ class _LabelledFootage:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """For the stages' keys."""
         return {"frames": self.sha256, "held": sorted({frame.camera for frame in self.held})}
 
 
@@ -114,30 +98,28 @@ def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
     stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
-    captioner = _trained(run, footage, stages)
+    captioner = _train(run, footage, stages)
     stages.say(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
     return dict(captioner.record)
 
 
-def _trained(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded:
+def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
     started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
-    detector = stages.made("detector", started, partial(_detector, run, footage))
+    detector = stages.run("detector", started, partial(_detector, run, footage))
     several = {"members": own.members, **seed}
     embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
-    embedding = stages.made("embedding", embedded, partial(_embedding, run, footage, detector))
-    captioner = _assembled(detector, embedding)
+    embedding = stages.run("embedding", embedded, partial(_embedding, run, footage, detector))
+    captioner = _assemble(detector, embedding)
     asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
-    classifier = stages.made(
-        "classifier", {**asked, **several}, partial(_classifier, run, footage, captioner)
-    )
+    classifier = stages.run("classifier", {**asked, **several}, partial(_classifier, run, footage, captioner))
     captioner.weights.classifier = ChangeClassifier.of(_arrays(classifier.result["weights"]))
     captioner.record = {**captioner.record, **_record(run, footage, captioner, (detector, classifier))}
     if run.reid is not None:
         options = EmbeddingOptions(steps=own.embedding_steps, seed=run.seed)
         asked = {"embedding": embedding.key, "start": plain_start(run.reid), **asdict(options)}
-        appearance = stages.made("appearance", asked, partial(_appearance, run, footage, captioner, options))
+        appearance = stages.run("appearance", asked, partial(_appearance, run, footage, captioner, options))
         net = starting_osnet(run.reid)
         net.last.load_state_dict(appearance.result["weights"])
         captioner.graphs["embedding"] = graph_of(net)
@@ -231,7 +213,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
                 "it back, or label again from where it is, which keeps the labels"
             )
         key = detector.key + (run.reid.name if run.reid else "")
-        snapshots = collected(collector, own, folder, scratch / "seen", key)
+        snapshots = collect(collector, own, folder, scratch / "seen", key)
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
     members = []
     for number in range(run.options.members):
@@ -241,7 +223,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     return {"weights": _tensors({"weight": learnt.weight, "bias": learnt.bias})}
 
 
-def _assembled(detector: StageOutput, embedding: StageOutput) -> Grounded:
+def _assemble(detector: StageOutput, embedding: StageOutput) -> Grounded:
     """The packaged captioner with another detector and embedding of its features."""
     packaged = load_captioner()
     assert isinstance(packaged, Grounded)  # noqa: S101

@@ -28,17 +28,9 @@ UNKNOWN_GAP = 0.3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeLabels:
-    """Observations with the teacher's word.
-
-    Attributes:
-        evidence: float32 ``(N, len(EVIDENCE))``.
-        change: bool ``(N,)``.
-        camera: str ``(N,)``.
-    """
-
-    evidence: NDArray[np.float32]
-    change: NDArray[np.bool_]
-    camera: NDArray[np.str_]
+    evidence: NDArray[np.float32]  # float32 ``(N, len(EVIDENCE))``
+    change: NDArray[np.bool_]  # bool ``(N,)``
+    camera: NDArray[np.str_]  # str ``(N,)``
 
 
 class Network(nn.Module):

@@ -35,13 +35,13 @@ def convert(old: Path, new: Path) -> str:
     found["graph.detector"] = np.frombuffer(draw(net.eval()), np.uint8)
     embeddings = _part(arrays, "embeddings.")
     for part in ("weight", "bias"):
-        found[f"embedding.{part}"] = _stacked(embeddings, f"embed.{part}")
+        found[f"embedding.{part}"] = _stack(embeddings, f"embed.{part}")
     classifier = _part(arrays, "classifier.")
     for part in ("mean", "deviation"):
-        found[f"classifier.{part}"] = _stacked(classifier, part)
+        found[f"classifier.{part}"] = _stack(classifier, part)
     for n, layer in enumerate((0, 2, 4)):
         for part in ("weight", "bias"):
-            found[f"classifier.{n}.{part}"] = _stacked(classifier, f"net.{layer}.{part}")
+            found[f"classifier.{n}.{part}"] = _stack(classifier, f"net.{layer}.{part}")
     captioner = Grounded.of(label, found, "cpu")
     captioner.record = label.record
     return save(captioner, new)
@@ -51,7 +51,7 @@ def _part(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[An
     return {key.removeprefix(name): each for key, each in arrays.items() if key.startswith(name)}
 
 
-def _stacked(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+def _stack(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     """Of all members; a single one has no number in its names."""
     if name in arrays:
         return arrays[name][None]

@@ -40,20 +40,13 @@ _REGULARISATION = 0.3  # scikit-learn's C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisionExample:
-    """A labelled pair, observed.
-
-    Attributes:
-        id, camera: the pair's, and its camera's name.
-        association: of its two sides.
-        labels: of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`.
-        moved: of each change True, False, or None where nobody can tell.
-    """
-
+    # id, camera: the pair's, and its camera's name
     id: str
     camera: str
-    association: Association
+    association: Association  # of its two sides
+    # of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`
     labels: tuple[NDArray[np.int64], NDArray[np.int64]]
-    moved: tuple[bool | None, ...]
+    moved: tuple[bool | None, ...]  # of each change True, False, or None where nobody can tell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +58,6 @@ class DecisionWeights:
     move: Floats
 
     def give(self, captioner: Grounded) -> None:
-        """Take them into a captioner."""
         for name in ("match", "change", "move"):  # a checkpoint keeps float32
             setattr(captioner.weights, name, getattr(self, name).astype(np.float32).astype(np.float64))
 
@@ -91,8 +83,8 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
         gap_s = np.nan if pair.get("gap_s") is None else float(pair["gap_s"])
         for _, observed in captioner.observe([with_views((before, after), shift, clusters, gap_s)]):
             association = captioner.associate(observed)
-            known = [_labelled(pair, association, side) for side in (0, 1)]
-            moved = tuple(_moved(change) for change in pair["changes"])
+            known = [_label_observations(pair, association, side) for side in (0, 1)]
+            moved = tuple(_has_moved(change) for change in pair["changes"])
             found.append(
                 DecisionExample(pair["id"], pair["camera"], association, (known[0], known[1]), moved)
             )
@@ -105,7 +97,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
     Raises:
         TrainError: the labels do not hold both of something.
     """
-    match = _regression(*_joined([_matches(each) for each in known]))
+    match = _regression(*_concatenate([_matches(each) for each in known]))
     change, move = list[tuple[Floats, NDArray[np.bool_]]](), list[tuple[Floats, NDArray[np.bool_]]]()
     for each in known:
         signs = each.association.signs(each.association.match(match))
@@ -116,7 +108,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
             told = [each.moved[k] if k >= 0 else None for k in label.tolist()]
             sure = np.array([word is not None for word in told], np.bool_)
             move.append((signs[side][sure], np.array([bool(word) for word in told], np.bool_)[sure]))
-    return DecisionWeights(match, _regression(*_joined(change)), _regression(*_joined(move)))
+    return DecisionWeights(match, _regression(*_concatenate(change)), _regression(*_concatenate(move)))
 
 
 def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path, command: str) -> str:
@@ -192,11 +184,11 @@ class _Footage:
         return own[0]
 
 
-def _moved(change: Mapping[str, Any]) -> bool | None:
+def _has_moved(change: Mapping[str, Any]) -> bool | None:
     return None if change.get("identity") == "unsure" else bool(change["type"] == "moved")
 
 
-def _labelled(pair: Mapping[str, Any], association: Association, side: int) -> NDArray[np.int64]:
+def _label_observations(pair: Mapping[str, Any], association: Association, side: int) -> NDArray[np.int64]:
     """To which change each observation of a side belongs, see `DecisionExample`."""
     own = association.sides[side]
     found = np.full(len(own), NONE)
@@ -242,7 +234,7 @@ def _matches(known: DecisionExample) -> tuple[Floats, NDArray[np.bool_]]:
     return pairs.signs[decided], same[decided]
 
 
-def _joined(parts: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[Floats, NDArray[np.bool_]]:
+def _concatenate(parts: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[Floats, NDArray[np.bool_]]:
     return np.concatenate([signs for signs, _ in parts]), np.concatenate([right for _, right in parts])
 
 

@@ -37,7 +37,7 @@ def average_precision(
     answers: dict[str, list[tuple[float, bool]]] = {}
     true: dict[str, int] = {}
     for frame in frames[::every]:
-        (found,) = detector.detect([viewed(picture(folder, frame))])
+        (found,) = detector.detect([fit_canvas(picture(folder, frame))])
         for family in MEASURED:
             key = f"{frame.camera} {family}"
             votes = [vote for vote in frame.votes if vote.family == family]
@@ -51,7 +51,7 @@ def mean(scores: dict[str, float]) -> float:
     return sum(scores.values()) / max(len(scores), 1)
 
 
-def viewed(image: Image) -> Image:
+def fit_canvas(image: Image) -> Image:
     """As the detector sees a frame."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR

@@ -43,7 +43,6 @@ def label_of(vote: Vote) -> Tensor:
 
 
 def objects_of(picture: LabelledPicture) -> Objects:
-    """What is in a picture, for the loss."""
     rows = np.flatnonzero(picture.sure)
     label = [label_of(picture.votes[i]) for i in rows]
     return Objects(
@@ -56,7 +55,7 @@ def objects_of(picture: LabelledPicture) -> Objects:
 def batches(pictures: Pictures, options: StageOptions, first: int) -> Iterator[tuple[Tensor, list[Objects]]]:
     """Batches from step `first` on, drawn ahead by a thread; step n is the same whenever it is drawn."""
 
-    def made(step: int) -> tuple[Tensor, list[Objects]]:
+    def make(step: int) -> tuple[Tensor, list[Objects]]:
         rng = np.random.default_rng((options.seed, step))
         canvas = CANVASES[int(rng.integers(len(CANVASES)))]
         drawn = [pictures.draw(rng, canvas) for _ in range(options.batch)]
@@ -64,10 +63,10 @@ def batches(pictures: Pictures, options: StageOptions, first: int) -> Iterator[t
         return stack, [objects_of(p) for p in drawn]
 
     with ThreadPoolExecutor(1) as pool:
-        waiting = [pool.submit(made, first + n) for n in range(3)]
+        waiting = [pool.submit(make, first + n) for n in range(3)]
         for step in range(first, options.steps):
             yield waiting.pop(0).result()
-            waiting.append(pool.submit(made, step + 3))
+            waiting.append(pool.submit(make, step + 3))
 
 
 def train_detector(
@@ -83,7 +82,7 @@ def train_detector(
     net = deepcopy(start).train().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     average: Detector = deepcopy(net)
     optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
-    step = _resumed(out / "state.pt", net, average, optimizer)
+    step = _resume(out / "state.pt", net, average, optimizer)
     taught = torch.tensor([name in TAUGHT for name in CLASSES], device=device)
     began, losses = time.monotonic(), []
     for shown, objects in batches(pictures, options, step):
@@ -116,7 +115,7 @@ def train_detector(
                 file.write(json.dumps(line) + "\n")
             losses = []
         if step % 250 == 0 or step == options.steps:
-            _saved(out / "state.pt", step, net, average, optimizer)
+            _save(out / "state.pt", step, net, average, optimizer)
     return average.eval()
 
 
@@ -125,7 +124,7 @@ def _rate(step: int, options: StageOptions) -> float:
     return options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))
 
 
-def _resumed(path: Path, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> int:
+def _resume(path: Path, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> int:
     if not path.exists():
         return 0
     state: dict[str, Any] = torch.load(path, weights_only=True)
@@ -135,7 +134,7 @@ def _resumed(path: Path, net: Detector, average: Detector, optimizer: torch.opti
     return int(state["step"])
 
 
-def _saved(path: Path, step: int, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> None:
+def _save(path: Path, step: int, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> None:
     state = {
         "step": step,
         "net": net.state_dict(),

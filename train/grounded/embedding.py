@@ -46,25 +46,13 @@ _PEOPLE = 0.75  # share of batches that show people; the others show vehicles
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How the embedding is adapted.
-
-    Attributes:
-        steps: batches.
-        tracks: stretches of a batch.
-        crops: of each.
-        rate: largest learning rate.
-        temperature: by which cosines are divided.
-        pull: of the layer towards the identity, times the square of what it differs by.
-        seed: of what is drawn.
-    """
-
-    steps: int = 400
-    tracks: int = 60
-    crops: int = 4
-    rate: float = 1e-3
-    temperature: float = 0.1
-    pull: float = 1e-2
-    seed: int = 1
+    steps: int = 400  # batches
+    tracks: int = 60  # stretches of a batch
+    crops: int = 4  # of each
+    rate: float = 1e-3  # largest learning rate
+    temperature: float = 0.1  # by which cosines are divided
+    pull: float = 1e-2  # of the layer towards the identity, times the square of what it differs by
+    seed: int = 1  # of what is drawn
 
 
 _Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
@@ -73,21 +61,15 @@ _Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """A part of a track that surely shows one object.
+    """A part of a track that surely shows one object."""
 
-    Attributes:
-        clip: where, by camera and file.
-        track: its number there.
-        family: person, vehicle or two-wheeler.
-        begin_s, end_s: when.
-        vectors: ``(K, 256)``, what the published network answers to its crops, drawn by `drawn_crop`.
-    """
-
-    clip: str
-    track: str
-    family: str
+    clip: str  # where, by camera and file
+    track: str  # its number there
+    family: str  # person, vehicle or two-wheeler
+    # begin_s, end_s: when
     begin_s: float
     end_s: float
+    # ``(K, 256)``, what the published network answers to its crops, drawn by `draw_crop`
     vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 256))
 
 
@@ -162,7 +144,7 @@ def learn_embedding(
     if not options.steps:
         return []
     published = AppearanceEmbedding(graph_of(net))
-    stretches = collected_stretches(captioner, published, cameras, cache, options.seed)
+    stretches = collect_stretches(captioner, published, cameras, cache, options.seed)
     if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
         raise TrainError("people are followed in fewer than two clips of the footage; give more of it")
     learnt = sorted({each.clip.split("/")[0] for each in stretches})
@@ -175,7 +157,7 @@ def _clips(camera: CameraFiles) -> list[str]:
     return [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
 
 
-def collected_stretches(
+def collect_stretches(
     captioner: Captioner,
     published: AppearanceEmbedding,
     cameras: Sequence[CameraFiles],
@@ -189,21 +171,20 @@ def collected_stretches(
         if not path.exists():
             cache.mkdir(parents=True, exist_ok=True)
             rng = np.random.default_rng((seed, *camera.name.encode()))
-            own = [s for file in _clips(camera) for s in _followed(captioner, published, camera, file, rng)]
+            own = [s for file in _clips(camera) for s in _follow(captioner, published, camera, file, rng)]
             with replacing(path, durable=True) as kept:
                 torch.save([asdict(each) for each in own], kept)
         found += [Stretch(**each) for each in torch.load(path, weights_only=True)]
     return found
 
 
-def _followed(
+def _follow(
     captioner: Captioner,
     published: AppearanceEmbedding,
     camera: CameraFiles,
     file: str,
     rng: np.random.Generator,
 ) -> Iterator[Stretch]:
-    """Stretches of a clip."""
     tracker: Tracker | None = None
     running: dict[str, tuple[Stretch, _Crops]] = {}
     done: list[tuple[Stretch, _Crops]] = []
@@ -227,7 +208,7 @@ def _followed(
     for own, crops in (*done, *running.values()):
         if len(crops) >= _FEWEST:
             chosen = np.unique(np.linspace(0, len(crops) - 1, _CROPS).round().astype(int)).tolist()
-            drawn = [drawn_crop(crops[k][0], crops[k][1], rng) for k in chosen]
+            drawn = [draw_crop(crops[k][0], crops[k][1], rng) for k in chosen]
             own.vectors = torch.from_numpy(published.embed(drawn))
             yield own
 
@@ -245,18 +226,16 @@ def _with_margin(
     high, wide = cut.shape[:2]
     inner = (x - left) / wide, (y - top) / high, w / wide, h / high
     if high > SIZE[0]:
-        cut = _sized(cut, max(1, round(wide * SIZE[0] / high)), SIZE[0])
+        cut = _resize(cut, max(1, round(wide * SIZE[0] / high)), SIZE[0])
     return np.ascontiguousarray(cut), inner
 
 
-def _sized(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+def _resize(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
     way = cv2.INTER_AREA if height < image.shape[0] else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)
 
 
-def drawn_crop(
-    crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Generator
-) -> NDArray[np.uint8]:
+def draw_crop(crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
     """A crop as another camera might have it, uint8 RGB ``(256, 128, 3)``."""
     size = np.array(crop.shape[1::-1])
     corner, sides = np.array(box[:2]), np.array(box[2:])
@@ -266,8 +245,8 @@ def drawn_crop(
     image = crop[top:bottom, left:right]
     far = round(rng.uniform(20, 160))
     if far < image.shape[0]:
-        image = _sized(image, max(4, round(far * image.shape[1] / image.shape[0])), far)
-    image = _sized(image, SIZE[1], SIZE[0])
+        image = _resize(image, max(4, round(far * image.shape[1] / image.shape[0])), far)
+    image = _resize(image, SIZE[1], SIZE[0])
     if rng.random() < 0.5:  # noqa: PLR2004
         image = image[:, ::-1]
     light = (image / 255.0) ** rng.uniform(0.75, 1.35) * rng.uniform(0.75, 1.25)
@@ -302,7 +281,7 @@ def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature:
     return loss[same].mean()
 
 
-def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
+def _draw_batch(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
     """Stretches of a batch: most of one clip, where they are hard to tell apart."""
     pool = np.array([k for k, each in enumerate(stretches) if each.family == family])
     clip = stretches[int(rng.choice(pool))].clip
@@ -311,7 +290,6 @@ def _drawn(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, 
 
 
 def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions) -> None:
-    """Learn the last layer of a published network."""
     torch.manual_seed(options.seed)
     vectors = [each.vectors for each in stretches]
     weight, bias = net.last.weight, net.last.bias
@@ -322,7 +300,7 @@ def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: Embedding
     for step in range(options.steps):
         rng = np.random.default_rng((options.seed, step))
         family = families[0] if rng.random() < _PEOPLE else families[-1]
-        some = _drawn(stretches, family, rng, options.tracks)
+        some = _draw_batch(stretches, family, rng, options.tracks)
         shown = [
             vectors[k][torch.from_numpy(rng.permutation(len(vectors[k]))[: options.crops])] for k in some
         ]

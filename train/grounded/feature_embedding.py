@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from models.grounded.observations import FEATURES, FeatureEmbedding
-from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stacked
+from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stack_examples
 from train.grounded.options import StageOptions
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
@@ -125,4 +125,4 @@ def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int)
         raise SystemExit(
             "nothing to learn an embedding from: label clips in which objects go on from frame to frame"
         )
-    return stacked(examples)
+    return stack_examples(examples)

@@ -68,28 +68,17 @@ class ObservedTensors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One frame's N observations, and who they are.
+    """One frame's N observations, and who they are."""
 
-    Attributes:
-        occasion: clip, sequence or still, by name; tracks are numbered within it.
-        seconds: since the occasion's begin.
-        clock_s: seconds of the wall clock since 1970 at the occasion's begin; NaN where it is not known.
-        observed: box, score, label, feature, colours.
-        track: int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `FALSE_POSITIVE`.
-        seen: float32 ``(N, 2)``, from and until which second its track is seen.
-        reid: float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked.
-        usual: the mean of its track's vectors in place of `reid`; None where nobody has taken it yet.
-        relit: whether the light is not the camera's own.
-    """
-
-    occasion: str
-    seconds: float
-    clock_s: float
-    observed: ObservedTensors
-    track: Tensor
-    seen: Tensor
-    reid: Tensor
-    relit: bool = False
+    occasion: str  # clip, sequence or still, by name; tracks are numbered within it
+    seconds: float  # since the occasion's begin
+    clock_s: float  # seconds of the wall clock since 1970 at the occasion's begin; NaN where it is not known
+    observed: ObservedTensors  # box, score, label, feature, colours
+    track: Tensor  # int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `FALSE_POSITIVE`
+    seen: Tensor  # float32 ``(N, 2)``, from and until which second its track is seen
+    reid: Tensor  # float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked
+    relit: bool = False  # whether the light is not the camera's own
+    # the mean of its track's vectors in place of `reid`; None where nobody has taken it yet
     usual: Tensor | None = None
 
 
@@ -101,7 +90,6 @@ class _ClipTrack:
     missed: int = 0
 
     def expected(self, seconds: float) -> list[float]:
-        """The box where it would be by now."""
         (t, box), (t0, box0) = self.hits[-1], self.hits[-2] if len(self.hits) > 1 else self.hits[-1]
         pace = (seconds - t) / (t - t0) if t > t0 else 0.0
         return [*(a + (a - b) * pace for a, b in zip(box[:2], box0[:2], strict=True)), *box[2:]]
@@ -160,14 +148,11 @@ def _clear(gain: NDArray[np.float64], i: int, j: int) -> bool:
 
 
 class Collector:
-    """Makes snapshots of a camera's footage."""
-
     def __init__(self, detector: OnnxDetector, reid: AppearanceEmbedding | None, seed: int) -> None:
         """Keep the networks; `seed` chooses lights and false positives."""
         self._detector, self._reid, self._seed = detector, reid, seed
 
     def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
-        """The snapshots of one camera."""
         name = frames[0].camera
         chance = np.random.default_rng([self._seed, *name.encode()])
         pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
@@ -192,12 +177,12 @@ class Collector:
         found: list[Snapshot] = []
         for seconds, image, frame in _looks(frames, footage):
             picture = _picture(image)
-            seen, maps = self._seen(picture)
+            seen, maps = self._detect(picture)
             numbers = follower.look(seconds, seen)
             if frame is None:
                 continue
-            track = _known(seen, numbers, frame)[:_AT_ONCE]
-            planted = _planted(pool, frame, seen, chance)
+            track = _label_detections(seen, numbers, frame)[:_AT_ONCE]
+            planted = _plant_false_positives(pool, frame, seen, chance)
             box, score, label = (
                 np.concatenate([own[:_AT_ONCE], made])
                 for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
@@ -205,24 +190,24 @@ class Collector:
             track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
             arrays = box, score, label, pool_features(maps, box), colour_histograms(picture, box)
             observed = ObservedTensors(*map(torch.from_numpy, arrays))
-            reid = self._asked(image, box, track, every=len(found) % 3 == 0)
+            reid = self._embed_crops(image, box, track, every=len(found) % 3 == 0)
             times = torch.zeros(len(box), 2)
             one = Snapshot(occasion, seconds, clock_s, observed, torch.from_numpy(track), times, reid)
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = _relit(picture, chance)
-                feature, colours = pool_features(self._seen(dim)[1], box), colour_histograms(dim, box)
+                feature, colours = pool_features(self._detect(dim)[1], box), colour_histograms(dim, box)
                 other = replace(
                     observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
                 )
                 found.append(replace(one, observed=other, relit=True))
         return [_with_tracks(one, follower.tracks) for one in found]
 
-    def _seen(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
+    def _detect(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
         answers = self._detector.answers(picture)
         return decode(answers, (picture.shape[0], picture.shape[1]), _FAINT), answers.maps
 
-    def _asked(self, image: Image, box: Floats, track: NDArray[np.int64], *, every: bool) -> Tensor:
+    def _embed_crops(self, image: Image, box: Floats, track: NDArray[np.int64], *, every: bool) -> Tensor:
         """The teacher's vectors; NaN for false positives, and unless `every` for all."""
         size = 1 if self._reid is None else self._reid.size
         vectors = torch.full((len(box), size), torch.nan)
@@ -270,14 +255,13 @@ def _picture(image: Image) -> Image:
 
 
 def _relit(picture: Image, chance: np.random.Generator) -> Image:
-    """Another exposure, contrast and cast."""
     gain = chance.uniform(0.55, 1.35) * chance.uniform(0.88, 1.12, 3)
     curve = float(chance.uniform(0.7, 1.5))
     bright = (picture / np.float32(255)) ** curve * gain * 255 + float(chance.uniform(-15, 25))
     return np.asarray(bright.clip(0, 255), np.uint8)
 
 
-def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
+def _label_detections(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArray[np.int64]:
     """Track, or what else is known of everything that is seen."""
     sure = np.array([vote.sure for vote in frame.votes], np.bool_)
     family = np.array([first_of(vote.family) for vote in frame.votes], np.int64)
@@ -293,7 +277,7 @@ def _known(seen: Detections, numbers: list[int], frame: LabelledFrame) -> NDArra
     return track
 
 
-def _planted(
+def _plant_false_positives(
     pool: list[tuple[str, tuple[float, float, float, float]]],
     frame: LabelledFrame,
     seen: Detections,
@@ -328,7 +312,7 @@ def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
     return replace(one, track=track, seen=seen)
 
 
-def collected(
+def collect(
     collector: Collector, frames: Sequence[LabelledFrame], footage: Path, cache: Path, key: str
 ) -> list[Snapshot]:
     """A camera's snapshots, made once.

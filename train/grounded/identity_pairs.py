@@ -30,22 +30,15 @@ _PERSON = OBJECTS.index("person")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """Two frames of one camera.
+    """Two frames of one camera."""
 
-    Attributes:
-        before, after: their observations, S and T, or padded and stacked.
-        table: int64 ``(S, T)``: `SAME`, `OTHER` or `UNKNOWN`.
-        likeness: float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked.
-        gap_s: float32 ``()``, seconds, NaN for not known.
-        real: bool ``(S, T)``, False for padding.
-    """
-
+    # before, after: their observations, S and T, or padded and stacked
     before: ObservedTensors
     after: ObservedTensors
-    table: Tensor
-    likeness: Tensor
-    gap_s: Tensor
-    real: Tensor
+    table: Tensor  # int64 ``(S, T)``: `SAME`, `OTHER` or `UNKNOWN`
+    likeness: Tensor  # float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked
+    gap_s: Tensor  # float32 ``()``, seconds, NaN for not known
+    real: Tensor  # bool ``(S, T)``, False for padding
 
 
 def family(observed: ObservedTensors) -> Tensor:
@@ -130,7 +123,6 @@ class CameraSnapshots:
     """A camera's snapshots, and examples drawn from them."""
 
     def __init__(self, name: str, snapshots: Sequence[Snapshot], *, flowing: bool) -> None:
-        """Keep them by occasion."""
         self.name, self.flowing = name, flowing
         self.occasions: dict[str, list[Snapshot]] = {}
         for one in snapshots:
@@ -152,18 +144,18 @@ class CameraSnapshots:
             a, b = first[chance.integers(len(first))], second[chance.integers(len(second))]
             apart = abs(a.clock_s - b.clock_s)
             if math.isnan(apart) and self.flowing:
-                apart = _drawn(chance, _LONG_S, 10 * 86400)
+                apart = _draw_duration(chance, _LONG_S, 10 * 86400)
             return self._example(a, b, apart, chance)
         if not self._clips:
             return None
         own = self.occasions[self._clips[chance.integers(len(self._clips))]]
         a = own[chance.integers(len(own))]
         others = [s for s in own if s.seconds != a.seconds]
-        wanted = _drawn(chance, 0.4, max(abs(s.seconds - a.seconds) for s in others))
+        wanted = _draw_duration(chance, 0.4, max(abs(s.seconds - a.seconds) for s in others))
         b = min(others, key=lambda s: abs(abs(s.seconds - a.seconds) - wanted) + chance.uniform(0, 0.3))
         apart = abs(a.seconds - b.seconds)
         if chance.random() < (0.5 if a.relit != b.relit else 0.1):  # as if hours lay between
-            return self._example(a, b, _drawn(chance, 30, 86400), chance, pretended=True)
+            return self._example(a, b, _draw_duration(chance, 30, 86400), chance, pretended=True)
         return self._example(a, b, apart, chance)
 
     def _example(
@@ -186,16 +178,16 @@ class CameraSnapshots:
             torch.ones_like(table, dtype=torch.bool),
         )
         if unknown or gap_s > 5:  # noqa: PLR2004 - in a moment nobody takes another's place
-            example = _replaced(example, chance)
-        return _thinned(example, shares(a, b), chance)
+            example = _replace_objects(example, chance)
+        return _thin(example, shares(a, b), chance)
 
 
-def _drawn(chance: np.random.Generator, low: float, high: float) -> float:
+def _draw_duration(chance: np.random.Generator, low: float, high: float) -> float:
     """A length of time, in proportion as likely everywhere."""
     return float(np.exp(chance.uniform(math.log(low), math.log(max(high, low)))))
 
 
-def _replaced(example: Example, chance: np.random.Generator) -> Example:
+def _replace_objects(example: Example, chance: np.random.Generator) -> Example:
     """Some observations after look like another of their frame and family: others in the same places."""
     after, table, alike = example.after, example.table.clone(), example.likeness.clone()
     kinds = family(after)
@@ -211,7 +203,7 @@ def _replaced(example: Example, chance: np.random.Generator) -> Example:
     return Example(example.before, changed, table, alike, example.gap_s, example.real)
 
 
-def _thinned(example: Example, share: Tensor, chance: np.random.Generator) -> Example:
+def _thin(example: Example, share: Tensor, chance: np.random.Generator) -> Example:
     """Without some observations, and often without those that stand still: they change no pixels."""
     still = (example.table == SAME) & (share >= STILL)
     quiet = chance.random() < 0.5  # noqa: PLR2004
@@ -233,7 +225,7 @@ def _thinned(example: Example, share: Tensor, chance: np.random.Generator) -> Ex
     return Example(before, after, table, alike, example.gap_s, chosen(example.real))
 
 
-def stacked(examples: Sequence[Example]) -> Example:
+def stack_examples(examples: Sequence[Example]) -> Example:
     """Examples padded to one size, stacked along a first dimension."""
     rows, columns = (max(e.table.shape[d] for e in examples) for d in (0, 1))
 

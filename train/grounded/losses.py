@@ -27,17 +27,9 @@ _DOUBT = 0.3  # a cell whose box shares so much with a doubtful object learns no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What is in one picture.
-
-    Attributes:
-        box: float32 ``(N, 4)``, left, top, right, bottom in pixels.
-        label: float32 ``(N, classes)``, 0..1, how much each class is right; the largest of a row is 1.
-        doubtful: float32 ``(D, 4)``, boxes of what may or may not be there.
-    """
-
-    box: Tensor
-    label: Tensor
-    doubtful: Tensor
+    box: Tensor  # float32 ``(N, 4)``, left, top, right, bottom in pixels
+    label: Tensor  # float32 ``(N, classes)``, 0..1, how much each class is right; the largest of a row is 1
+    doubtful: Tensor  # float32 ``(D, 4)``, boxes of what may or may not be there
 
 
 def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught: Tensor) -> Tensor:
@@ -54,7 +46,7 @@ def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught
     places, classes, edges, found = [], [], [], answer.label.new_tensor(0.0)
     for b, known in enumerate(objects):
         with torch.no_grad():
-            owner, quality = _assigned(answer, b, boxes[b], known)
+            owner, quality = _assign(answer, b, boxes[b], known)
             positive = (owner >= 0).nonzero()[:, 0]
             target = torch.where(taught, torch.zeros_like(before[b]), before[b].sigmoid())
             named = known.label[owner[positive]]
@@ -67,14 +59,14 @@ def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught
         if len(positive):
             true = known.box[owner[positive]]
             weight = quality[positive]
-            places.append((weight * (1 - _generalised(boxes[b, positive], true))).sum())
+            places.append((weight * (1 - _generalised_iou(boxes[b, positive], true))).sum())
             edges.append((weight * _distribution_focal(answer, b, positive, true)).sum())
     total = found.clamp(min=1.0)
     zero = answer.edges.sum() * 0
     return (sum(classes, zero) + 2 * sum(places, zero) + 0.25 * sum(edges, zero)) / total
 
 
-def _assigned(answer: Answer, b: int, boxes: Tensor, known: Objects) -> tuple[Tensor, Tensor]:
+def _assign(answer: Answer, b: int, boxes: Tensor, known: Objects) -> tuple[Tensor, Tensor]:
     """The object of each cell, int64 ``(A,)``, -1 for none, and how well it should be answered, 0..1."""
     cells = len(boxes)
     owner = torch.full((cells,), -1, dtype=torch.int64, device=boxes.device)
@@ -128,7 +120,7 @@ def _distribution_focal(answer: Answer, b: int, cells: Tensor, true: Tensor) -> 
     return ((1 - share) * below + share * above).mean(1)
 
 
-def _generalised(a: Tensor, b: Tensor) -> Tensor:
+def _generalised_iou(a: Tensor, b: Tensor) -> Tensor:
     """Generalised IoU of boxes by their corners, ``(P, 4)`` each."""
     shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(1)
     areas = [(x[:, 2:] - x[:, :2]).clamp(min=0).prod(1) for x in (a, b)]

@@ -28,19 +28,10 @@ _VISIBLE = 0.45  # share of a box that a window must show for it to be there
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledPicture:
-    """One picture to learn from.
-
-    Attributes:
-        image: RGB uint8 ``(h, w, 3)``.
-        boxes: float32 ``(N, 4)``, left, top, right, bottom in pixels.
-        votes: the N candidates.
-        sure: bool ``(N,)``, whether it is there; otherwise nothing is learnt where it is.
-    """
-
-    image: Image
-    boxes: NDArray[np.float32]
-    votes: tuple[Vote, ...]
-    sure: NDArray[np.bool_]
+    image: Image  # RGB uint8 ``(h, w, 3)``
+    boxes: NDArray[np.float32]  # float32 ``(N, 4)``, left, top, right, bottom in pixels
+    votes: tuple[Vote, ...]  # the N candidates
+    sure: NDArray[np.bool_]  # bool ``(N,)``, whether it is there; otherwise nothing is learnt where it is
 
 
 class Pictures:
@@ -58,11 +49,10 @@ class Pictures:
         self._room = memory_mb * 1_000_000
 
     def draw(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
-        """One picture of this height and width."""
         mosaic = rng.random() < 0.3  # noqa: PLR2004 - three in ten
         picture = self._mosaic(rng, canvas) if mosaic else self._view(rng, canvas)
         if rng.random() < 0.5:  # noqa: PLR2004 - a coin
-            picture = _mirrored(picture)
+            picture = _mirror(picture)
         return LabelledPicture(_other_light(picture.image, rng), picture.boxes, picture.votes, picture.sure)
 
     def _view(self, rng: np.random.Generator, canvas: tuple[int, int]) -> LabelledPicture:
@@ -145,7 +135,7 @@ def _window(
     return LabelledPicture(shown, cut[kept], tuple(votes[int(n)] for n in np.flatnonzero(kept)), sure[kept])
 
 
-def _mirrored(picture: LabelledPicture) -> LabelledPicture:
+def _mirror(picture: LabelledPicture) -> LabelledPicture:
     width = picture.image.shape[1]
     boxes = picture.boxes.copy()
     boxes[:, [0, 2]] = width - picture.boxes[:, [2, 0]]

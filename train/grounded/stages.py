@@ -24,15 +24,8 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageOutput:
-    """What a stage gave.
-
-    Attributes:
-        result: of the stage.
-        key: hash of what it was made from; later stages name it among their inputs.
-    """
-
-    result: Result
-    key: str
+    result: Result  # of the stage
+    key: str  # hash of what it was made from; later stages name it among their inputs
 
 
 class Stages:
@@ -44,12 +37,11 @@ class Stages:
         self.folder, self._note = folder, note
 
     def say(self, line: str) -> None:
-        """A line of the log, with the time."""
         with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
         self._note(line)
 
-    def made(self, name: str, inputs: Mapping[str, Any], make: Callable[[Path], Result]) -> StageOutput:
+    def run(self, name: str, inputs: Mapping[str, Any], make: Callable[[Path], Result]) -> StageOutput:
         """The result of a stage, made now unless it is there.
 
         Args:
@@ -61,7 +53,7 @@ class Stages:
         text = json.dumps({"stage": name, **inputs}, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         path = self.folder / f"{name}.pt"
-        kept = _kept(path, key)
+        kept = _read_result(path, key)
         if kept is not None:
             self.say(f"{name}: there already, made from the same")
             return StageOutput(kept, key)
@@ -80,7 +72,7 @@ class Stages:
         return StageOutput(result, key)
 
 
-def _kept(path: Path, key: str) -> Result | None:
+def _read_result(path: Path, key: str) -> Result | None:
     """The result in a file, if it was made from the inputs of this key."""
     try:
         held = torch.load(path, weights_only=True)

@@ -138,7 +138,7 @@ def _seen_from(
     views = features.batch([other[row] for row in rows], whole=True)
     own = torch.tensor([other[row] == positions[row] for row in rows])
 
-    def turned(before: Tensor | None, after: Tensor | None, view: Tensor | None) -> tuple[Tensor, Tensor]:
+    def turn(before: Tensor | None, after: Tensor | None, view: Tensor | None) -> tuple[Tensor, Tensor]:
         assert before is not None  # noqa: S101 - as the captioner asked for them
         assert after is not None  # noqa: S101
         assert view is not None  # noqa: S101
@@ -149,10 +149,10 @@ def _seen_from(
         return first, second
 
     assert pairs.maps is not None  # noqa: S101 - the features' batches have maps
-    maps = turned(*pairs.maps, views.maps[1] if views.maps else None)
+    maps = turn(*pairs.maps, views.maps[1] if views.maps else None)
     if pairs.before is None:
         return replace(pairs, maps=maps)
-    before, after = turned(pairs.before, pairs.after, views.after)
+    before, after = turn(pairs.before, pairs.after, views.after)
     return replace(pairs, maps=maps, before=before, after=after)
 
 

@@ -94,12 +94,12 @@ def test_what_the_differences_see(vocabulary: Vocabulary, encoder: Encoder, make
     assert pairs.after is not None
     pixels, maps = CaptPixDiff(vocabulary, encoder), CaptRepDiff(vocabulary, encoder)
     signed = project_masks((pairs.after.float() - pairs.before.float()) / 255, 0.0)
-    seen = pixels.seen(pairs)
+    seen = pixels.features(pairs)
     torch.testing.assert_close(seen[:, -3:], signed)
     torch.testing.assert_close(seen[:, :8], pairs.maps[0])
     swapped = replace(pairs, before=pairs.after, after=pairs.before, maps=pairs.maps[::-1])
-    torch.testing.assert_close(pixels.seen(swapped)[:, -3:], -signed)
-    torch.testing.assert_close(maps.seen(pairs)[:, :8], pairs.maps[1] - pairs.maps[0])
+    torch.testing.assert_close(pixels.features(swapped)[:, -3:], -signed)
+    torch.testing.assert_close(maps.features(pairs)[:, :8], pairs.maps[1] - pairs.maps[0])
     assert not torch.allclose(maps.pictures(swapped)[0], maps.pictures(pairs)[0])
     with pytest.raises(ValueError, match="looks at pixels"):
         pixels.encode(replace(pairs, before=None))

@@ -40,7 +40,7 @@ def test_a_layer_equals_the_published_one() -> None:
     theirs.norm2.load_state_dict(ours.inner_norm.state_dict())
     x, seen = torch.randn(3, 7, 16), torch.ones(1, 7, 7, dtype=torch.bool).tril()
     torch.testing.assert_close(
-        ours(x, ours.kept(x), seen), theirs(x, src_mask=~seen[0]), rtol=1e-4, atol=1e-5
+        ours(x, ours.keys_values(x), seen), theirs(x, src_mask=~seen[0]), rtol=1e-4, atol=1e-5
     )
 
 
@@ -60,9 +60,7 @@ def test_images_do_not_see_words_and_words_not_what_comes_after(
 
 
 @torch.no_grad()
-def test_a_story_longer_than_its_room_goes_on(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_a_long_story_goes_on(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> None:
     captioner, pairs = build(vocabulary, encoder), make_pairs(PLACES[:1])
     sentence = "a red car " * 14
     state, last, total = captioner.encode(pairs), BOS, 0.0

@@ -105,12 +105,12 @@ def test_training_turns_and_enlarges_and_description_does_not(
     assert pairs.before is not None
     assert pairs.after is not None
     before, after = (x.float() for x in (pairs.before, pairs.after))
-    turned = captioner._augmented(before, after)
+    turned = captioner._augment(before, after)
     torch.testing.assert_close(turned[0][2], turned[1][2])  # alike: no difference is made
     area = [float((b - a).abs().sum()) for b, a in ((before, after), turned)]
     assert 1.0 < area[1] / area[0] < 1.8
     still = SpotIt(vocabulary, encoder, **SMALL, rotation=0.0, zoom=0.0)
-    torch.testing.assert_close(still._augmented(before, after)[1], after, atol=0.1, rtol=0)
+    torch.testing.assert_close(still._augment(before, after)[1], after, atol=0.1, rtol=0)
 
 
 def test_a_last_batch_of_one_pair_can_be_trained_on(

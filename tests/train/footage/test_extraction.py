@@ -1,10 +1,6 @@
-"""Pairs on disk: random as the paper's, or the very pairs of live and replay; all or nothing."""
-
 from __future__ import annotations
 
 import json
-import queue
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,10 +11,10 @@ import numpy as np
 import pytest
 
 from pipeline.distance import l2_rgb
-from pipeline.pairs import FramePair, candidate_pairs
+from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, open_source
-from pipeline.thresholds import PairThresholds, calibrate
-from train.footage.extraction import ExtractOptions, extract, random_pairs
+from pipeline.thresholds import PairThresholds
+from train.footage.extraction import extract, random_pairs
 from train.samples import SampleError
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -96,10 +92,8 @@ def test_draws_are_spread_over_footage_longer_than_the_pool() -> None:
     assert max(drawn) > 300
 
 
-def test_too_quiet_footage_is_given_up_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_too_quiet_footage_gives_none() -> None:
     assert list(random_pairs(frames(still=True), 5, BAND, seed=1)) == []
-    assert "yard: 0 of 5 random pairs lie between the thresholds" in caplog.text
-    assert "after 100 draws from 40 frames" in caplog.text
     assert list(random_pairs([], 1, BAND, seed=1)) == []
 
 
@@ -107,16 +101,9 @@ def test_a_pair_beyond_upper_is_not_drawn() -> None:
     assert list(random_pairs(frames(), 5, PairThresholds(20.0, 1.0), seed=1)) == []
 
 
-@pytest.mark.parametrize(("count", "pool"), [(-1, 10), (3, 1)])
-def test_impossible_draws_are_refused(count: int, pool: int) -> None:
-    with pytest.raises(ValueError, match="cannot draw"):
-        next(random_pairs(frames(), count, BAND, 0, pool=pool))
-
-
 def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = extract([footage], out, 6, ExtractOptions(seed=5))
-    assert (done.pairs, done.problems) == (6, ())
+    assert extract([footage], out, 6, seed=5) == (6, [])
     records = lines(out)
     assert [r["id"] for r in records] == [f"front_door-{k:06d}" for k in range(6)]
     with open_source(str(footage)) as source:
@@ -133,63 +120,24 @@ def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> Non
 
 def test_the_same_seed_writes_the_same_files(footage: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        extract([footage], tmp_path / name, 3, ExtractOptions(seed=5))
+        extract([footage], tmp_path / name, 3, seed=5)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
-
-
-def through_a_queue(path: Path, thresholds: PairThresholds) -> list[FramePair]:
-    """As live does it: one thread reads and finds, a bounded queue brings the pairs to another."""
-    waiting: queue.Queue[FramePair | None] = queue.Queue(2)
-
-    def camera() -> None:
-        with open_source(str(path)) as source:
-            for pair in candidate_pairs(source, thresholds):
-                waiting.put(pair, timeout=30)
-        waiting.put(None, timeout=30)
-
-    thread = threading.Thread(target=camera)
-    thread.start()
-    pairs = list(iter(lambda: waiting.get(timeout=30), None))
-    thread.join(30)
-    return pairs
-
-
-def assert_all_find_the_same(path: Path, out: Path, least: int) -> None:
-    with open_source(str(path)) as source:
-        thresholds = calibrate(source)
-    with open_source(str(path)) as source:
-        replayed = list(candidate_pairs(source, thresholds))
-    live = through_a_queue(path, thresholds)
-    done = extract([path], out, 1000, ExtractOptions(mode="candidate"))
-    extracted = [(r["before_pts"], r["after_pts"]) for r in lines(out)]
-    assert stamps(live) == stamps(replayed) == extracted
-    assert done.pairs == len(replayed) >= least
-    assert [r["l2"] for r in lines(out)] == [round(p.l2, 3) for p in live]
-
-
-def test_live_replay_and_extraction_find_the_same_pairs(footage: Path, tmp_path: Path) -> None:
-    assert_all_find_the_same(footage, tmp_path / "out", least=3)
-
-
-@pytest.mark.footage
-def test_live_replay_and_extraction_find_the_same_pairs_in_real_footage(clips: Path, tmp_path: Path) -> None:
-    assert_all_find_the_same(clips / "intel_bottle-detection.mp4", tmp_path / "out", least=8)
 
 
 def test_unreadable_videos_are_told_and_the_others_written(footage: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video")
-    done = extract([broken, footage], tmp_path / "out", 2)
-    assert done.pairs == 2
-    assert len(done.problems) == 1
-    assert "broken.mp4" in done.problems[0]
+    pairs, (problem,) = extract([broken, footage], tmp_path / "out", 2)
+    assert pairs == 2
+    assert "broken.mp4" in problem
     assert all((tmp_path / "out" / str(r["after"])).is_file() for r in lines(tmp_path / "out"))
 
 
 def test_a_video_with_too_few_pairs_is_told(footage: Path, tmp_path: Path) -> None:
-    done = extract([footage], tmp_path / "out", 50, ExtractOptions(mode="candidate"))
-    assert done.problems == (f"front door.mkv: {done.pairs} of 50 pairs",)
+    pairs, problems = extract([footage], tmp_path / "out", 2000)
+    assert pairs > 2
+    assert problems == [f"front door.mkv: {pairs} of 2000 pairs"]
 
 
 def test_a_run_that_breaks_off_leaves_nothing(
@@ -215,10 +163,3 @@ def test_an_existing_folder_is_not_touched(footage: Path, tmp_path: Path) -> Non
     with pytest.raises(SampleError, match="exists already"):
         extract([footage], tmp_path / "out", 2)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_nothing_to_extract_is_refused(footage: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nothing to extract"):
-        extract([], tmp_path / "out", 2)
-    with pytest.raises(ValueError, match="nothing to extract"):
-        extract([footage], tmp_path / "out", 0)

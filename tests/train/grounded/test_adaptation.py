@@ -19,7 +19,7 @@ from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError
 from train.footage.frames import LabelledFrame
 from train.footage.teachers import TeacherFile, Teachers
-from train.grounded.adaptation import AdaptOptions, Score, adapt, parted
+from train.grounded.adaptation import AdaptOptions, Score, adapt, split_by_time
 from train.grounded.graph import draw
 
 Run = Callable[..., tuple[int, str, str]]
@@ -67,7 +67,7 @@ def one_thread() -> Iterator[None]:
 def scores(monkeypatch: pytest.MonkeyPatch) -> list[Score]:
     """What is measured before and after, one after another: so few steps teach nothing."""
     told = [Score(0.4, 0.8, 60), Score(0.5, 0.81, 60)]
-    monkeypatch.setattr(train.grounded.adaptation, "measured", lambda *_: told.pop(0))
+    monkeypatch.setattr(train.grounded.adaptation, "measure", lambda *_: told.pop(0))
     return told
 
 
@@ -134,11 +134,11 @@ def frame(file: str, seconds: float | None, camera: str = "gate") -> LabelledFra
 
 def test_the_last_part_in_time_is_held_out() -> None:
     one = [frame("a.mp4", n / 2) for n in range(81)]
-    learn, held = parted(one, 0.25)
+    learn, held = split_by_time(one, 0.25)
     assert [f.seconds for f in held] == [30 + n / 2 for n in range(21)]
     assert max(f.seconds or 0 for f in learn) == 27.5, "two seconds between them"
     stills = [frame(f"{n}.jpg", None, "lot") for n in range(8)]
-    learn, held = parted([*one, *stills], 0.25)
+    learn, held = split_by_time([*one, *stills], 0.25)
     assert [f.file for f in held if f.camera == "lot"] == ["6.jpg", "7.jpg"]
     assert [f.file for f in learn if f.camera == "lot"] == [f"{n}.jpg" for n in range(6)]
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 import yaml
 from drawn_footage import Painted, clip
+from small_osnet import published_osnet
 
 import train.footage.labels
 import train.grounded.chain
@@ -18,7 +19,6 @@ from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
 from train.grounded.embedding import Stretch
-from train.grounded.osnet import OSNet
 from train.grounded.stages import Stages
 
 Run = Callable[..., tuple[int, str, str]]
@@ -72,11 +72,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A random network in place of the published one, and two people whom no untrained detector finds."""
-
-    def network(_path: Path) -> OSNet:
-        torch.manual_seed(1)
-        return OSNet().eval()
+    """A small network in place of the published one, and two people whom no untrained detector finds."""
 
     def stretches(*_: object) -> list[Stretch]:
         chance = torch.Generator().manual_seed(2)
@@ -86,8 +82,8 @@ def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for camera, own in zip(("gate", "yard"), vectors, strict=True)
         ]
 
-    monkeypatch.setattr(train.grounded.chain, "starting_osnet", network)
-    monkeypatch.setattr(train.grounded.embedding, "collected_stretches", stretches)
+    monkeypatch.setattr(train.grounded.chain, "starting_osnet", lambda _path: published_osnet())
+    monkeypatch.setattr(train.grounded.embedding, "collect_stretches", stretches)
     path = tmp_path / "reid.onnx"
     path.write_bytes(b"published")
     return path
@@ -160,14 +156,14 @@ def test_a_stage_is_made_once(tmp_path: Path) -> None:
 
     stages = Stages(tmp_path / "run", said.append)
     with pytest.raises(KeyboardInterrupt):
-        stages.made("eyes", {"steps": 3}, make)
-    first = stages.made("eyes", {"steps": 3}, make)
+        stages.run("eyes", {"steps": 3}, make)
+    first = stages.run("eyes", {"steps": 3}, make)
     assert made[0] == made[1], "it goes on where it was"
-    again = Stages(tmp_path / "run", said.append).made("eyes", {"steps": 3}, make)
+    again = Stages(tmp_path / "run", said.append).run("eyes", {"steps": 3}, make)
     assert len(made) == 2
     assert (again.key, again.result["words"]) == (first.key, ["a"])
     assert torch.equal(again.result["weights"], torch.ones(2))
-    other = stages.made("eyes", {"steps": 4}, make)
+    other = stages.run("eyes", {"steps": 4}, make)
     assert other.key != first.key
     assert made[2] != made[1], "of other inputs nothing is gone on with"
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["eyes.jsonl", "eyes.pt", "log.txt"]

@@ -13,7 +13,15 @@ from models.families import OBJECTS
 from models.grounded.observations import COLOUR_BINS, FEATURES
 from train.grounded.feature_embedding import _batch, train_feature_embedding
 from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, ObservedTensors, Snapshot
-from train.grounded.identity_pairs import OTHER, SAME, UNKNOWN, CameraSnapshots, Example, relations, stacked
+from train.grounded.identity_pairs import (
+    OTHER,
+    SAME,
+    UNKNOWN,
+    CameraSnapshots,
+    Example,
+    relations,
+    stack_examples,
+)
 from train.grounded.options import StageOptions
 
 Box = tuple[float, float, float, float]
@@ -109,7 +117,7 @@ def test_as_if_hours_lay_between_who_moved_is_not_the_same() -> None:
 def test_padding_is_not_real() -> None:
     chance = np.random.default_rng(1)
     drawn = [example for example in (a_camera().draw(chance) for _ in range(6)) if example is not None]
-    batch = stacked(drawn)
+    batch = stack_examples(drawn)
     for b, one in enumerate(drawn):
         rows, columns = one.table.shape
         assert torch.equal(batch.table[b, :rows, :columns], one.table)

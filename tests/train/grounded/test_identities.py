@@ -17,7 +17,7 @@ from models.grounded.observations import COLOUR_BINS, FEATURES
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 from train.grounded.graph import draw
-from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collected
+from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collect
 
 
 def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: float = 0.8) -> Detections:
@@ -85,7 +85,7 @@ def blind() -> OnnxDetector:
 
 def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:
     collector = Collector(blind(), None, seed=3)
-    found = collected(collector, frames, tmp_path, tmp_path / "cache", "key")
+    found = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
     planted = [one.observed.box[one.track == FALSE_POSITIVE] for one in plain]
@@ -100,11 +100,11 @@ def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], 
 
 def test_what_was_collected_is_kept(frames: list[LabelledFrame], tmp_path: Path) -> None:
     collector = Collector(blind(), None, seed=0)
-    first = collected(collector, frames, tmp_path, tmp_path / "cache", "key")
+    first = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     for path in tmp_path.glob("*.png"):
         path.unlink()
-    again = collected(collector, frames, tmp_path, tmp_path / "cache", "key")
+    again = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     assert [one.occasion for one in again] == [one.occasion for one in first]
     assert all(torch.equal(a.observed.feature, b.observed.feature) for a, b in zip(first, again, strict=True))
     with pytest.raises(SystemExit, match="cannot be read"):
-        collected(collector, frames, tmp_path, tmp_path / "cache", "another detector")
+        collect(collector, frames, tmp_path, tmp_path / "cache", "another detector")

@@ -10,7 +10,7 @@ import pytest
 
 from models.language.wording import read
 from train.papers.features import read_image
-from train.papers.generated import GenerateOptions, StageOptions, generate
+from train.papers.generated import GenerateOptions, generate
 from train.papers.generated.crowd import SIBLINGS, crowd
 from train.papers.generated.scenery import scenery
 from train.papers.generated.stage import NoRoomError, Stage
@@ -20,7 +20,7 @@ from train.samples import Sample, load_samples
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("crowded") / "set"
-    generate(GenerateOptions(60, seed=4, cameras=20, stage=StageOptions(crowded=True)), out)
+    generate(GenerateOptions(60, seed=4, cameras=20, crowded=True), out)
     return out
 
 

@@ -5,6 +5,5 @@ pictures, and figures on it do not compare with those of the papers.
 """
 
 from train.papers.generated.folder import GenerateOptions, generate
-from train.papers.generated.stage import StageOptions
 
-__all__ = ["GenerateOptions", "StageOptions", "generate"]
+__all__ = ["GenerateOptions", "generate"]

@@ -21,8 +21,8 @@ from train.papers.generated.stage import (
     Prop,
     Stage,
     StagedChange,
-    drawn_label,
-    free,
+    draw_label,
+    is_free,
     move,
     other,
     place,
@@ -59,7 +59,7 @@ def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> St
     """Draw things alike of which `sibling` changes, or none; NoRoomError where it cannot be."""
     for _ in range(_TRIES):
         kind = str(rng.choice(TYPES))
-        alike = _alike(scenery, rng)
+        alike = _draw_alike(scenery, rng)
         changes = [] if alike is None else _changes(kind, alike, scenery, rng)
         if alike is None or len(changes) < SIBLINGS:
             continue
@@ -75,15 +75,15 @@ def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> St
     raise NoRoomError(f"nothing alike finds room in {scenery.name} at {scenery.side} pixels")
 
 
-def _alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop] | None:
-    first = place(scenery, rng, drawn_label(rng))
+def _draw_alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop] | None:
+    first = place(scenery, rng, draw_label(rng))
     things = [] if first is None else [first]
     for _ in range(ALIKE - 1):
         thing = None if first is None else place(scenery, rng, first.label)
         if first is None or thing is None:
             return None
         thing = replace(thing, colour=first.colour, variant=first.variant)
-        if not free(thing.box, [t.box for t in things], APART * scenery.side):
+        if not is_free(thing.box, [t.box for t in things], APART * scenery.side):
             return None
         things.append(thing)
     return things or None
@@ -104,7 +104,7 @@ def _changes(
                 return []
             change = StagedChange(kind, (thing,), (second,))
         taken = [t.box for number, t in enumerate(alike) if number != k]
-        if not free(change.box, [*taken, *(c.box for c in made)], APART * scenery.side):
+        if not is_free(change.box, [*taken, *(c.box for c in made)], APART * scenery.side):
             return []
         made.append(change)
     return made
@@ -131,9 +131,9 @@ def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
 def _others(scenery: Scenery, rng: np.random.Generator, taken: Sequence[Prop]) -> list[Prop]:
     results: list[Prop] = []
     for _ in range(int(rng.integers(1, _STILL + 1))):
-        thing = place(scenery, rng, drawn_label(rng))
+        thing = place(scenery, rng, draw_label(rng))
         if thing is None or thing.label in {t.label for t in taken}:
             continue
-        if free(thing.box, [t.box for t in (*taken, *results)], BESIDE * scenery.side):
+        if is_free(thing.box, [t.box for t in (*taken, *results)], BESIDE * scenery.side):
             results.append(thing)
     return results

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -21,9 +21,9 @@ import numpy as np
 from models.boxes import hull
 from train.papers.generated.captions import PairCaption, annotate
 from train.papers.generated.crowd import SIBLINGS, crowd
-from train.papers.generated.rendering import CameraKind, Rendered, drawn_camera, render
+from train.papers.generated.rendering import CameraKind, Rendered, draw_camera, render
 from train.papers.generated.scenery import Scenery, scenery
-from train.papers.generated.stage import NoRoomError, Stage, StageOptions, stage, surface_name
+from train.papers.generated.stage import NoRoomError, Stage, stage, surface_name
 from train.progress import Progress
 from train.samples import (
     SPLITS,
@@ -64,7 +64,9 @@ class GenerateOptions:
     annotators: int = 3  # captions per pair, each of one sentence or more
     distractors: float = 0.3  # share 0..1 of pairs in which nothing changes but light, view or position
     cameras: int = 60  # fixed views; those of a split are in no other
-    stage: StageOptions = field(default_factory=StageOptions)  # what is drawn
+    # share 0..1 of changed pairs with small changes that no caption names (a bird, a puddle, leaves)
+    ignored: float = 0.5
+    crowded: bool = False  # similar things, of which one changes, see `train.papers.generated.crowd`
 
     def __post_init__(self) -> None:
         if self.pairs < 10 or self.annotators < 1 or self.seed < 0:  # noqa: PLR2004
@@ -122,7 +124,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
     """Draw and write one pair; its entries, one per annotator."""
     rng = drawing = np.random.default_rng([options.seed, SPLITS.index(split), number])
     sibling: int | None = None
-    if options.stage.crowded:  # siblings differ in which thing changes, and in their captions
+    if options.crowded:  # siblings differ in which thing changes, and in their captions
         family = np.random.default_rng([options.seed, SPLITS.index(split), number // SIBLINGS, 1])
         changed = family.random() >= options.distractors
         drawing, sibling = (family, number % SIBLINGS) if changed else (rng, None)
@@ -134,7 +136,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
         camera_kind: CameraKind = kinds[int(drawing.choice(len(kinds), p=shares))]
     else:
         camera_kind = cast("CameraKind", kind)
-    camera = drawn_camera(camera_kind, options.side, drawing, hard=not changed)
+    camera = draw_camera(camera_kind, options.side, drawing, hard=not changed)
     drawn = render(staged, camera, drawing)
     name = f"{split}{number:06d}"
     for suffix, image in (("", drawn.before), ("_2", drawn.after)):
@@ -157,9 +159,9 @@ def _draw_stage(
     for _ in range(_TRIES):
         camera = _scenery(options.seed, int(rng.choice(cameras)), options.side)
         try:
-            if options.stage.crowded:
+            if options.crowded:
                 return kind, crowd(camera, rng, sibling)
-            return kind, stage(camera, options.stage, rng, changed=changed)
+            return kind, stage(camera, rng, changed=changed, ignored=options.ignored)
         except NoRoomError:
             continue
     raise SampleError(f"no change finds room in {_TRIES} views of {options.side} pixels; take larger frames")

@@ -48,7 +48,7 @@ class Rendered:
     camera: Viewpoint  # how the after frame was taken
 
 
-def drawn_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
+def draw_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
     """The camera's variation, `hard` as strong as in a distractor, else as with a real change."""
     if kind == "still":
         return Viewpoint(kind)

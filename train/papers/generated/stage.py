@@ -2,8 +2,7 @@
 
 Changes are drawn in the proportions that Spot-the-diff reports: appeared 40 %, disappeared 31 %, moved
 12 %, more or fewer 7 %, the rest replaced; one change in 46 % of the changed pairs, two in 34 %, three in
-13 %, four in 7 %. With `StageOptions.balanced` every type is as frequent as the others, one change a pair, as
-in CLEVR-Change.
+13 %, four in 7 %.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ TYPE_SHARES = (0.40, 0.31, 0.12, 0.07, 0.10)
 NUMBER_SHARES = (0.46, 0.34, 0.13, 0.07)
 """Of 1, 2, 3 and 4 changes in a changed pair (1,634 and more annotations of Spot-the-diff)."""
 
+_STILL_THINGS = 5
 _GROUPED = ("person", "car")
 _TRIES = 40
 APART = 0.1
@@ -37,19 +37,6 @@ BESIDE = 0.012
 
 class NoRoomError(ValueError):
     """No change finds room in a scene; another view may have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageOptions:
-    balanced: bool = (
-        False  # one change a pair, all five types equally often; otherwise as people reported them
-    )
-    still_things: int = 5  # at most so many things that are on both frames
-    # share 0..1 of changed pairs with small changes that nobody tells (a bird, a puddle, leaves)
-    ignored: float = 0.5
-    # things alike, of which one changes, see `train.papers.generated.crowd`; of no effect is then what else
-    # stands here
-    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +83,13 @@ class Stage:
     places: tuple[str, ...] = ()
 
 
-def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, changed: bool) -> Stage:
+def stage(scenery: Scenery, rng: np.random.Generator, *, changed: bool, ignored: float) -> Stage:
     """Draw what stands in a scene and what changes; NoRoomError where no change finds room."""
     changes: list[StagedChange] = []
     still: list[Prop] = []
     if changed:
-        wanted = 1 if options.balanced else 1 + int(rng.choice(4, p=NUMBER_SHARES))
-        shares = None if options.balanced else TYPE_SHARES
-        for _ in range(wanted):
-            kind = str(rng.choice(TYPES, p=shares))
+        for _ in range(1 + int(rng.choice(4, p=NUMBER_SHARES))):
+            kind = str(rng.choice(TYPES, p=TYPE_SHARES))
             for _ in range(_TRIES):
                 made = _change(kind, scenery, rng, [c.box for c in changes], [t.box for t in still])
                 if made is not None:
@@ -113,21 +98,21 @@ def stage(scenery: Scenery, options: StageOptions, rng: np.random.Generator, *, 
                     break
         if not changes:
             raise NoRoomError(f"no change finds room in {scenery.name} at {scenery.side} pixels")
-    for _ in range(int(rng.integers(1, options.still_things + 1))):
-        thing = place(scenery, rng, drawn_label(rng))
+    for _ in range(int(rng.integers(1, _STILL_THINGS + 1))):
+        thing = place(scenery, rng, draw_label(rng))
         taken = [*(c.box for c in changes), *(t.box for t in still)]
-        if thing is not None and free(thing.box, taken, BESIDE * scenery.side):
+        if thing is not None and is_free(thing.box, taken, BESIDE * scenery.side):
             still.append(thing)
     changes.sort(key=lambda c: -_area(c))
-    ignored = _distractors(scenery, rng, changes, still) if changed and rng.random() < options.ignored else ()
-    return Stage(scenery, tuple(still), tuple(changes), ignored)
+    small = _distractors(scenery, rng, changes, still) if changed and rng.random() < ignored else ()
+    return Stage(scenery, tuple(still), tuple(changes), small)
 
 
 def _change(
     kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Edges], still: Sequence[Edges]
 ) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
-    label = str(rng.choice(_GROUPED)) if kind == "number" else drawn_label(rng)
+    label = str(rng.choice(_GROUPED)) if kind == "number" else draw_label(rng)
     first = place(scenery, rng, label)
     if first is None:
         return None
@@ -152,14 +137,16 @@ def _change(
         return None
     if made.type in ("disappeared", "fewer"):
         made = replace(made, before=made.after, after=())
-    if not (free(made.box, others, APART * scenery.side) and free(made.box, still, BESIDE * scenery.side)):
+    if not (
+        is_free(made.box, others, APART * scenery.side) and is_free(made.box, still, BESIDE * scenery.side)
+    ):
         return None
-    if any(not free(t.box, [*others, *still], BESIDE * scenery.side) for t in stays):
+    if any(not is_free(t.box, [*others, *still], BESIDE * scenery.side) for t in stays):
         return None
     return made, stays
 
 
-def drawn_label(rng: np.random.Generator) -> str:
+def draw_label(rng: np.random.Generator) -> str:
     """A class, by its share."""
     return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
@@ -251,7 +238,7 @@ def _distractors(
             radius = rng.uniform(0.012, 0.028) * scenery.side
             x, y = rng.uniform(2 * scenery.margin + radius, scenery.side - radius, 2)
             box = (x - radius, y - radius, x + radius, y + radius)
-            if free(box, taken, APART * scenery.side) and free(box, [t.box for t in still], 1.0):
+            if is_free(box, taken, APART * scenery.side) and is_free(box, [t.box for t in still], 1.0):
                 results.append((float(x), float(y), float(radius)))
                 taken.append(box)
                 break
@@ -272,7 +259,7 @@ def _area(change: StagedChange) -> float:
     return (right - left) * (bottom - top)
 
 
-def free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
+def is_free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap
         for t in taken

@@ -29,7 +29,6 @@ class Row:
     further: dict[str, float | None] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         further = {name: None if value is None else round(value, 4) for name, value in self.further.items()}
         return {**self.scores.plain(), **further, "sentence": self.sentence}
 
@@ -45,7 +44,6 @@ class FileScores:
     notes: tuple[str, ...]  # what the user should know
 
     def plain(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return {
             "rows": {row.name: row.plain() for row in self.rows},
             "groups": {name: scores.plain() for name, scores in self.groups},

@@ -18,9 +18,8 @@ Where the paper is silent, and departures:
 * B^ of equation 10 is a vector, where a captioner needs a map: the candidates' maps are mixed with omega.
   Clusters, where a captioner has them, stay those of (A, B).
 * L_pri is the captioner's whole loss, with its regularisers and for DDLA marginal over clusters.
-* P is taken along the true words (`words="forced"`, one pass), or along what the captioner says (`"greedy"`).
-  DDLA has a P for every cluster: along the true words they are mixed by the posterior P(z | S, X); by itself
-  it tells the cluster of the largest prior.
+* P is taken along the true words, in one pass; the paper gives TIRG the generated caption. DDLA has a P for
+  every cluster: they are mixed by the posterior P(z | S, X).
 * Random pictures are those of the other pairs of the batch, before and after; `candidates` says how many make
   up n, as far as the batch has them. A picture equal to B (another annotator's, or A of a pair in which no
   pixel changes) is never a wrong candidate. The sentences of one annotator are one text.
@@ -47,7 +46,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.language.vocabulary import BOS, EOS, PAD
+from models.language.vocabulary import BOS, PAD
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, save_tirg
@@ -65,8 +64,6 @@ class JointTraining(Objective):
         gamma: float = 0.2  # share 0..1 of the auxiliary loss
         candidates: int = 8  # n, how many pictures are chosen from, at least 2
         hard_from: int | None = 30  # xi, the first epoch in which A is a candidate; None never (the easy set)
-        # along which words the captioner's probabilities are taken
-        words: Literal["forced", "greedy"] = "forced"
         coupled: bool = True  # whether one network is given what the other one makes
         # what the auxiliary task tells apart: pictures, as in the paper, or captions, too
         against: Literal["pictures", "captions"] = "pictures"
@@ -76,12 +73,10 @@ class JointTraining(Objective):
             if (
                 not 0 <= self.gamma <= 1
                 or self.candidates < 2  # noqa: PLR2004 - B and another
-                or self.words not in ("forced", "greedy")
                 or self.against not in ("pictures", "captions")
             ):
                 raise ValueError(
                     f"gamma ({self.gamma}) must be 0..1, candidates ({self.candidates}) at least 2, "
-                    f"words ({self.words!r}) 'forced' or 'greedy', "
                     f"against ({self.against!r}) 'pictures' or 'captions'"
                 )
 
@@ -130,7 +125,7 @@ class JointTraining(Objective):
             others = caption_sets(tokens, pairs.changed, options.candidates)
             auxiliary = auxiliary + self._among_captions(seen, row, lengths, others)
         if options.coupled and not first:
-            pairs = replace(pairs, maps=(seen.before, seen.chosen(queries)))
+            pairs = replace(pairs, maps=(seen.before, seen.mix_candidates(queries)))
         primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
         return (1 - options.gamma) * primary + options.gamma * auxiliary
 
@@ -144,10 +139,7 @@ class JointTraining(Objective):
 
     def _soft(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
-        if self.options.words == "forced":
-            likely = forced_words(captioner, pairs, tokens)
-        else:
-            likely = greedy_words(captioner, pairs, tokens.shape[2] - 1)
+        likely = forced_words(captioner, pairs, tokens)
         return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
 
     def _among_captions(self, seen: PicturedBatch, row: Tensor, lengths: Tensor, sets: Tensor) -> Tensor:
@@ -183,7 +175,7 @@ class PicturedBatch:
         each = cross_entropy(self.logits(queries), right, reduction="none")
         return (each * worded).sum() / worded.sum().clamp(min=1)
 
-    def chosen(self, queries: Tensor) -> Tensor:
+    def mix_candidates(self, queries: Tensor) -> Tensor:
         """B^, equations 9 and 10, as maps ``(B, C, 14, 14)``."""
         omega = self.logits(queries).softmax(dim=1)
         return (omega @ self.maps.flatten(1)).view(-1, *self.maps.shape[1:])
@@ -241,28 +233,6 @@ def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) 
     posterior = _softmax_within((state.log_prior[b, k] + likelihood).detach(), which, worded.numel())
     mixed = whole.index_add(0, which, log_probs.exp() * (posterior.unsqueeze(1) * real).unsqueeze(2))
     return mixed.view(*sentences.shape, -1)
-
-
-def greedy_words(captioner: WordCaptioner, pairs: PairBatch, max_words: int) -> Tensor:
-    """Log probabilities along its own greedy words, ``(B, 1, max_words + 1, V)``; zeros after EOS."""
-    state = captioner.encode(pairs)
-    prior = state.log_prior[state.pair, state.cluster.clamp(min=0)].tolist()
-    best: dict[int, int] = {}
-    for row, b in enumerate(state.pair.tolist()):
-        if b not in best or prior[row] > prior[best[b]]:
-            best[b] = row
-    rows = torch.tensor(list(best.values()), dtype=torch.int64, device=state.pair.device)
-    whole = torch.zeros(len(pairs.valid), max_words + 1, len(captioner.vocabulary), device=state.pair.device)
-    if not len(rows):
-        return whole.unsqueeze(1)
-    state = state.select(rows)
-    words, going, said = torch.full_like(rows, BOS), torch.ones_like(rows, dtype=torch.bool), []
-    for _ in range(max_words + 1):
-        log_probs, state = captioner.step(words, state)
-        said.append(log_probs.exp() * going.unsqueeze(1))
-        words = log_probs.detach().argmax(dim=1)
-        going = going & (words != EOS)
-    return whole.index_add(0, state.pair, torch.stack(said, dim=1)).unsqueeze(1)
 
 
 def in_one_row(words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:

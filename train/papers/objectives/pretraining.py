@@ -69,7 +69,7 @@ class PreTraining(Objective):
         margin: float = 0.4  # of the contrastive loss between classes
 
         def __post_init__(self) -> None:
-            drawn, folders = self.drawn, self.folders
+            drawn, folders = self.task_weights, self.folders
             unknown = [task for task in drawn if task not in (*TASKS, *folders)]
             if unknown or not any(drawn.values()) or min(drawn.values()) < 0:
                 known = ", ".join((*TASKS, *folders))
@@ -88,7 +88,7 @@ class PreTraining(Objective):
             return {"single": self.single_images, "classes": self.classes}
 
         @property
-        def drawn(self) -> dict[str, float]:
+        def task_weights(self) -> dict[str, float]:
             if self.tasks is not None:
                 return self.tasks
             return TASKS | {task: 2.0 for task, folder in self.folders.items() if folder}
@@ -104,7 +104,7 @@ class PreTraining(Objective):
                 f"this pre-training is idc-pcl's; captioner {captioner.name} has none"
             )
         options, encoder = self.options, captioner.encoder
-        self.tasks = options.drawn
+        self.tasks = options.task_weights
         self.visual = nn.Linear(captioner.size, captioner.size) if self.tasks.get("mvcl") else None
         texts = [[s for annotation in sample.annotations for s in annotation] for sample in training.samples]
         self.rewriter = Rewriter(texts) if self.tasks.get("fda") else None
@@ -178,7 +178,7 @@ class PreTraining(Objective):
         hidden = torch.where(kind < _KEPT, words, torch.where(kind < _KEPT + _RANDOM, others, captioner.mask))
         text = prepend_start(captioner, torch.where(chosen, hidden, words))
         shown = None if present is None else present[b]
-        after, _ = captioner.joined(text, pictures[b], shown)
+        after, _ = captioner.fuse(text, pictures[b], shown)
         return cross_entropy(captioner.next_word(after[:, 2:][chosen]), words[chosen])
 
     def mvcl(self, captioner: IDCPCL, cells: Tensor, tokens: Tensor, present: Tensor | None = None) -> Tensor:
@@ -193,7 +193,7 @@ class PreTraining(Objective):
             features = captioner.embed_cell(cells)
         pictures = captioner.look(cells.masked_fill(zeroed.unsqueeze(3), 0.0), present)
         text = prepend_start(captioner, _one_sentence(tokens))
-        _, after = captioner.joined(text, pictures, present)
+        _, after = captioner.fuse(text, pictures, present)
         seen = after.view(n, 2, IMAGE, -1)[:, :, 1:]
         predicted = normalize(self.visual(seen[zeroed]), dim=1)
         every = normalize(features, dim=3)
@@ -230,7 +230,7 @@ class PreTraining(Objective):
         n, number = batch.shape[:2]
         repeated = None if present is None else present.repeat_interleave(number, dim=0)
         pictures = captioner.look(cells, present).repeat_interleave(number, dim=0)
-        text, images = captioner.joined(prepend_start(captioner, batch.flatten(0, 1)), pictures, repeated)
+        text, images = captioner.fuse(prepend_start(captioner, batch.flatten(0, 1)), pictures, repeated)
         heads = images[:, ::IMAGE]
         both = heads.mean(dim=1) if present is None else heads[:, 0]
         near = cosine_similarity(both, text[:, 0], dim=1).view(n, number) / self.options.temperature

@@ -26,7 +26,6 @@ from train.papers.objectives.joint import (
     candidate_sets,
     caption_sets,
     forced_words,
-    greedy_words,
 )
 from train.papers.retrieval import same_pictures, split_recall
 from train.papers.training import TrainOptions, train
@@ -61,15 +60,6 @@ def test_soft_words_are_the_captioners_own(splits: Splits, captioner: Captioner)
     assert (likely >= expected - 1e-3).all()  # where there are more, the posterior prefers the better ones
     likely.sum().backward()
     assert captioner.next_word.weight.grad is not None  # type: ignore[union-attr]
-
-
-def test_greedy_words_follow_what_it_says(splits: Splits, captioner: Captioner) -> None:
-    pairs, _ = batch(splits[0], captioner.eval(), [0, 1])
-    words = greedy_words(captioner, pairs, 6)
-    assert words.shape == (2, 1, 7, len(captioner.vocabulary))
-    spoken = words.detach().sum(3)[:, 0] > 0
-    assert all(bool(row[0]) for row in spoken)
-    assert all(row.tolist() == sorted(row.tolist(), reverse=True) for row in spoken)  # nothing after EOS
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -130,12 +120,12 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     assert pairs.maps is not None
     before, after = (each.float() for each in pairs.maps)
     seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
-    undecided = seen.chosen(torch.zeros(3, 48))
+    undecided = seen.mix_candidates(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
     assert objective.network.scale is not None
     objective.network.scale.fill_(1e3)
     seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
-    sure = seen.chosen(objective.network.candidates(objective.network.pictures(after)))
+    sure = seen.mix_candidates(objective.network.candidates(objective.network.pictures(after)))
     torch.testing.assert_close(sure, after)
 
 
