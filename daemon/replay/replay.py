@@ -34,6 +34,9 @@ from pipeline.sources.url import open_files
 BATCH = 8
 """Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
 
+PICTURE_BYTES = 1_000_000_000
+"""Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
+
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
 
@@ -74,12 +77,14 @@ class ReplayReport:
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
         outcomes: what came of each finished camera.
+        notes: one line each, about pictures.
     """
 
     narrations: int
     problems: tuple[str, ...]
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def replay(
@@ -107,7 +112,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished)
+        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished, tuple(run.notes))
 
 
 class _Replay:
@@ -147,9 +152,12 @@ class _Replay:
         }
         left = [plan for plan in plans if plan.name not in self._earlier]
         self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
-        keeper = EvidenceKeeper(EvidenceStore(self._output.evidence, fsync=False)) if self._output else None
+        self._keeper = None
+        if self._output:
+            store = EvidenceStore(self._output.evidence, fsync=False)
+            self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES)
         self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=keeper, counters=self._queue.counters
+            captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
         )
         self._publishing = None
         if options.redis_url != NO_SERVER:
@@ -218,6 +226,16 @@ class _Replay:
             else:
                 self._output.discard()
         return problems
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Where the pictures are, and what of them was not kept."""
+        if self._keeper and self._output and (size := self._keeper.store.size()).files:
+            megabytes = f"{size.bytes / 1e6:,.0f} MB"
+            yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
+        for camera, count in (self._keeper.beyond if self._keeper else {}).items():
+            words = many(count, "narration")
+            yield f"{camera}: {words} without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""

@@ -200,6 +200,23 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert narrated(*arguments, "--limits").out == done.out
 
 
+def test_pictures_are_kept_within_a_bound_that_is_said(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["replay", clip, "--captioner-file", checkpoint, "--json", "--out"]
+    kept = narrated(*arguments, tmp_path / "kept")
+    assert f"MB in {tmp_path / 'kept' / 'evidence'} (--no-evidence keeps none)" in kept.err
+    assert all("evidence" in json.loads(line) for line in kept.out.splitlines())
+    without = narrated(*arguments, tmp_path / "without", "--no-evidence")
+    assert "evidence" not in without.out
+    assert not (tmp_path / "without" / "evidence").exists()
+    monkeypatch.setattr("daemon.replay.replay.PICTURE_BYTES", 1)
+    bounded = narrated(*arguments, tmp_path / "bounded")
+    assert bounded.code == 0
+    assert ["evidence" in json.loads(line) for line in bounded.out.splitlines()] == [True, False]
+    assert "1 narration without pictures" in bounded.err
+
+
 def test_damaged_input_is_told_and_the_rest_narrated(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
