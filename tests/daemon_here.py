@@ -12,8 +12,8 @@ from typing import Any
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service import daemon as live
-from daemon.service.daemon import Daemon
 from daemon.service.signals import Signals
+from daemon.service.state import Daemon
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -21,12 +21,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
+from daemon.service.state import Daemon
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
-
-if TYPE_CHECKING:
-    from daemon.service.daemon import Daemon
 
 VERIFIED = "verified.json"
 """Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""

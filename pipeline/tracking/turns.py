@@ -143,18 +143,17 @@ class Turns:
 
 def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
     """Two people who came from apart and stand together."""
-    standing = [t for t in seen if t.object == "person" and t.rests_since_s is not None]
+    people = [t for t in seen if t.object == "person"]
+    standing = [t for t in people if t.rests_since_s is not None]
     for one, two in combinations(standing, 2):
         since = max(one.rests_since_s or 0.0, two.rests_since_s or 0.0)
         key = f"beside {two.id}"
         if time_s - since < MET_S or key in one.announced:
             continue
-        near = [
-            t
-            for t in seen
-            if t.object == "person" and sizes_apart(one.last.box, t.last.box, aspect) <= _APART
-        ]
-        if len(near) > _MEETING or sizes_apart(one.last.box, two.last.box, aspect) > _TOGETHER:
+        if sizes_apart(one.last.box, two.last.box, aspect) > _TOGETHER:
+            continue
+        near = [t for t in people if sizes_apart(one.last.box, t.last.box, aspect) <= _APART]
+        if len(near) > _MEETING:
             continue
         earlier = max(since - _RECENTLY_S, one.first.time_s, two.first.time_s)
         a, b = one.at(earlier), two.at(earlier)

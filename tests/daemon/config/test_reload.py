@@ -13,7 +13,7 @@ from embedded_redis import EmbeddedServer
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
-from daemon.service.daemon import Daemon
+from daemon.service.state import Daemon
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify

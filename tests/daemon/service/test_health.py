@@ -15,7 +15,7 @@ from daemon_here import operated, running, until
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
 
-from daemon.service.daemon import Daemon
+from daemon.service.state import Daemon
 from daemon.threads import publication as module
 from pipeline.publisher import PublisherOptions, open_publisher
 from pipeline.publisher.publisher import NO_ENTRY, Writer
