@@ -86,9 +86,9 @@ def decide(
             doubtful = bool(match[i, j] < SETTINGS.doubtful)
             p = float(move[i, j])
             facts.append(Fact(pair, "moved", name, 1, was, now, p, large=large, doubtful=doubtful))
-    for own, kind, scores, taken in (
-        (before, "disappeared", alone[0], used[0]),
-        (after, "appeared", alone[1], used[1]),
+    for own, kind, scores, outcome, taken in (
+        (before, "disappeared", alone[0], outcomes[0], used[0]),
+        (after, "appeared", alone[1], outcomes[1], used[1]),
     ):
         for k, p in enumerate(scores.tolist()):
             if k in taken or p < SETTINGS.least:
@@ -96,7 +96,8 @@ def decide(
             name, large = object_name(own.label[k])
             box = box_of(own.box[k])
             gone, come = (box, None) if own is before else (None, box)
-            facts.append(Fact(pair, kind, name, 1, gone, come, p, large=large))
+            doubtful = bool(outcome.moved[k] >= SETTINGS.elsewhere)
+            facts.append(Fact(pair, kind, name, 1, gone, come, p, large=large, doubtful=doubtful))
     return riders(_once(sorted(facts, key=lambda f: -f.confidence)), threshold)
 
 

@@ -25,6 +25,7 @@ class PerceptionSettings:
         stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
+        elsewhere: what has appeared or disappeared may have moved if that is as likely as this or more.
         least_match: matches below it are no move, however sure it is that both ends moved.
         confidence_slope, alone_offset, moved_offset: from the log odds of a fact (an arrival or departure; a
             move) to those that its sentence is right, fitted on cameras left out of the other fits.
@@ -54,6 +55,7 @@ class PerceptionSettings:
     twice: float = 0.5
     stayed: float = 0.15
     doubtful: float = 0.5
+    elsewhere: float = 0.05
     least_match: float = 0.01
     confidence_slope: float = 0.65
     alone_offset: float = 0.35

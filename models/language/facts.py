@@ -21,7 +21,8 @@ class Fact:
         before, after: box on each side; None where it is absent.
         confidence: calibrated probability 0..1 of all of it.
         large: a vehicle, either a bus or a lorry.
-        doubtful: a move of which `before` and `after` may show two objects.
+        doubtful: a move of which `before` and `after` may show two objects; an arrival or departure of what
+            may be elsewhere in the other picture.
     """
 
     pair: int

@@ -20,6 +20,9 @@ NEIGHBOURS = 6.0
 _SURE = 0.75
 """Confidence from which a doubtful move is one, wherever it went: in a queue that moves up each has moved."""
 
+_DOUBTFUL = {"appeared": "present", "disappeared": "absent", "moved": "instead"}
+"""Actions that hold whether or not it is one object that moved."""
+
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
 _LONGEST = 40
@@ -57,7 +60,8 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
     """
     if fact.type not in TYPES or fact.count < 1:
         raise ValueError(f"no words for {fact.count} {fact.object} that {fact.type}")
-    action = "instead" if fact.doubtful else "changed" if fact.type == "unknown" else fact.type
+    action = "changed" if fact.type == "unknown" else fact.type
+    action = _DOUBTFUL.get(action, action) if fact.doubtful else action
     statement = Statement(action, fact.object, fact.count, large=fact.large)
     if fact.type == "moved":
         return _move(statement, fact, zones, depth=depth)
@@ -119,7 +123,7 @@ def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box
     ]
 
 
-_DEFINITE = ("disappeared", "left", "removed", "moved", "replaced")
+_DEFINITE = ("disappeared", "absent", "left", "removed", "moved", "replaced")
 
 
 def _referent(statement: Statement) -> tuple[bool, str, str]:

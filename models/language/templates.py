@@ -15,12 +15,13 @@ from models.language.vocabulary import surface
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
     *("removed", "got_in", "got_out", "met", "waiting", "opened", "closed", "crossed", "replaced"),
-    *("instead", "more", "fewer", "changed"),
+    *("present", "absent", "instead", "more", "fewer", "changed"),
 )
 """Actions of statements.
 
-The last four are for stills only: "instead" is for two of a kind that may be one object, "more" and "fewer"
-are of crowds, "changed" is any other change.
+The last six are for stills only: "present" and "absent" are for what has appeared, disappeared or moved,
+"instead" is for two of a kind that may be one object, "more" and "fewer" are of crowds, "changed" is any
+other change.
 """
 
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
@@ -269,6 +270,14 @@ def _instead_clause(s: Statement) -> str:
     return f"{_indefinite(s)} {verb} {s.end} instead of {s.place}"
 
 
+def _present_clause(s: Statement) -> str:
+    return f"there {'are' if s.count > 1 else 'is'} now {_indefinite(s)} {s.place}"
+
+
+def _absent_clause(s: Statement) -> str:
+    return f"{_definite(s)} {s.place} {'are' if s.count > 1 else 'is'} no longer there"
+
+
 def _count_clause(s: Statement) -> str:
     return f"there are {s.action} {KINDS[s.object].plural} {s.place}"
 
@@ -292,6 +301,8 @@ _FORMS: dict[str, Callable[[Statement], str]] = {
     "closed": lambda s: f"{_definite(s)} {s.place} {_has(s)} closed",
     "crossed": _crossed_clause,
     "replaced": _replaced_clause,
+    "present": _present_clause,
+    "absent": _absent_clause,
     "instead": _instead_clause,
     "more": _count_clause,
     "fewer": _count_clause,

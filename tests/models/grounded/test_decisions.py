@@ -69,6 +69,14 @@ def test_what_probably_moved_has_moved_and_what_did_not_has_gone_and_come() -> N
     ]
 
 
+def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere() -> None:
+    was, now = side(("car", HERE)), side(("car", ELSEWHERE))
+    facts = decided(was, now, np.array([[0.1]]), 0.9, 0.2)
+    assert [(f.type, f.doubtful) for f in facts] == [("disappeared", True), ("appeared", True)]
+    facts = decided(was, now, np.array([[0.1]]), 0.9, 0.01)
+    assert [(f.type, f.doubtful) for f in facts] == [("disappeared", False), ("appeared", False)]
+
+
 def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who() -> None:
     places = [(0.1 + 0.2 * n, 0.4, 0.1, 0.1) for n in range(4)]
     was = side(*(("car", place) for place in places[:3]))

@@ -70,6 +70,11 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             Statement("moved", "car", place="on the left", end="at the gate"),
             "The car on the left has moved and is now at the gate.",
         ),
+        (Statement("present", "car", 2, place="on the left"), "There are now two cars on the left."),
+        (
+            Statement("absent", "person", colour="dark", place="on the left"),
+            "The person in dark clothes on the left is no longer there.",
+        ),
         (
             Statement("instead", "person", place="on the left", end="on the right"),
             "A person is on the right instead of on the left.",
@@ -142,7 +147,10 @@ def test_every_action_of_every_object_is_one_sentence(action: str, name: str) ->
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.role != "fixture"])
 @pytest.mark.parametrize(
     ("action", "kind"),
-    [("appeared",) * 2, ("disappeared",) * 2, ("moved",) * 2, ("replaced",) * 2, ("instead", "moved")],
+    [
+        *(("appeared",) * 2, ("disappeared",) * 2, ("moved",) * 2, ("replaced",) * 2, ("instead", "moved")),
+        *(("present", "appeared"), ("absent", "disappeared")),
+    ],
 )
 def test_what_is_said_of_stills_is_read_as_it_was_meant(action: str, kind: str, name: str) -> None:
     text = render(Statement(action, name, place="on the left", end="on the right"))
