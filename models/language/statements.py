@@ -17,10 +17,7 @@ from models.language.wording import read
 NEIGHBOURS = 6.0
 """Largest area of the box around equal objects, in smallest boxes, for one sentence about them."""
 
-_SURE = 0.75
-"""Confidence from which a doubtful move is one, wherever it went: in a queue that moves up each has moved."""
-
-_DOUBTFUL = {"appeared": "present", "disappeared": "absent", "moved": "instead"}
+_DOUBTFUL = {"appeared": "present", "disappeared": "absent"}
 """Actions that hold whether or not it is one object that moved."""
 
 _LEAST_AREA = 1e-9
@@ -78,12 +75,8 @@ def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: boo
         raise ValueError(f"a move without both places: {fact}")
     was, now = zone_of(fact.before, zones), zone_of(fact.after, zones)
     at = was.phrase if was else place(fact.before, depth=depth)
-    end = now.phrase if now else place(fact.after, depth=depth)
-    if statement.action == "instead":
-        sides = was or now or side(fact.before) != side(fact.after)
-        if fact.confidence < _SURE and at and end and sides and at != end:
-            return replace(statement, place=at, end=end)
-        return replace(statement, action="moved", place=at)
+    if fact.doubtful:
+        return replace(statement, place=at)
     origin, target = way(fact.before, fact.after, depth=depth)
     if now or not target:
         return replace(statement, place=at, end=now.phrase if now and now is not was else "")
@@ -140,7 +133,7 @@ def _separate_groups(
     boxes: Sequence[tuple[Box | None, Box | None]],
 ) -> list[Merged]:
     """Merge groups of one wording until two at most are left, of which the second is "another"."""
-    once = kind.action in ("more", "fewer", "changed", "replaced", "instead")
+    once = kind.action in ("more", "fewer", "changed", "replaced")
     while True:
         counted: dict[int, list[tuple[int, ...]]] = {}
         for group in groups:

@@ -15,13 +15,12 @@ from models.language.vocabulary import surface
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
     *("removed", "got_in", "got_out", "met", "waiting", "opened", "closed", "crossed", "replaced"),
-    *("present", "absent", "instead", "more", "fewer", "changed"),
+    *("present", "absent", "more", "fewer", "changed"),
 )
 """Actions of statements.
 
-The last six are for stills only: "present" and "absent" are for what has appeared, disappeared or moved,
-"instead" is for two of a kind that may be one object, "more" and "fewer" are of crowds, "changed" is any
-other change.
+The last five are for stills only: "present" and "absent" are for what has appeared, disappeared or moved,
+"more" and "fewer" are of crowds, "changed" is any other change.
 """
 
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
@@ -265,11 +264,6 @@ def _replaced_clause(s: Statement) -> str:
     return f"{_definite(s)} {s.place} {_has(s)} been replaced by {others}"
 
 
-def _instead_clause(s: Statement) -> str:
-    verb = "are" if s.count > 1 else "is"
-    return f"{_indefinite(s)} {verb} {s.end} instead of {s.place}"
-
-
 def _present_clause(s: Statement) -> str:
     return f"there {'are' if s.count > 1 else 'is'} now {_indefinite(s)} {s.place}"
 
@@ -303,7 +297,6 @@ _FORMS: dict[str, Callable[[Statement], str]] = {
     "replaced": _replaced_clause,
     "present": _present_clause,
     "absent": _absent_clause,
-    "instead": _instead_clause,
     "more": _count_clause,
     "fewer": _count_clause,
     "changed": lambda s: f"{_indefinite(s)} {_has(s)} changed {s.place}",

@@ -76,10 +76,6 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             "The person in dark clothes on the left is no longer there.",
         ),
         (
-            Statement("instead", "person", place="on the left", end="on the right"),
-            "A person is on the right instead of on the left.",
-        ),
-        (
             Statement("stopped", "car", colour="blue", place="in the junction"),
             "A blue car has stopped in the junction.",
         ),
@@ -148,7 +144,7 @@ def test_every_action_of_every_object_is_one_sentence(action: str, name: str) ->
 @pytest.mark.parametrize(
     ("action", "kind"),
     [
-        *(("appeared",) * 2, ("disappeared",) * 2, ("moved",) * 2, ("replaced",) * 2, ("instead", "moved")),
+        *((name, name) for name in ("appeared", "disappeared", "moved", "replaced")),
         *(("present", "appeared"), ("absent", "disappeared")),
     ],
 )
