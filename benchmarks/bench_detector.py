@@ -21,7 +21,7 @@ from scoring import loaded
 
 from models import load_captioner
 from models.boxes import overlaps
-from models.detector import Detector
+from models.detections import Detector
 from models.families import OBJECTS, family_of
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector

@@ -1,8 +1,10 @@
-"""Detections: the objects in one picture."""
+"""Detections: the objects in one picture, and the interface of what finds them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ GROUPS = np.array([[object_of(label) == name for label in CLASSES] for name in O
 FAMILY = np.array([first_of(family_of(name)) for name in OBJECTS])
 """int64 ``(len(OBJECTS),)``: the first object of each one's family."""
 
+LEAST = 0.05
+"""Objects with a lower score are left out."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:
@@ -25,12 +30,15 @@ class Detections:
         score: float32 ``(N,)``, 0..1, that an object of its family is there.
         label: float32 ``(N, len(OBJECTS))``, score 0..1 of each object's name there.
         feature: float32 ``(N, F)``, features of the neck within the box, for association.
+        colours: float32 ``(N, COLOUR_BINS)``, see `models.grounded.observations`; without
+            rows where a detector gives them.
     """
 
     box: NDArray[np.float32]
     score: NDArray[np.float32]
     label: NDArray[np.float32]
     feature: NDArray[np.float32]
+    colours: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def __len__(self) -> int:
         return len(self.box)
@@ -42,8 +50,22 @@ class Detections:
 
     def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Detections:
         """The given rows, int64 or bool ``(M,)``, in the given order."""
-        return Detections(self.box[rows], self.score[rows], self.label[rows], self.feature[rows])
+        colours = self.colours[rows] if len(self.colours) else self.colours
+        return Detections(self.box[rows], self.score[rows], self.label[rows], self.feature[rows], colours)
 
     def name(self, row: int) -> str:
         """The most likely object's name."""
         return OBJECTS[int(self.label[row].argmax())]
+
+
+class Detector(Protocol):
+    """Finds objects: in this process on a CPU or a GPU, or elsewhere."""
+
+    def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
+        """The objects in each image, RGB uint8 ``(height, width, 3)``, sides multiples of 32.
+
+        Args:
+            images: of any sizes.
+            least: score, 0..1, below which objects are left out.
+        """
+        ...

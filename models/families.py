@@ -121,3 +121,26 @@ def first_of(family: str) -> int:
         ValueError: no object is of this family.
     """
     return [family_of(name) for name in OBJECTS].index(family)
+
+
+_READ_AS = {"dog": "animal", "object": "something"}
+_FURTHER = {
+    "umbrella": "umbrella umbrellas",
+    "furniture": "chair chairs table tables bench benches",
+    "cart": "cart carts stroller strollers pram prams",
+    "box": "box boxes package packages parcel parcels",
+    "shadow": "shadow shadows",
+}
+
+
+def _nouns() -> dict[str, str]:
+    nouns: dict[str, str] = {}
+    for name, kind in KINDS.items():
+        if kind.role != "fixture":  # people name doors and gates as places
+            key = _READ_AS.get(name, name)
+            nouns[key] = f"{nouns.get(key, '')} {name} {kind.plural} {kind.words}".strip()
+    return nouns | _FURTHER
+
+
+NOUNS = _nouns()
+"""Class to all its nouns, separated by spaces: many more than the detector has names for."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from models.boxes import Box
-from models.language.facts import Fact
 from models.language.places import Zone
 from models.language.templates import Statement
 
@@ -120,7 +119,7 @@ class PlacedSentence(Protocol):
 
 @runtime_checkable
 class Sighted(Protocol):
-    """A captioner that sees objects in single pictures, and words facts that somebody else found."""
+    """A captioner that detects objects in single pictures."""
 
     def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = ...) -> list[Detections]:
         """Detect objects in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32.
@@ -131,10 +130,4 @@ class Sighted(Protocol):
 
     def embed(self, found: Detections) -> NDArray[np.float32]:
         """Appearance of detections: unit vectors float32 ``(N, E)``."""
-        ...
-
-    def tell(
-        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
-    ) -> list[list[Sentence]]:
-        """Sentences for the facts of a batch of so many pairs."""
         ...

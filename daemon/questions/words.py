@@ -8,7 +8,8 @@ from importlib import resources
 from typing import Any, get_args
 
 from daemon.questions.question import SearchError
-from models.language import templates, wording
+from models import families
+from models.language import templates
 from pipeline.record import Action, Event, RecordSentence
 
 LEXICON: dict[str, Any] = tomllib.loads(
@@ -33,7 +34,7 @@ _EVERYTHING = ["something", "thing", "things", "group", "crowd"]
 
 NOUNS = {
     name: [noun for noun in nouns.split() if noun not in (*_SOMEBODY, *_EVERYTHING)]
-    for name, nouns in wording.NOUNS.items()
+    for name, nouns in families.NOUNS.items()
     if name not in ("something", *GROUPS)
 }
 """Object of the records to the nouns for it."""
@@ -41,7 +42,7 @@ NOUNS = {
 OBJECT_WORDS: dict[str, str] = {
     **{noun: name for name, nouns in NOUNS.items() for noun in nouns},
     **dict.fromkeys(_SOMEBODY, "somebody"),
-    **dict.fromkeys(wording.NOUNS["vehicle"].split(), "vehicle"),
+    **dict.fromkeys(families.NOUNS["vehicle"].split(), "vehicle"),
     **dict.fromkeys(("object", "objects", "item", "items"), "object"),
     **dict.fromkeys(("animal", "animals"), "animal"),
     **{name + ending: name for name in ANIMALS for ending in ("", "s")},

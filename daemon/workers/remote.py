@@ -20,8 +20,7 @@ from daemon.workers.messages import (
     response_key,
 )
 from models.captioner import Captioner
-from models.detections import Detections
-from models.detector import LEAST, Detector
+from models.detections import LEAST, Detections, Detector
 from models.grounded.grounded import Grounded
 from pipeline.publisher import PublisherError
 from pipeline.publisher.connection import RedisServer

@@ -26,8 +26,7 @@ from daemon.workers.messages import (
     response_key,
     worker_key,
 )
-from models.detections import Detections
-from models.detector import Detector
+from models.detections import Detections, Detector
 from pipeline.publisher import ServerAwayError
 from pipeline.publisher.connection import RedisServer
 from pipeline.redaction import redact

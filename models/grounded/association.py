@@ -148,7 +148,7 @@ def pair_signs(before: Side, after: Side, colours: tuple[Floats, ...], gap_s: fl
     return PairSigns(stacked, family, apart, overlap, appearance)
 
 
-def match_probabilities(pairs: PairSigns, weights: Floats, excluded: NDArray[np.bool_]) -> Floats:
+def match_probabilities(pairs: PairSigns, weights: Floats) -> Floats:
     """Probability ``(S, T)`` that two are one, considering all their rivals.
 
     What is left to 1 of a row or column is the probability that this one has no partner.
@@ -156,11 +156,9 @@ def match_probabilities(pairs: PairSigns, weights: Floats, excluded: NDArray[np.
     Args:
         pairs: the signs.
         weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
-        excluded: bool ``(S, T)``, those that are known to be two.
     """
-    possible = pairs.family & ~excluded
     logits = np.clip(pairs.signs @ weights[:-1] + weights[-1], -_LOGIT_MOST, _LOGIT_MOST)
-    weight = np.where(possible, np.exp(logits), 0.0)
+    weight = np.where(pairs.family, np.exp(logits), 0.0)
     forth, back = np.ones_like(weight), np.ones_like(weight)
     for _ in range(_ROUNDS):
         sent, got = weight * back, weight * forth

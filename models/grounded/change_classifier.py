@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import overlaps, shared_areas
-from models.detections import FAMILY
+from models.detections import FAMILY, Detections
 from models.families import first_of
 from models.grounded.detections import Floats
-from models.grounded.observations import Observations, colour_histograms, samples
+from models.grounded.observations import colour_histograms, samples
 
 EVIDENCE = (
     "log odds of its score",
@@ -54,7 +54,7 @@ class ObservedPair:
     """A pair of stills with the observations of both.
 
     Attributes:
-        sides: before and after.
+        sides: before and after, with their colours.
         pictures: uint8 RGB ``(2, h, w, 3)``, before aligned, after.
         changed: float32 ``(mask height, mask width)``, 1 where a cluster is.
         clusters: float32 ``(K, 4)``, their boxes.
@@ -62,7 +62,7 @@ class ObservedPair:
         images: both at the camera's own size, RGB uint8 ``(h, w, 3)``; None where they are not at hand.
     """
 
-    sides: tuple[Observations, Observations]
+    sides: tuple[Detections, Detections]
     pictures: NDArray[np.uint8]
     changed: Floats
     clusters: Floats
@@ -161,7 +161,7 @@ def _most(values: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.asarray(values.max(1, initial=0.0))
 
 
-def _share_inside(own: Observations) -> NDArray[np.floating]:
+def _share_inside(own: Detections) -> NDArray[np.floating]:
     """Share of each that lies within a surer one of its family."""
     part = shared_areas(own.box, own.box) / np.maximum(own.box[:, 2:].prod(1), 1e-9)[:, None]
     surer = (own.score > own.score[:, None]) & (own.family[:, None] == own.family)
@@ -170,20 +170,6 @@ def _share_inside(own: Observations) -> NDArray[np.floating]:
 
 def _grey(picture: NDArray[np.uint8], box: Floats) -> Floats:
     return np.asarray(samples(picture, box, _ALONG, _ALONG).mean(-1, dtype=np.float32))
-
-
-def correlation_at(pictures: NDArray[np.uint8], box: Floats) -> Floats:
-    """Correlation of the grey values of two pictures within boxes.
-
-    Args:
-        pictures: uint8 RGB ``(2, h, w, 3)``.
-        box: float32 ``(N, 4)``.
-
-    Returns:
-        float32 ``(N,)``, -1..1.
-    """
-    one, two = (_grey(picture, box) for picture in pictures)
-    return _correlation(one, two)
 
 
 def _correlation(one: Floats, two: Floats) -> Floats:

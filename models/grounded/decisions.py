@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, box_of, hull, iou, overlaps, share_inside, shared_areas
+from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of, first_of
 from models.grounded.association import Floats, PairSigns, Side
-from models.grounded.change_classifier import ObservedPair, correlation_at
 from models.grounded.detections import suppress
-from models.grounded.observations import Observations
 from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
 
@@ -38,7 +37,7 @@ class Outcomes:
     moved: Floats
 
 
-def distinct(found: Observations) -> NDArray[np.int64]:
+def distinct(found: Detections) -> NDArray[np.int64]:
     """Rows int64 of each object once: none that overlaps, holds or lies in a surer one of its family."""
     order = np.argsort(-found.score, kind="stable")
     box, family = found.box[order], found.family[order]
@@ -85,7 +84,7 @@ def decide(
             was, now = box_of(before.box[i]), box_of(after.box[j])
             doubtful = bool(match[i, j] < SETTINGS.doubtful)
             p = float(move[i, j])
-            facts.append(Fact(pair, "moved", name, 1, was, now, p, large=large, doubtful=doubtful))
+            facts.append(Fact(pair, "moved", name, was, now, p, large=large, doubtful=doubtful))
     for own, kind, scores, outcome, taken in (
         (before, "disappeared", alone[0], outcomes[0], used[0]),
         (after, "appeared", alone[1], outcomes[1], used[1]),
@@ -97,7 +96,7 @@ def decide(
             box = box_of(own.box[k])
             gone, come = (box, None) if own is before else (None, box)
             doubtful = bool(outcome.moved[k] >= SETTINGS.elsewhere)
-            facts.append(Fact(pair, kind, name, 1, gone, come, p, large=large, doubtful=doubtful))
+            facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=doubtful))
     return riders(_once(sorted(facts, key=lambda f: -f.confidence)), threshold)
 
 
@@ -129,25 +128,7 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
     return (best, False) if named else ("vehicle", True)
 
 
-def find_replacements(pair: ObservedPair, before: Observations, after: Observations) -> NDArray[np.bool_]:
-    """Vehicles at one place that are two, a minute apart or more: bool ``(S, T)``.
-
-    Two pictures of one that stays correlate whatever the light, the more so the surer both detections are.
-    """
-    shares = overlaps(before.box, after.box)
-    if not shares.size or not pair.gap_s >= SETTINGS.replaced_s:
-        return np.zeros(shares.shape, np.bool_)
-    scores = [side.score * (side.family == first_of("vehicle")) for side in (before, after)]
-    correlations = [correlation_at(pair.pictures, side.box) for side in (before, after)]
-    score = np.minimum(scores[0][:, None], scores[1])
-    alike = np.maximum(correlations[0][:, None], correlations[1])
-    nearest = (shares == shares.max(1, keepdims=True)) & (shares == shares.max(0, keepdims=True))
-    unlike = alike < np.minimum(score - SETTINGS.replaced_below, SETTINGS.replaced_alike)
-    sure = (shares >= SETTINGS.replaced_place) & (score >= SETTINGS.replaced_score)
-    return np.asarray(nearest & sure & unlike)
-
-
-def find_unreported(own: Observations, other: Observations) -> NDArray[np.bool_]:
+def find_unreported(own: Detections, other: Detections) -> NDArray[np.bool_]:
     """Bool ``(N,)``: a car park taken for a lorry, and tiny people in a crowd."""
     box = np.concatenate([own.box, other.box])
     sure = np.concatenate([own.score, other.score]) >= SETTINGS.lot_score

@@ -243,7 +243,7 @@ def detector_of(graph: bytes) -> Detector:
 
 
 class TorchDetector:
-    """A detector on a GPU, see `models.detector.Detector`.
+    """A detector on a GPU, see `models.detections.Detector`.
 
     Args:
         net: on the CPU.
@@ -256,7 +256,7 @@ class TorchDetector:
     def detect(
         self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
     ) -> list[Detections]:
-        """See `models.detector.Detector`; those of one size at once, or as many as there is memory for.
+        """See `models.detections.Detector`; those of one size at once, or as many as there is memory for.
 
         Raises:
             torch.OutOfMemoryError: there is none for a single one.

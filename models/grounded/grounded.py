@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from models.boxes import hull
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
-from models.detections import Detections
-from models.detector import Detector
+from models.detections import Detections, Detector
 from models.embedding import AppearanceEmbedding
 from models.families import first_of
 from models.grounded.association import (
@@ -39,9 +38,9 @@ from models.grounded.association import (
     signs,
 )
 from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
-from models.grounded.decisions import Outcomes, decide, distinct, find_replacements, find_unreported
+from models.grounded.decisions import Outcomes, decide, distinct, find_unreported
 from models.grounded.inference import OnnxDetector, merge_tiles
-from models.grounded.observations import FeatureEmbedding, Observations, colour_likeness, observe
+from models.grounded.observations import FeatureEmbedding, colour_histograms, colour_likeness
 from models.grounded.settings import SETTINGS
 from models.label import CheckpointError, CheckpointLabel
 from models.language.facts import Fact
@@ -62,18 +61,16 @@ class Association:
     Attributes:
         sides: before, S observations, and after, T.
         pairs: signs of each two.
-        excluded: bool ``(S, T)``, those that are known to be two.
         gap_s: seconds between the stills, NaN where that is not known.
     """
 
     sides: tuple[Side, Side]
     pairs: PairSigns
-    excluded: NDArray[np.bool_]
     gap_s: float
 
     def match(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `match_probabilities`."""
-        return match_probabilities(self.pairs, weights, self.excluded)
+        return match_probabilities(self.pairs, weights)
 
     def signs(self, match: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """See `models.grounded.association.signs`, of both sides."""
@@ -237,7 +234,7 @@ class Grounded(Captioner):
     def detect(
         self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
     ) -> list[Detections]:
-        """See `models.detector.Detector`; always by this process."""
+        """See `models.detections.Detector`; always by this process."""
         return self.detector.detect(images, least)
 
     def observe(self, pairs: Sequence[PairInput]) -> list[tuple[int, ObservedPair]]:
@@ -250,9 +247,10 @@ class Grounded(Captioner):
         for b, pair in asked:
             found = [next(whole), next(whole)]
             near = [[(next(tiles), window) for _ in found] for window in _windows(pair)]
+            merged = [merge_tiles(found[side], [both[side] for both in near]) for side in (0, 1)]
             sides = [
-                observe(view, merge_tiles(found[side], [both[side] for both in near]))
-                for side, view in enumerate(pair.views)
+                replace(own, colours=colour_histograms(view, own.box))
+                for own, view in zip(merged, pair.views, strict=True)
             ]
             changed = np.asarray(pair.masks.any(0), np.float32)
             both = sides[0], sides[1]
@@ -273,16 +271,14 @@ class Grounded(Captioner):
             np.where(find_unreported(*sides), 0.0, own)
             for sides, own in zip(((before, after), (after, before)), change, strict=True)
         ]
-        excluded = find_replacements(pair, before, after)
-        least = [excluded.any(axis) * SETTINGS.replaced_change for axis in (1, 0)]
         sides = [
-            self._side(own, np.maximum(p, floor), pair.images[n] if pair.images else None)
-            for n, (own, p, floor) in enumerate(zip(observed, change, least, strict=True))
+            self._side(own, p, pair.images[n] if pair.images else None)
+            for n, (own, p) in enumerate(zip(observed, change, strict=True))
         ]
         pairs = pair_signs(sides[0], sides[1], colour_likeness(before.colours, after.colours), pair.gap_s)
-        return Association((sides[0], sides[1]), pairs, excluded, pair.gap_s)
+        return Association((sides[0], sides[1]), pairs, pair.gap_s)
 
-    def _side(self, own: Observations, change: Floats, image: NDArray[np.uint8] | None) -> Side:
+    def _side(self, own: Detections, change: Floats, image: NDArray[np.uint8] | None) -> Side:
         appearance = np.zeros((len(own.box), self.appearance.size if self.appearance else 1))
         people = np.flatnonzero(own.family == first_of("person"))
         if self.appearance is not None and image is not None and len(people):

@@ -18,7 +18,7 @@ _CELL = 32
 
 
 class OnnxDetector:
-    """A detector as an ONNX graph on the CPU, see `models.detector.Detector`.
+    """A detector as an ONNX graph on the CPU, see `models.detections.Detector`.
 
     A picture's digits depend neither on what is looked at beside it nor on the number of threads.
 
@@ -39,7 +39,7 @@ class OnnxDetector:
     def detect(
         self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
     ) -> list[Detections]:
-        """See `models.detector.Detector`; one by one: eight at once take more memory and no less time."""
+        """See `models.detections.Detector`; one by one: eight at once take more memory and no less time."""
         return [decode(self.answers(image), image.shape[:2], least) for image in images]
 
     def answers(self, image: NDArray[np.uint8]) -> Answers:

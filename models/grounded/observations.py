@@ -1,4 +1,4 @@
-"""Observations: detections of a picture with what tells one from another."""
+"""Colours and features of detections, by which one object is told from another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.detections import FAMILY, Detections
 from models.grounded.detections import Floats, unit
 
 FEATURES = 192
@@ -22,42 +21,6 @@ COLOUR_BINS = 2 * _PART
 
 _GRID = (16, 8)  # rows and columns of the points at which a box is sampled
 _VIVID = 0.25  # chroma 0..1 from which a hue counts in full
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Observations:
-    """N detections.
-
-    Attributes:
-        box: float32 ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame.
-        score: float32 ``(N,)``, 0..1.
-        label: float32 ``(N, len(OBJECTS))``, 0..1.
-        feature: float32 ``(N, FEATURES)``.
-        colours: float32 ``(N, COLOUR_BINS)``.
-    """
-
-    box: Floats
-    score: Floats
-    label: Floats
-    feature: Floats
-    colours: Floats
-
-    @property
-    def family(self) -> NDArray[np.int64]:
-        """The number of each one's family's first object, int64 ``(N,)``."""
-        return np.asarray(FAMILY[self.label.argmax(1)])
-
-    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Observations:
-        """The given ones of N, int64 or bool ``(M,)``, in the given order."""
-        return Observations(
-            self.box[rows], self.score[rows], self.label[rows], self.feature[rows], self.colours[rows]
-        )
-
-
-def observe(picture: NDArray[np.uint8], found: Detections) -> Observations:
-    """Detections of a picture, RGB ``(h, w, 3)``, with their colours."""
-    colours = colour_histograms(picture, found.box)
-    return Observations(found.box, found.score, found.label, found.feature, colours)
 
 
 def colour_histograms(picture: NDArray[np.uint8], box: Floats) -> Floats:

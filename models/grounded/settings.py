@@ -37,11 +37,6 @@ class PerceptionSettings:
             below which it is only a vehicle; above, it is a large one.
         named: share of one name above which a large vehicle is called so.
         tiny_height, crowd: people below this share of the picture's height are dropped among so many people.
-        replaced_s: for stills so far apart a vehicle may have been replaced by another at its place.
-        replaced_alike: greatest correlation of two pictures of different vehicles.
-        replaced_change: how likely both are changes.
-        replaced_place, replaced_score: least overlap and score of both.
-        replaced_below: the correlation must be so much below the score.
     """
 
     pixels: int = 230_000
@@ -71,12 +66,6 @@ class PerceptionSettings:
     named: float = 0.85
     tiny_height: float = 0.04
     crowd: int = 8
-    replaced_s: float = 60.0
-    replaced_alike: float = 0.6
-    replaced_change: float = 0.9
-    replaced_place: float = 0.4
-    replaced_score: float = 0.4
-    replaced_below: float = 0.05
 
 
 SETTINGS = PerceptionSettings()

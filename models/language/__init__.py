@@ -1,1 +1,1 @@
-"""Words: what a sentence claims, how it is said, and the vocabulary that captioners write with."""
+"""Sentences: facts, statements, templates and places."""

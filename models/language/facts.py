@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from models.boxes import Box
 
-TYPES = ("appeared", "disappeared", "moved", "replaced", "more", "fewer", "unknown")
+TYPES = ("appeared", "disappeared", "moved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,6 @@ class Fact:
         pair: which pair of the batch.
         type: one of `TYPES`.
         object: one of `models.families.KINDS`.
-        count: how many.
         before, after: box on each side; None where it is absent.
         confidence: calibrated probability 0..1 of all of it.
         large: a vehicle, either a bus or a lorry.
@@ -28,7 +27,6 @@ class Fact:
     pair: int
     type: str
     object: str
-    count: int
     before: Box | None
     after: Box | None
     confidence: float

@@ -10,17 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.families import KINDS, PEOPLE, THINGS, VEHICLES
-from models.language.vocabulary import surface
 
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
-    *("removed", "got_in", "got_out", "met", "waiting", "opened", "closed", "crossed", "replaced"),
-    *("present", "absent", "more", "fewer", "changed"),
+    *("removed", "got_in", "got_out", "met", "waiting", "present", "absent"),
 )
 """Actions of statements.
 
-The last five are for stills only: "present" and "absent" are for what has appeared, disappeared or moved,
-"more" and "fewer" are of crowds, "changed" is any other change.
+"present" and "absent" are for stills only: of what has appeared, disappeared or moved.
 """
 
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
@@ -63,12 +60,10 @@ class Statement:
         end: words for where a moved one is now.
         origin, target: left, right, far, near or middle: where it came from and where it goes.
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
-        came_at: when that was, with its preposition: "at 10:02", "before 12:00".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
             long it stands, waits or is in company.
         other: follows the same statement about another one.
         among: the place does not identify it: "a car on the left has gone", not "the car".
-        partner: the object that it got into or out of.
     """
 
     action: str
@@ -82,11 +77,9 @@ class Statement:
     origin: str = ""
     target: str = ""
     came_from: str = ""
-    came_at: str = ""
     duration_s: float | None = None
     other: bool = False
     among: bool = False
-    partner: str = ""
 
 
 def render(statement: Statement) -> str:
@@ -98,7 +91,7 @@ def render(statement: Statement) -> str:
     if statement.action not in ACTIONS or statement.count < 1:
         raise ValueError(f"no words for {statement.count} {statement.object} that {statement.action}")
     text = " ".join(_FORMS[statement.action](statement).split())
-    return surface([text.replace(" ,", ",")])
+    return f"{text[0].upper()}{text[1:].replace(' ,', ',')}."
 
 
 def noun_phrase(
@@ -185,10 +178,10 @@ def _for(s: Statement) -> str:
 def _named_subject(s: Statement) -> str:
     """The object, by its arrival if that is known, else by its place."""
     subject = _definite(s)
-    if not (s.came_from or s.came_at):
+    if not s.came_from:
         return f"{subject} {s.place}"
     who = "who" if s.object in PEOPLE else "that"
-    return f"{subject} {who} came in {_way(s.came_from, '')} {s.came_at}"
+    return f"{subject} {who} came in {_way(s.came_from, '')}"
 
 
 def _entered_clause(s: Statement) -> str:
@@ -218,10 +211,6 @@ def _moved_clause(s: Statement) -> str:
     return f"{_definite(s)} {place} {_has(s)} moved {_way(s.origin, s.target, _COURSE)} {now}"
 
 
-def _crossed_clause(s: Statement) -> str:
-    return f"{_indefinite(s)} {_has(s)} crossed {_way(s.origin, s.target)} {s.place}"
-
-
 def _halted_clause(s: Statement) -> str:
     """Stopped or parked; with a duration, that it still stands there."""
     if s.duration_s:
@@ -244,8 +233,7 @@ def _removed_clause(s: Statement) -> str:
 
 def _boarded_clause(s: Statement) -> str:
     way = "into" if s.action == "got_in" else "out of"
-    vehicle = noun_phrase(s.partner) if s.partner else "a vehicle"
-    return f"{_indefinite(s)} {_has(s)} got {way} {vehicle} {s.place}"
+    return f"{_indefinite(s)} {_has(s)} got {way} a vehicle {s.place}"
 
 
 def _met_clause(s: Statement) -> str:
@@ -259,21 +247,12 @@ def _waiting_clause(s: Statement) -> str:
     return f"{_indefinite(s)} {_has(s)} been {standing} {s.place} {_for(s)}"
 
 
-def _replaced_clause(s: Statement) -> str:
-    others = "others" if s.count > 1 else "something else" if s.object == "object" else "another one"
-    return f"{_definite(s)} {s.place} {_has(s)} been replaced by {others}"
-
-
 def _present_clause(s: Statement) -> str:
     return f"there {'are' if s.count > 1 else 'is'} now {_indefinite(s)} {s.place}"
 
 
 def _absent_clause(s: Statement) -> str:
     return f"{_definite(s)} {s.place} {'are' if s.count > 1 else 'is'} no longer there"
-
-
-def _count_clause(s: Statement) -> str:
-    return f"there are {s.action} {KINDS[s.object].plural} {s.place}"
 
 
 _FORMS: dict[str, Callable[[Statement], str]] = {
@@ -291,13 +270,6 @@ _FORMS: dict[str, Callable[[Statement], str]] = {
     "got_out": _boarded_clause,
     "met": _met_clause,
     "waiting": _waiting_clause,
-    "opened": lambda s: f"{_definite(s)} {s.place} {_has(s)} opened",
-    "closed": lambda s: f"{_definite(s)} {s.place} {_has(s)} closed",
-    "crossed": _crossed_clause,
-    "replaced": _replaced_clause,
     "present": _present_clause,
     "absent": _absent_clause,
-    "more": _count_clause,
-    "fewer": _count_clause,
-    "changed": lambda s: f"{_indefinite(s)} {_has(s)} changed {s.place}",
 }

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from models.encoders.encoder import GRID, Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import Recurrent
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import PAD, Vocabulary
 
 
 class Attending(Recurrent):

@@ -31,7 +31,7 @@ from models.papers.ddla import MASK_FLOOR
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair
-from models.state import State
+from models.papers.state import State
 
 
 class Capt(WholePair, Attending):

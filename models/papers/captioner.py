@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from models.boxes import Box, area, intersection
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
-from models.decoding import Decoded, decode
 from models.encoders.encoder import ENCODERS, Encoder
 from models.label import CheckpointError, CheckpointLabel
-from models.language.vocabulary import Vocabulary, surface
-from models.language.wording import read
+from models.papers.decoding import Decoded, decode
 from models.papers.pair_batch import PairBatch
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import Vocabulary, surface
+from models.papers.wording import read
 
 FEATURES = 4
 """Of a cluster, for the alignment prior: see `PairBatch.features`."""

@@ -30,11 +30,11 @@ import torch
 from torch import Tensor, nn
 
 from models.encoders.encoder import GRID, Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import cell_coordinates
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair, trim_padding
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import PAD, Vocabulary
 
 
 class ChangeCaptioner(WholePair):

@@ -37,12 +37,12 @@ from torch import Tensor, nn
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import GRID, Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.attention import Attending
 from models.papers.captioner import FEATURES
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import PAD, Vocabulary
 
 MASK_FLOOR = 1e-4
 """Cells with less of the cluster than this are not attended to."""

@@ -38,7 +38,6 @@ import torch
 from torch import Tensor, nn
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.change_captioner import (
     AttendingOptions,
     ChangeCaptioner,
@@ -47,7 +46,8 @@ from models.papers.change_captioner import (
     attention_size,
 )
 from models.papers.pair_batch import PairBatch
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import PAD, Vocabulary
 
 
 class DUDA(ChangeCaptioner):

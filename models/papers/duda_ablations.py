@@ -30,7 +30,6 @@ import torch
 from torch import Tensor, nn
 
 from models.encoders.encoder import GRID, Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.change_captioner import (
     AttendingOptions,
     ChangeCaptioner,
@@ -40,7 +39,8 @@ from models.papers.change_captioner import (
 )
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import PAD, Vocabulary
 
 
 class OneVector(ChangeCaptioner):

@@ -39,12 +39,12 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, binary_cross_entropy_with_logits, cross_entropy
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, PAD, Vocabulary
-from models.language.wording import read
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
+from models.papers.state import State
 from models.papers.transformer import Layer, Stack, sinusoids
-from models.state import State
+from models.papers.vocabulary import BOS, PAD, Vocabulary
+from models.papers.wording import read
 
 SIDE = 7
 """Cells of an image, in both directions."""

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import EOS, PAD, UNK, Vocabulary
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import stories
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import EOS, PAD, UNK, Vocabulary
 
 NEVER = -1e4
 """Log probability of any other word; finite, so that sums of it are numbers."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from models.language.vocabulary import BOS, EOS, PAD
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import BOS, EOS, PAD
 
 
 class Recurrent(WordCaptioner):

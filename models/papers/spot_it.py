@@ -45,10 +45,10 @@ from torch.nn.functional import (
 )
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import PAD, Vocabulary
 
 GREY = 127.5
 """What the CNN sees where nothing differs."""

@@ -36,7 +36,7 @@ from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
 
 from models.checkpoint import write_atomically
 from models.label import CheckpointError
-from models.language.vocabulary import PAD, Vocabulary
+from models.papers.vocabulary import PAD, Vocabulary
 
 KEY = "narrated-retrieval"
 FORMAT = 1

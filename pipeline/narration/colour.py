@@ -93,7 +93,7 @@ def scene_cast(image: Image, changed: NDArray[np.bool_]) -> Cast:
 
 
 def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """The colour of a vehicle, one of `models.language.wording.COLOURS`; None where it is not sure.
+    """The colour of a vehicle, one of `models.language.templates.COLOURS`; None where it is not sure.
 
     Args:
         image: RGB uint8 ``(h, w, 3)``, the frame in which it is.

@@ -29,9 +29,9 @@ from daemon.config import secrets
 from models.captioner import Captioner
 from models.checkpoint import save
 from models.encoders.encoder import ENCODERS
-from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import Vocabulary
 
 APPEARED, GONE = "A box has appeared.", "The box is gone."
 SYSTEM_PYTHON = "/usr/bin/python3"

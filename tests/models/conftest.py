@@ -12,8 +12,8 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from models.captioner import PairInput
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import Vocabulary
 
 Rectangle = tuple[int, int, int, int]
 

@@ -13,10 +13,10 @@ from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.papers.idc_pcl import IDCPCL
 from models.papers.nearest import Nearest
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import BOS, PAD, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 ATTENDING = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}

@@ -11,8 +11,8 @@ from models import SHIPPED, CheckpointError, load_captioner
 from models.checkpoint import KEY, read_checkpoint, save
 from models.encoders.encoder import Encoder
 from models.label import read_label
-from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
+from models.papers.vocabulary import Vocabulary
 
 
 @pytest.fixture

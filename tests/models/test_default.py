@@ -14,7 +14,7 @@ from models.encoders.encoder import ENCODERS
 from models.families import OBJECTS
 from models.grounded.grounded import Grounded
 from models.language.facts import Fact
-from models.language.wording import read
+from models.papers.wording import read
 
 
 @pytest.fixture(scope="module", params=SHIPPED)
@@ -109,7 +109,7 @@ def test_the_grounded_one_guesses_no_colours() -> None:
     assert isinstance(captioner, Grounded)
     here, there = (0.1, 0.2, 0.2, 0.3), (0.6, 0.5, 0.2, 0.3)
     kinds = [
-        (Fact(0, "appeared", name, 1, None, here, 0.9), Fact(1, "moved", name, 1, here, there, 0.9))
+        (Fact(0, "appeared", name, None, here, 0.9), Fact(1, "moved", name, here, there, 0.9))
         for name in OBJECTS
     ]
     for facts in kinds:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.encoders.encoder import ENCODERS, Encoder
-from models.language.vocabulary import Vocabulary
+from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.cli import main
 from train.papers.batches import Split, load_split

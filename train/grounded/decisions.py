@@ -230,7 +230,7 @@ def _matches(known: DecisionExample) -> tuple[Floats, NDArray[np.bool_]]:
     unchanged = (before == NONE)[:, None] & (after == NONE)[None]
     there = pairs.apart < SETTINGS.stayed
     same = np.where(unchanged, there, (before[:, None] == after[None]) & (before >= 0)[:, None])
-    decided &= pairs.family & ~known.association.excluded
+    decided &= pairs.family
     return pairs.signs[decided], same[decided]
 
 

@@ -13,8 +13,7 @@ import cv2
 import numpy as np
 
 from models.boxes import overlaps
-from models.detections import Detections
-from models.detector import Detector
+from models.detections import Detections, Detector
 from models.families import OBJECTS, family_of
 from models.grounded.inference import canvas
 from pipeline.sources import Image

@@ -57,7 +57,7 @@ _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObservedTensors:
-    """`models.grounded.observations.Observations` as tensors, any leading dimensions in common."""
+    """`models.detections.Detections` as tensors, any leading dimensions in common."""
 
     box: Tensor
     score: Tensor

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import overlaps
+from models.detections import Detections
 from models.families import OBJECTS, family_of
 from models.grounded.change_classifier import EVIDENCE
-from models.grounded.observations import Observations
 from pipeline.sources.times import moment_in_name
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
@@ -77,7 +77,7 @@ def gap_between(one: LabelledFrame, other: LabelledFrame) -> float | None:
 
 
 def verdicts(
-    observed: Observations,
+    observed: Detections,
     here: Sequence[Vote],
     there: Sequence[Vote],
     seen: NDArray[np.float32],

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary, tokenize
 from models.papers.captioner import WordCaptioner
 from models.papers.nearest import Nearest
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import WholePair
+from models.papers.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions
 from train.papers.datasets import load_pairs
 from train.papers.features import Features, sample_features

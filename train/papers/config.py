@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from models import CAPTIONERS
 from models.encoders.encoder import ENCODERS, Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.captioner import WordCaptioner
+from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from pipeline.yaml_lines import YamlError, read_yaml
 from train.grounded.options import ChainOptions

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, overlaps
 from models.captioner import DescribeOptions, Sentence
-from models.language.vocabulary import PAD, tokenize
-from models.language.wording import read
 from models.papers.captioner import WordCaptioner
 from models.papers.nearest import Nearest
+from models.papers.vocabulary import PAD, tokenize
+from models.papers.wording import read
 from train.papers.batches import Split, by_pair, tells_stories
 from train.papers.metrics.groups import group_scores, sample_groups
 from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_captions

@@ -12,8 +12,8 @@ import torch
 
 from models import load_captioner
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.captioner import WordCaptioner
+from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
 from train.papers.batches import Split, load_split

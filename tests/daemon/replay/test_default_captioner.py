@@ -18,7 +18,7 @@ from models import load_captioner
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions
 from models.language.places import Zone
-from models.language.wording import read
+from models.papers.wording import read
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.narration.narration import narrate
 from pipeline.pairs import FramePair, candidate_pairs

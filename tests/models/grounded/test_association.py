@@ -52,7 +52,7 @@ FIRST = np.eye(len(PAIR_SIGNS) + 1)[0]
 
 
 def matched(logits: Floats) -> Floats:
-    return match_probabilities(of_logits(logits), FIRST, np.zeros(logits.shape, np.bool_))
+    return match_probabilities(of_logits(logits), FIRST)
 
 
 @settings(max_examples=40, deadline=None)
@@ -65,9 +65,8 @@ def test_a_pair_read_backwards_has_the_same_signs(s: int, t: int, seed: int, gap
     assert np.isfinite(pairs.signs).all()
     np.testing.assert_allclose(pairs.transposed().signs, back.signs)
     weights = np.random.default_rng(seed).normal(size=len(PAIR_SIGNS) + 1)
-    excluded = np.zeros((s, t), np.bool_)
-    match = match_probabilities(pairs, weights, excluded)
-    np.testing.assert_allclose(match, match_probabilities(back, weights, excluded.T).T, atol=1e-9)
+    match = match_probabilities(pairs, weights)
+    np.testing.assert_allclose(match, match_probabilities(back, weights).T, atol=1e-9)
     own = signs(before, after, pairs, match, gap_s)
     np.testing.assert_allclose(own, signs(before, after, back.transposed(), match, gap_s))
     assert own.shape == (s, len(SIGNS))
@@ -97,14 +96,10 @@ def test_a_rival_takes_from_a_match() -> None:
     assert rivals[0, 0] < 0.5 < alone[0, 0]
 
 
-def test_others_and_another_family_are_no_match() -> None:
+def test_another_family_is_no_match() -> None:
     pairs = of_logits(np.full((2, 2), 5.0))
-    excluded = np.array([[True, False], [False, False]])
-    match = match_probabilities(pairs, FIRST, excluded)
-    assert match[0, 0] == 0
-    assert match[0, 1] > 0.9
     strangers = PairSigns(pairs.signs, ~np.ones((2, 2), np.bool_), *[np.zeros((2, 2))] * 3)
-    assert not match_probabilities(strangers, FIRST, ~np.ones((2, 2), np.bool_)).any()
+    assert not match_probabilities(strangers, FIRST).any()
 
 
 def test_in_a_queue_each_has_a_partner_though_none_is_sure() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.change_classifier import EVIDENCE, ObservedPair, evidence
-from models.grounded.observations import Observations, observe
+from models.grounded.observations import colour_histograms
 
 CHANGED, CORRELATION = (
     EVIDENCE.index(name)
@@ -32,7 +32,7 @@ def sides_of(count: tuple[int, int], seed: int, gap_s: float) -> ObservedPair:
         low = numbers(n, 2)
         box = np.concatenate([low, numbers(n, 2) * (1 - low)], axis=1)
         label = numbers(n, len(OBJECTS)) * (numbers(n, len(OBJECTS)) > 0.5)
-        both.append(observe(picture, Detections(box, numbers(n), label, numbers(n, 192))))
+        both.append(Detections(box, numbers(n), label, numbers(n, 192), colour_histograms(picture, box)))
     changed = (numbers(40, 60) > 0.6).astype(np.float32)
     return ObservedPair((both[0], both[1]), pictures, changed, numbers(seed % 3, 4) / 2, gap_s)
 
@@ -72,11 +72,11 @@ def test_the_order_of_ends_does_not_matter() -> None:
     np.testing.assert_allclose(evidence(other, 1), evidence(sides, 1), rtol=1e-5, atol=1e-6)
 
 
-def one_car(box: tuple[float, ...], picture: np.ndarray) -> Observations:
+def one_car(box: tuple[float, ...], picture: np.ndarray) -> Detections:
     label = np.zeros((1, len(OBJECTS)), np.float32)
     label[0, OBJECTS.index("car")] = 0.9
     found = np.array([box], np.float32), np.array([0.9], np.float32), label, np.ones((1, 192), np.float32)
-    return observe(picture, Detections(*found))
+    return Detections(*found, colour_histograms(picture, found[0]))
 
 
 def test_what_stays_looks_unchanged_and_what_came_does_not() -> None:

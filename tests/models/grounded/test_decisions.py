@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.boxes import Box
+from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.association import Floats, Side, pair_signs
 from models.grounded.decisions import Outcomes, decide, distinct, find_unreported, object_name, riders
-from models.grounded.observations import COLOUR_BINS, Observations
+from models.grounded.observations import COLOUR_BINS
 from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
 
@@ -21,15 +22,15 @@ HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
 
 
-def observed(*found: tuple[str, Box, float]) -> Observations:
-    """Observations by name, box and score."""
+def observed(*found: tuple[str, Box, float]) -> Detections:
+    """Detections by name, box and score."""
     label = np.zeros((len(found), len(OBJECTS)), np.float32)
     for row, (name, _, _) in enumerate(found):
         label[row, OBJECTS.index(name)] = 0.9
     box = np.array([box for _, box, _ in found], np.float32).reshape(-1, 4)
     score = np.array([score for *_, score in found], np.float32)
     feature, colours = (np.zeros((len(found), n), np.float32) for n in (192, COLOUR_BINS))
-    return Observations(box, score, label, feature, colours)
+    return Detections(box, score, label, feature, colours)
 
 
 def side(*found: tuple[str, Box]) -> Side:
@@ -175,8 +176,8 @@ def test_a_car_park_is_no_lorry() -> None:
 
 
 def test_who_rides_is_told_with_what_is_ridden() -> None:
-    person = Fact(0, "appeared", "person", 1, None, (0.42, 0.3, 0.06, 0.28), 0.6)
-    bicycle = Fact(0, "appeared", "bicycle", 1, None, (0.4, 0.45, 0.1, 0.15), 0.8)
+    person = Fact(0, "appeared", "person", None, (0.42, 0.3, 0.06, 0.28), 0.6)
+    bicycle = Fact(0, "appeared", "bicycle", None, (0.4, 0.45, 0.1, 0.15), 0.8)
     [one] = riders([bicycle, person])
     assert (one.object, one.type, one.confidence) == ("cyclist", "appeared", 0.8)
     assert one.after == pytest.approx((0.4, 0.3, 0.1, 0.3))
@@ -190,8 +191,8 @@ def test_who_rides_is_told_with_what_is_ridden() -> None:
 
 
 def test_two_on_one_bicycle_are_not_one() -> None:
-    bicycle = Fact(0, "appeared", "bicycle", 1, None, (0.4, 0.45, 0.1, 0.15), 0.8)
-    people = [Fact(0, "appeared", "person", 1, None, (x, 0.3, 0.06, 0.28), 0.6) for x in (0.41, 0.43)]
+    bicycle = Fact(0, "appeared", "bicycle", None, (0.4, 0.45, 0.1, 0.15), 0.8)
+    people = [Fact(0, "appeared", "person", None, (x, 0.3, 0.06, 0.28), 0.6) for x in (0.41, 0.43)]
     assert sorted(f.object for f in riders([bicycle, *people])) == ["cyclist", "person"]
 
 

@@ -18,15 +18,12 @@ from models.captioner import DescribeOptions, PairInput
 from models.checkpoint import save
 from models.detections import Detections
 from models.encoders.encoder import ENCODERS
-from models.families import OBJECTS
-from models.grounded.change_classifier import ObservedPair
 from models.grounded.grounded import Grounded
-from models.grounded.observations import observe
 from models.language.facts import Fact
 from models.language.places import Zone
 from models.language.statements import statement_of
 from models.language.templates import render
-from models.language.wording import read
+from models.papers.wording import read
 
 Pairs = list[PairInput]
 MakePairs = Callable[..., Pairs]
@@ -221,7 +218,7 @@ def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, m
 
 def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGrounded) -> None:
     boxes = [(0.1, 0.3, 0.1, 0.1), (0.22, 0.3, 0.1, 0.1)]
-    facts = [Fact(1, "appeared", "car", 1, None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
+    facts = [Fact(1, "appeared", "car", None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
     [[], [both]] = make_grounded().tell(facts, 2)
     assert (both.count, both.confidence) == (2, 0.7)
 
@@ -229,7 +226,7 @@ def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGround
 def test_another_comes_after_the_one_it_is_another_of(make_grounded: MakeGrounded) -> None:
     small, large = (0.1, 0.1, 0.05, 0.05), (0.05, 0.6, 0.2, 0.2)
     for boxes in ((small, large), (large, small)):
-        facts = [Fact(0, "appeared", "car", 1, None, box, 0.9 if box == large else 0.8) for box in boxes]
+        facts = [Fact(0, "appeared", "car", None, box, 0.9 if box == large else 0.8) for box in boxes]
         [[first, second]] = make_grounded().tell(facts, 1)
         assert first.after == pytest.approx(large)
         assert "nother" not in first.text
@@ -278,25 +275,6 @@ def test_its_own_threshold_decides(make_grounded: MakeGrounded, make_pairs: Make
     captioner.weights.threshold = 0.999
     assert captioner.min_confidence == pytest.approx(0.999)
     assert captioner.describe(pairs) == [[]]
-
-
-def test_one_where_another_stood_came_and_the_other_left(make_grounded: MakeGrounded) -> None:
-    pictures = np.random.default_rng(1).integers(0, 255, (2, 96, 128, 3), np.uint8)
-    label = np.eye(len(OBJECTS), dtype=np.float32)[[OBJECTS.index("car")]]
-    box, score = np.array([[0.3, 0.4, 0.2, 0.3]], np.float32), np.array([0.9], np.float32)
-    one, two = (observe(p, Detections(box, score, label, np.zeros((1, 192), np.float32))) for p in pictures)
-    captioner = make_grounded(linked=True)
-    captioner.weights.classifier.biases[-1][:] = -9.0
-    nothing = np.zeros((8, 8), np.float32), np.zeros((0, 4), np.float32)
-    told = {
-        gap_s: [
-            (fact.type, fact.confidence > captioner.min_confidence)
-            for fact in captioner.facts_of_pair(ObservedPair((one, two), pictures, *nothing, gap_s), 0)
-        ]
-        for gap_s in (10.0, 3600.0)
-    }
-    assert not any(sure for _, sure in told[10.0]), "classifier and association call it unchanged"
-    assert sorted(told[3600.0]) == [("appeared", True), ("disappeared", True)]
 
 
 def test_a_checkpoint_needs_no_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from models.families import KINDS
 from models.language.templates import ACTIONS, CLOTHES, Statement, duration, noun_phrase, render
-from models.language.wording import read
 
 LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=14)
 
@@ -17,31 +16,16 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
     ("statement", "text"),
     [
         (
-            replace(LEAVING, came_from="right", came_at="at 10:02"),
-            (
-                "The person in dark clothes who came in from the right at 10:02 has walked off to the left, "
-                "after 14 s."
-            ),
+            replace(LEAVING, came_from="right"),
+            "The person in dark clothes who came in from the right has walked off to the left, after 14 s.",
         ),
         (
             replace(LEAVING, place="on the left", target="", duration_s=200),
             "The person in dark clothes on the left has left, after 3 minutes.",
         ),
         (
-            Statement("entered", "car", colour="orange", origin="far", place="in the middle"),
-            "An orange car has come in from the background and is now in the middle.",
-        ),
-        (
             Statement("entered", "car", origin="far", place="near the top edge"),
             "A car has come in from the background.",
-        ),
-        (
-            Statement("entered", "bag", origin="near", place="near the bottom edge"),
-            "A bag has been brought in from the foreground.",
-        ),
-        (
-            Statement("left", "bag", place="on the right", target="right"),
-            "The bag on the right has been taken away to the right.",
         ),
         (
             Statement("entered", "person", 2, place="on the left", origin="left"),
@@ -56,7 +40,6 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             Statement("disappeared", "car", 5, several=True, place="in the lot"),
             "Several cars in the lot have gone.",
         ),
-        (Statement("disappeared", "object", place="on the left"), "Something on the left has gone."),
         (Statement("disappeared", "car", place="on the left", among=True), "A car on the left has gone."),
         (
             Statement("disappeared", "car", place="on the left", other=True),
@@ -88,12 +71,8 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             "The bus that came in from the left has set off to the right, after 40 s.",
         ),
         (
-            Statement("got_in", "person", place="on the right", partner="truck"),
-            "A person has got into a truck on the right.",
-        ),
-        (
-            Statement("got_out", "person", place="on the right"),
-            "A person has got out of a vehicle on the right.",
+            Statement("got_in", "person", place="on the right"),
+            "A person has got into a vehicle on the right.",
         ),
         (Statement("met", "person", 2, place="on the left"), "Two people have met on the left."),
         (
@@ -110,19 +89,9 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             "The bag on the left has been taken away, after 5 minutes.",
         ),
         (
-            Statement("crossed", "person", origin="left", target="right"),
-            "A person has crossed from the left to the right.",
-        ),
-        (Statement("opened", "gate", place="on the left"), "The gate on the left has opened."),
-        (
             Statement("parked", "car", origin="right", place="in the lot"),
             "A car has come in from the right and parked in the lot.",
         ),
-        (
-            Statement("replaced", "car", place="on the left"),
-            "The car on the left has been replaced by another one.",
-        ),
-        (Statement("more", "car", place="on the left"), "There are more cars on the left."),
     ],
 )
 def test_a_statement_becomes_plain_english(statement: Statement, text: str) -> None:
@@ -138,21 +107,6 @@ def test_every_action_of_every_object_is_one_sentence(action: str, name: str) ->
         assert text[0].isupper()
         assert "  " not in text
         assert " ," not in text
-
-
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.role != "fixture"])
-@pytest.mark.parametrize(
-    ("action", "kind"),
-    [
-        *((name, name) for name in ("appeared", "disappeared", "moved", "replaced")),
-        *(("present", "appeared"), ("absent", "disappeared")),
-    ],
-)
-def test_what_is_said_of_stills_is_read_as_it_was_meant(action: str, kind: str, name: str) -> None:
-    text = render(Statement(action, name, place="on the left", end="on the right"))
-    found = read(text)
-    meant = {"object": "something", "dog": "animal"}.get(name, name)
-    assert (found.type, found.object) == (kind, meant)
 
 
 def test_colours_are_of_paint_and_clothes_only() -> None:

@@ -5,13 +5,13 @@ import torch
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.papers.capt import Capt, CaptMasked, CaptMulti
 from models.papers.ddla import MASK_FLOOR
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.recurrent import stories
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import BOS, PAD, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50), (150, 20, 60, 40)], [(60, 60, 50, 30)], []]

@@ -8,10 +8,10 @@ import torch
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, EOS, Vocabulary
 from models.papers.ddla import DDLA, marginal_log_likelihood
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import BOS, EOS, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)], [(60, 60, 50, 30), (10, 150, 40, 40)]]

@@ -6,11 +6,11 @@ import torch
 from torch.nn.functional import conv2d, group_norm
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, PAD, Vocabulary
 from models.papers.duda import DUDA
 from models.papers.duda_ablations import CaptPixDiff, CaptRepDiff
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import BOS, PAD, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import BOS, Vocabulary
 from models.papers.idc_pcl import IDCPCL, IMAGE
 from models.papers.pair_batch import PairBatch
 from models.papers.transformer import Layer
+from models.papers.vocabulary import BOS, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 SMALL = {"size": 32, "inner": 48, "heads": 4, "layers": 2, "dropout": 0.1}

@@ -10,9 +10,9 @@ from models import load_captioner
 from models.captioner import DescribeOptions
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.nearest import Nearest, NearestMulti
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 RANDOM = np.random.default_rng(3)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.pair_batch import PairBatch
 from models.papers.spot_it import SpotIt, difference
+from models.papers.vocabulary import Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]

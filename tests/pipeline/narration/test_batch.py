@@ -9,11 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from models.captioner import DescribeOptions, Sentence
 from models.detections import Detections
 from models.grounded.inference import canvas
 from models.grounded.settings import SETTINGS
-from models.language.facts import Fact
 from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_input
@@ -154,11 +152,6 @@ class Eyes:
 
     def embed(self, found: Detections) -> np.ndarray:
         return np.zeros((len(found), 4), np.float32)
-
-    def tell(
-        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
-    ) -> list[list[Sentence]]:
-        raise NotImplementedError
 
 
 def none_seen() -> Detections:

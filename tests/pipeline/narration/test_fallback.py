@@ -12,7 +12,7 @@ import models
 from models.boxes import Box
 from models.captioner import DescribeOptions
 from models.language.places import Zone
-from models.language.wording import read
+from models.papers.wording import read
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.distance import l2_rgb
 from pipeline.narration.fallback import LATE, facts_sentence, narrate_facts

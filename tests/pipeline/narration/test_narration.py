@@ -13,8 +13,8 @@ import torch
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS
 from models.language.templates import Statement
-from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
+from models.papers.vocabulary import Vocabulary
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resize
 from pipeline.narration.batch import align_images

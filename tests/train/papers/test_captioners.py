@@ -16,8 +16,8 @@ import yaml
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
 from train.papers.batches import Split, by_pair, epoch_batches, load_split, twins

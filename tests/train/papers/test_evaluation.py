@@ -12,8 +12,8 @@ from torch import Tensor
 
 from models.captioner import DescribeOptions, Sentence
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.papers.batches import Split, load_split
 from train.papers.evaluation import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.language.wording import read
+from models.papers.wording import read
 from pipeline.changes import ChangeOptions, image_changes
 from train.papers.features import read_image
 from train.papers.generated import GenerateOptions, generate

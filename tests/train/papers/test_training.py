@@ -9,8 +9,8 @@ import train.papers.training as loop
 from models import load_captioner
 from models.captioner import Captioner, DescribeOptions
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
+from models.papers.vocabulary import Vocabulary
 from train.papers.batches import Split, epoch_batches, load_split
 from train.papers.training import Listeners, Trained, TrainError, TrainOptions, state_path, train
 

@@ -2,7 +2,7 @@
 
 The wordings and shares follow the 23,093 sentences of Spot-the-diff: no place in 36 %, what it stands on in
 about 33 %, another thing in 16 %, a side in 12 %, top or bottom in the rest; a colour in a third.
-Every sentence is read by `models.language.wording` as the type and the class that it tells.
+Every sentence is read by `models.papers.wording` as the type and the class that it tells.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.language.vocabulary import tokenize
+from models.papers.vocabulary import tokenize
 from train.papers.datasets import has_split, load_pairs
 from train.samples import SPLITS, SampleError, read_entries
 

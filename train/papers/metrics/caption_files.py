@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from models.language.wording import read
+from models.papers.wording import read
 from train.papers.datasets.files import read_json
 from train.papers.metrics.groups import CHANGED, DISTRACTOR
 from train.papers.metrics.tokens import ptb_tokens

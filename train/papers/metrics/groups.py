@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.language.wording import read
+from models.papers.wording import read
 from train.papers.metrics.scores import TextScores, text_scores
 from train.samples import Sample
 

@@ -22,7 +22,7 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
-from models.language.vocabulary import tokenize
+from models.papers.vocabulary import tokenize
 from train.papers.metrics.tokens import ptb_tokens
 
 CONSTANT = "there is a person walking in the parking lot"

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.language.vocabulary import tokenize
-from models.language.wording import read
+from models.papers.vocabulary import tokenize
+from models.papers.wording import read
 
 Claim = tuple[str, str, frozenset[str]]
 """Type, object and place words of a sentence."""

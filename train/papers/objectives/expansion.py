@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
+from models.papers.vocabulary import Vocabulary
 from train.papers.datasets.birds import load_cub, load_nabirds
 from train.papers.features import FeatureError, read_image
 from train.samples import SampleError

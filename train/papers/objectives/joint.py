@@ -46,11 +46,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.language.vocabulary import BOS, PAD
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
+from models.papers.state import State
 from models.papers.tirg import TIRG, save_tirg
-from models.state import State
+from models.papers.vocabulary import BOS, PAD
 from train.papers.batches import Split
 from train.papers.objectives import Objective, Step
 from train.papers.retrieval import same_pictures, split_recall

@@ -38,10 +38,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from models.language.vocabulary import BOS, PAD, UNK
 from models.papers.captioner import WordCaptioner
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import BOS, PAD, UNK
 from train.papers.batches import Split, epoch_batches
 from train.papers.objectives import Objective, Step
 from train.papers.objectives.expansion import ClassTask, captioned_images, classed_images

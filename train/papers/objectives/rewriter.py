@@ -4,7 +4,7 @@ Yao, Wang and Jin 2022 rewrite a caption in three ways; their generator was neve
 
 * **Retrieve**: a similar caption of another pair, by the cosine of TF-IDF vectors: the nearest of the
   training captions. One that says the same thing in other words would be no negative: where
-  `models.language.wording` reads the same type, object, number, colour and places out of both, it is left
+  `models.papers.wording` reads the same type, object, number, colour and places out of both, it is left
   out, and so is one that was also said about this pair. Of many captions those are compared that share the
   rarest words, `CANDIDATES` at most, so that rewriting all of a large set takes no longer for each.
 * **Replace**: about half of the attribute words, at least one, each by another word of its kind
@@ -30,8 +30,8 @@ import numpy as np
 import yaml
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from models.language.vocabulary import tokenize
-from models.language.wording import read
+from models.papers.vocabulary import tokenize
+from models.papers.wording import read
 
 Way = Literal["retrieve", "replace", "confuse", "other"]
 

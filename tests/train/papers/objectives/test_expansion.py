@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.idc_pcl import IDCPCL
+from models.papers.vocabulary import Vocabulary
 from train.papers.batches import Split
 from train.papers.objectives import Step
 from train.papers.objectives.expansion import (

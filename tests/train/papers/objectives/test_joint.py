@@ -12,10 +12,10 @@ import torch
 from models import CAPTIONERS
 from models.captioner import Captioner
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import PAD, Vocabulary
 from models.papers.ddla import DDLA
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, load_tirg
+from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
 from train.papers.batches import Split, load_split

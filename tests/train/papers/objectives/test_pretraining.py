@@ -7,10 +7,10 @@ import torch
 
 from models import load_captioner
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.ddla import DDLA
 from models.papers.idc_pcl import IDCPCL
 from models.papers.pair_batch import PairBatch
+from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.papers.batches import Split, load_split
 from train.papers.objectives import Step

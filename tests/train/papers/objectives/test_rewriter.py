@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.language.wording import read
+from models.papers.wording import read
 from train.papers.objectives.rewriter import KINDS, Rewriter
 
 CAPTIONS = [

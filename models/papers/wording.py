@@ -8,32 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from models.families import KINDS
+from models.families import NOUNS
 from models.language.templates import COLOURS
-from models.language.vocabulary import tokenize
+from models.papers.vocabulary import tokenize
 
-# Every word that people write, many more than the detector has names for; families are in `models.families`.
-_READ_AS = {"dog": "animal", "object": "something"}
-_FURTHER = {
-    "umbrella": "umbrella umbrellas",
-    "furniture": "chair chairs table tables bench benches",
-    "cart": "cart carts stroller strollers pram prams",
-    "box": "box boxes package packages parcel parcels",
-    "shadow": "shadow shadows",
-}
-
-
-def _nouns() -> dict[str, str]:
-    nouns: dict[str, str] = {}
-    for name, kind in KINDS.items():
-        if kind.role != "fixture":  # people name doors and gates as places
-            key = _READ_AS.get(name, name)
-            nouns[key] = f"{nouns.get(key, '')} {name} {kind.plural} {kind.words}".strip()
-    return nouns | _FURTHER
-
-
-NOUNS = _nouns()
-"""Class to all its nouns, separated by spaces."""
 CLASSES = {noun: name for name, nouns in NOUNS.items() for noun in nouns.split()}
 
 # Their first word is an object's name, but a place is meant.

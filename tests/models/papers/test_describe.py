@@ -9,10 +9,10 @@ from torch import Tensor
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
-from models.language.vocabulary import Vocabulary
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 FOUR = [(0, 0, 60, 60), (10, 10, 50, 60), (150, 0, 60, 60), (0, 150, 60, 60)]

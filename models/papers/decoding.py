@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.language.vocabulary import BOS, EOS, PAD, UNK
-from models.state import State
+from models.papers.state import State
+from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 """From the last tokens ``(N,)`` and the state to log P of the next ``(N, V)``, and the new state."""

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.decoding import Decoded, beam, decode, greedy
-from models.language.vocabulary import BOS, EOS, PAD, UNK
-from models.state import State
+from models.papers.decoding import Decoded, beam, decode, greedy
+from models.papers.state import State
+from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 WORDS = 9
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.language.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, surface, tokenize
+from models.papers.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, surface, tokenize
 
 
 def test_tokenize_lowers_and_strips_punctuation() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from models.language.wording import Wording, read
+from models.papers.wording import Wording, read
 
 CLAIMS = """
 appeared    car       A car has appeared on the left.
