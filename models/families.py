@@ -21,13 +21,13 @@ COCO = (
 """The classes of the weights that training starts from, in their order (Lin et al. 2014)."""
 
 CLASSES = (*COCO, "van")
-"""What the detector answers; COCO knows no van."""
+"""The detector's classes; COCO has no van."""
 
 OBJECTS = (
     *("person", "car", "van", "bus", "truck", "motorcycle", "bicycle", "animal", "bag", "bottle"),
     "object",
 )
-"""What the detector's answers are summed up to, in the order of its tensors; "object" has no other name."""
+"""Names to which the classes are summed up, in the order of the tensors; "object" is anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ KINDS: dict[str, Kind] = {
 """Every object that sentences name."""
 
 PEOPLE = frozenset(name for name, kind in KINDS.items() if kind.role == "person")
-"""Those that are somebody: their clothes are named, never "a black person"."""
+"""People: their clothes are named, never "a black person"."""
 VEHICLES = frozenset(name for name, kind in KINDS.items() if kind.family == "vehicle")
-"""Those whose paint is named."""
+"""Objects whose paint is named."""
 ANIMALS = frozenset(name for name, kind in KINDS.items() if kind.role == "animal")
 THINGS = frozenset(name for name, kind in KINDS.items() if kind.role == "thing")
-"""Those that do not move by themselves: somebody puts them down and takes them away."""
+"""Objects that do not move by themselves: somebody puts them down and takes them away."""
 
 _OBJECT_OF = {label: name for name, kind in KINDS.items() for label in kind.classes}
 

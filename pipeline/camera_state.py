@@ -75,7 +75,7 @@ class CameraState:
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
         ):
-            self.tracker = self._restored(Tracker(aspect), time_s)
+            self.tracker = self._restore(Tracker(aspect), time_s)
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
@@ -174,7 +174,7 @@ class CameraState:
             for track in held.keys() - known:
                 del held[track]
 
-    def _restored(self, tracker: Tracker, time_s: float) -> Tracker:
+    def _restore(self, tracker: Tracker, time_s: float) -> Tracker:
         """The tracker with what an earlier process saved, if that fits and is of an earlier time."""
         saved, self.saved = self.saved, None
         if saved:

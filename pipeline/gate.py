@@ -100,7 +100,7 @@ class Seen:
 
 
 Item = MotionFrame | FramePair | Gap | Seen
-"""What goes from a camera's thread to the narrator."""
+"""Messages from a camera's thread to the narrator."""
 
 
 class Gate:

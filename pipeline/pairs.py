@@ -208,7 +208,7 @@ class _CameraMemory:
 
     def update(self, frame: Frame) -> list[FramePair]:
         """Pairs that end with the coming of `frame`."""
-        distance, blocks = self._screened(self.reference, frame)
+        distance, blocks = self._screen(self.reference, frame)
         different = blocks.max() > self._thresholds.lower
         proposed = self._in_change(frame, distance, blocks) if different else self._in_quiet(frame)
         self.previous = frame
@@ -218,21 +218,21 @@ class _CameraMemory:
         """The pair that was still waiting when the frames ended."""
         if self._changed is None:
             return []
-        return self._proposed(self.reference, self._fullest or self.previous, beyond=self._fullest is None)
+        return self._propose(self.reference, self._fullest or self.previous, beyond=self._fullest is None)
 
     def _in_quiet(self, frame: Frame) -> list[FramePair]:
         pairs: list[FramePair] = []
         if self._changed is not None:
             if self._fullest is not None:
-                pairs += self._proposed(self.reference, self._fullest, beyond=False, returned=True)
+                pairs += self._propose(self.reference, self._fullest, beyond=False, returned=True)
             self._renew(frame)
         elif _seconds(self.reference, frame) >= MAX_GAP_S:
             self._renew(frame)
         if _seconds(self._baseline, frame) >= LONG_GAP_S:
-            distance, blocks = self._screened(self._baseline, frame)
+            distance, blocks = self._screen(self._baseline, frame)
             if blocks.max() > self._thresholds.lower:
                 beyond = distance > self._thresholds.upper
-                pairs += self._proposed(self._baseline, frame, beyond=beyond, cause=Cause.BASELINE)
+                pairs += self._propose(self._baseline, frame, beyond=beyond, cause=Cause.BASELINE)
                 self._renew(frame)
             self._baseline = frame
         return pairs
@@ -242,7 +242,7 @@ class _CameraMemory:
         peak = float(blocks.max())
         if self._changed is None:
             self._changed = self._moved = frame
-        elif self._screened(self.previous, frame)[1][changed].max() > self._thresholds.lower:
+        elif self._screen(self.previous, frame)[1][changed].max() > self._thresholds.lower:
             self._moved = frame
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
@@ -255,18 +255,18 @@ class _CameraMemory:
         pairs: list[FramePair] = []
         before = self.reference
         if self._fullest is not None and peak < _LEFT_SHARE * self._peak:
-            pairs += self._proposed(before, self._fullest, beyond=False)
+            pairs += self._propose(before, self._fullest, beyond=False)
             before = self._fullest
-            distance = self._screened(before, frame)[0]
+            distance = self._screen(before, frame)[0]
         cause = Cause.PAUSE if paused else Cause.CHANGE
-        pairs += self._proposed(before, frame, beyond=distance > self._thresholds.upper, cause=cause)
+        pairs += self._propose(before, frame, beyond=distance > self._thresholds.upper, cause=cause)
         self._begin(frame)
         return pairs
 
-    def _screened(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
+    def _screen(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
         return l2_luma(before.luma, after.luma, SCREENING_BLOCK)
 
-    def _proposed(
+    def _propose(
         self,
         before: Frame,
         after: Frame,

@@ -9,6 +9,7 @@ import av
 import cv2
 import numpy as np
 import yaml
+from still import Still
 
 from pipeline.changes import (
     ChangeOptions,
@@ -23,16 +24,6 @@ GROUNDED = ChangeOptions.of(
     ]
 )
 FINE = ChangeOptions(size=(216, 384), max_shift=8, delta=38, eps=3, min_samples=10, min_area=0.001)
-
-
-class Still:
-    """A picture that is there already."""
-
-    def __init__(self, image: np.ndarray) -> None:
-        self.image = image
-
-    def rgb(self) -> np.ndarray:
-        return self.image
 
 
 def pair_of(before: np.ndarray, after: np.ndarray, *, beyond_upper: bool = False) -> FramePair:

@@ -45,7 +45,7 @@ CHANGE_SIGNS = (
     *("sum of matches, changed or not", "at edge", "distance to edge", "log height", "person", "vehicle"),
     *("change", "score", "stays", "own family there", "other family there", "log height, person"),
 )
-"""Those of `SIGNS` that tell whether it is a change: what else there is says nothing in an empty scene."""
+"""The `SIGNS` of a change; those of candidates and matches say nothing in an empty scene."""
 
 CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
 
@@ -106,7 +106,7 @@ class PairSigns:
         """Bool ``(S, T)``: of one family, and not at the same place."""
         return self.family & (self.apart >= SETTINGS.stayed)
 
-    def transposed(self) -> PairSigns:
+    def transpose(self) -> PairSigns:
         """The same with before and after exchanged."""
         parts = self.family.T, self.apart.T, self.overlap.T, self.appearance.T
         return PairSigns(self.signs.transpose(1, 0, 2), *parts)

@@ -43,7 +43,7 @@ EVIDENCE = (
     "vehicle",
     "two wheels",
 )
-"""Of one observation, in this order."""
+"""Evidence about one observation, in the order of the columns."""
 
 _GRID = 12
 _ALONG = (np.arange(_GRID, dtype=np.float32) + 0.5) / _GRID

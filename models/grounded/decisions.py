@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, box_of, hull, iou, overlaps, share_inside, shared_areas
 from models.detections import Detections
-from models.families import OBJECTS, VEHICLES, family_of, first_of
+from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Floats, PairSigns, Side
 from models.grounded.detections import suppress
 from models.grounded.settings import SETTINGS
@@ -126,23 +126,6 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
         return "vehicle", False
     named = score[best] > SETTINGS.named * total
     return (best, False) if named else ("vehicle", True)
-
-
-def find_unreported(own: Detections, other: Detections) -> NDArray[np.bool_]:
-    """Bool ``(N,)``: a car park taken for a lorry, and tiny people in a crowd."""
-    box = np.concatenate([own.box, other.box])
-    sure = np.concatenate([own.score, other.score]) >= SETTINGS.lot_score
-    family = np.concatenate([own.family, other.family])
-    middle = box[:, :2] + box[:, 2:] / 2
-    low, high = own.box[:, None, :2], own.box[:, None, :2] + own.box[:, None, 2:]
-    holds = ((middle > low) & (middle < high)).all(-1) & sure
-    area = own.box[:, 2:].prod(1)
-    small = box[:, 2:].prod(1) < area[:, None] / SETTINGS.lot_ratio
-    held = (holds & small & (own.family[:, None] == family)).sum(1)
-    lot = (area > SETTINGS.lot_area) & (held >= SETTINGS.lot_count) & (own.family == first_of("vehicle"))
-    people = own.family == first_of("person")
-    tiny = people & (own.box[:, 3] < SETTINGS.tiny_height) & (people.sum() >= SETTINGS.crowd)
-    return np.asarray(lot | tiny)
 
 
 def riders(facts: list[Fact], threshold: float = 0.0) -> list[Fact]:

@@ -38,7 +38,7 @@ from models.grounded.association import (
     signs,
 )
 from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
-from models.grounded.decisions import Outcomes, decide, distinct, find_unreported
+from models.grounded.decisions import Outcomes, decide, distinct
 from models.grounded.inference import OnnxDetector, merge_tiles
 from models.grounded.observations import FeatureEmbedding, colour_histograms, colour_likeness
 from models.grounded.settings import SETTINGS
@@ -77,7 +77,7 @@ class Association:
         before, after = self.sides
         return (
             signs(before, after, self.pairs, match, self.gap_s),
-            signs(after, before, self.pairs.transposed(), match.T, self.gap_s),
+            signs(after, before, self.pairs.transpose(), match.T, self.gap_s),
         )
 
 
@@ -267,10 +267,6 @@ class Grounded(Captioner):
             observed.append(own.select(rows))
             change.append(self.weights.classifier(evidence(pair, side))[rows])
         before, after = observed
-        change = [
-            np.where(find_unreported(*sides), 0.0, own)
-            for sides, own in zip(((before, after), (after, before)), change, strict=True)
-        ]
         sides = [
             self._side(own, p, pair.images[n] if pair.images else None)
             for n, (own, p) in enumerate(zip(observed, change, strict=True))
@@ -323,10 +319,10 @@ class Grounded(Captioner):
         for b in range(pairs):
             own = [fact for fact in facts if fact.pair == b]
             if own:
-                sentences[b] = self._worded(own, options)
+                sentences[b] = self._sentences(own, options)
         return sentences
 
-    def _worded(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
+    def _sentences(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]

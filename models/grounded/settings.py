@@ -31,12 +31,9 @@ class PerceptionSettings:
             move) to those that its sentence is right, fitted on cameras left out of the other fits.
         match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
         least: facts below this confidence are dropped, whatever threshold is asked for.
-        lot_area, lot_ratio, lot_count, lot_score: a vehicle of this share that holds so many so much
-            smaller ones of this score is a place.
         car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
             below which it is only a vehicle; above, it is a large one.
         named: share of one name above which a large vehicle is called so.
-        tiny_height, crowd: people below this share of the picture's height are dropped among so many people.
     """
 
     pixels: int = 230_000
@@ -57,15 +54,9 @@ class PerceptionSettings:
     moved_offset: float = 0.6
     match_worth: float = 0.2
     least: float = 0.1
-    lot_area: float = 0.25
-    lot_ratio: float = 8.0
-    lot_count: int = 3
-    lot_score: float = 0.3
     car_below: float = 0.35
     vehicle_below: float = 0.7
     named: float = 0.85
-    tiny_height: float = 0.04
-    crowd: int = 8
 
 
 SETTINGS = PerceptionSettings()

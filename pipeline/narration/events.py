@@ -218,7 +218,7 @@ def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, 
 
 
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
-    """That nothing was seen between two frames.
+    """The narration of a gap: nothing was seen between two frames.
 
     Args:
         before: the last one that was seen before.
@@ -248,7 +248,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
 
 
 def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narration:
-    """That a share of the picture (0..1) is hidden, until another such narration; 0: none is."""
+    """The narration of masks: a share 0..1 of the picture is hidden until the next one; 0 ends it."""
     now = stamp(seen)
     if hidden:
         part = "the whole picture" if hidden >= _WHOLE else f"{max(round(100 * hidden), 1)} % of the picture"

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from models.boxes import Box
 from models.sentences import Outline
 
-"""A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
-
 MOST_CORNERS = 32
 _LEAST_CORNERS = 3
 _GAP = 0.15

@@ -29,7 +29,7 @@ TERMS = (
     "width", "histogram", "embedding", "family", "outside",
 )  # fmt: skip
 WEIGHTS = np.array([-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3, -4.0])
-"""Of `TERMS`. Fitted to tracks of the validation cameras, but for the last: what has left the frame ends."""
+"""Weights of `TERMS`. Fitted to tracks of the validation cameras, but for the last, which is set."""
 
 _FAR = 8.0  # own sizes beyond which nothing is compared
 _ODDS = 30.0

@@ -62,7 +62,7 @@ class Reidentification:
         for track in seen:
             self._open.setdefault(track.id, _Appearance(time_s)).last_s = time_s
         self._view(time_s, seen, image)
-        events = [self._named(event, tracks) for event in events]
+        events = [self._with_identity(event, tracks) for event in events]
         self._forget(time_s, {track.id for track in tracks if track.state != "ended"})
         return events
 
@@ -82,7 +82,7 @@ class Reidentification:
         own = self._open[track]
         return time_s - own.viewed_s >= (_EVERY_S if len(own.vectors) < _FIRST else _LATER_S)
 
-    def _named(self, event: Event, tracks: Sequence[Track]) -> Event:
+    def _with_identity(self, event: Event, tracks: Sequence[Track]) -> Event:
         own = self._open.get(event.track)
         first_s = next((t.first.time_s for t in tracks if t.id == event.track), None)
         if event.kind not in ENTRANCES or own is None or first_s is None or len(own.vectors) < _FEWEST:

@@ -16,19 +16,19 @@ from pipeline.tracking.motion import sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
 HALT_S = 3.0
-"""What drove and has rested so long has stopped."""
+"""A vehicle that has rested so long has stopped."""
 
 HALT_PERSON_S = 4.0
-"""Who walked and has rested so long has stopped."""
+"""A person who has rested so long has stopped."""
 
 PAIR_S = 4.5
 """No frame before is older: no more of them are held."""
 
 PARKED_S = 20.0
-"""What has stopped where hardly anything drives has parked after so long."""
+"""A vehicle that stopped where hardly anything drives has parked after so long."""
 
 RESTED_S = 10.0
-"""What rested so long where others drive sets off when it moves."""
+"""A vehicle that rested so long where others drive sets off when it moves."""
 
 STOOD_S = 4.0
 """... and elsewhere."""

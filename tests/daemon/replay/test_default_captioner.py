@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from still import Still
 
 from daemon.config.plan import CameraPlan
 from models import load_captioner
@@ -45,14 +45,6 @@ def test_people_on_the_path_are_told_as_people(clips: Path) -> None:
         x, y, width, height = sentence.box
         assert 0 <= x < x + width <= 1 + 1e-6
         assert 0 <= y < y + height <= 1 + 1e-6
-
-
-@dataclass
-class Still:
-    image: Image
-
-    def rgb(self) -> Image:
-        return self.image
 
 
 def frame(image: Image, second: float) -> Frame:

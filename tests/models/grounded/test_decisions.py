@@ -13,7 +13,7 @@ from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.association import Floats, Side, pair_signs
-from models.grounded.decisions import Outcomes, decide, distinct, find_unreported, object_name, riders
+from models.grounded.decisions import Outcomes, decide, distinct, object_name, riders
 from models.grounded.observations import COLOUR_BINS
 from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
@@ -130,7 +130,7 @@ def test_exchanged_stills_exchange_appeared_and_disappeared(s: int, t: int, seed
     plain = tuple(np.zeros((s, t)) for _ in range(4))
     pairs = pair_signs(before, after, plain, 1.0)
     straight = decide(before, after, pairs, match, (outcomes[0], outcomes[1]))
-    backwards = decide(after, before, pairs.transposed(), match.T, (outcomes[1], outcomes[0]))
+    backwards = decide(after, before, pairs.transpose(), match.T, (outcomes[1], outcomes[0]))
     assert sorted((MIRRORED[f.type], round(f.confidence, 9)) for f in straight) == sorted(
         (f.type, round(f.confidence, 9)) for f in backwards
     )
@@ -158,21 +158,6 @@ def test_an_object_that_is_seen_twice_is_one() -> None:
         ("person", HERE, 0.9), ("person", head, 0.8), ("bicycle", HERE, 0.5), ("person", ELSEWHERE, 0.4)
     )
     assert distinct(found).tolist() == [0, 2, 3]
-
-
-def test_tiny_people_in_a_crowd_are_not_reported() -> None:
-    crowd = [("person", (0.1 * n, 0.1, 0.02, 0.03), 0.9) for n in range(9)]
-    assert find_unreported(observed(*crowd, ("person", HERE, 0.9)), observed()).tolist() == [True] * 9 + [
-        False
-    ]
-    assert not find_unreported(observed(*crowd[:3]), observed()).any()
-
-
-def test_a_car_park_is_no_lorry() -> None:
-    lot = ("truck", (0.0, 0.4, 0.95, 0.5), 0.9)
-    cars = observed(*(("car", (0.1 + 0.2 * n, 0.5, 0.1, 0.1), 0.9) for n in range(4)))
-    assert find_unreported(observed(lot), cars).tolist() == [True]
-    assert find_unreported(observed(lot), observed()).tolist() == [False]
 
 
 def test_who_rides_is_told_with_what_is_ridden() -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from still import Still
 
 from models.detections import Detections
 from models.grounded.inference import canvas
@@ -32,14 +33,6 @@ class Looks:
 
 
 VIEWS = Looks(sees_views=True)
-
-
-@dataclass
-class Still:
-    image: Image
-
-    def rgb(self) -> Image:
-        return self.image
 
 
 def yard(*boxes: tuple[int, int], size: tuple[int, int] = (240, 320)) -> Image:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from still import Still
 
 import models
 from models.boxes import Box
@@ -47,14 +48,6 @@ def test_its_box_holds_all_clusters_and_a_zone_is_a_place() -> None:
     assert sentence.text == "Something has changed in the Lot and on the right."
     assert sentence.box == pytest.approx((0.1, 0.4, 0.8, 0.2))
     assert facts_sentence([(0, 0, 1, 1)], DescribeOptions()).text == "Something has changed."
-
-
-class Still:
-    def __init__(self, image: np.ndarray) -> None:
-        self._image = image
-
-    def rgb(self) -> np.ndarray:
-        return self._image
 
 
 def frame(t: float, paint: Callable[[np.ndarray], None]) -> Frame:

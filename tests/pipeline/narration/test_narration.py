@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from still import Still
 
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS
@@ -23,14 +24,6 @@ from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
 
 ALL = DescribeOptions(min_salience=0.0)
-
-
-@dataclasses.dataclass(slots=True)
-class Still:
-    image: Image
-
-    def rgb(self) -> Image:
-        return self.image
 
 
 @pytest.fixture(scope="module")

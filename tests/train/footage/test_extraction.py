@@ -9,6 +9,7 @@ import av
 import cv2
 import numpy as np
 import pytest
+from still import Still
 
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
@@ -20,14 +21,6 @@ from train.samples import SampleError
 START = datetime(2024, 3, 1, tzinfo=UTC)
 BAND = PairThresholds(20.0, 60.0)
 WIDE, HIGH = 192, 108
-
-
-class Still:
-    def __init__(self, rgb: np.ndarray) -> None:
-        self._rgb = rgb
-
-    def rgb(self) -> np.ndarray:
-        return self._rgb
 
 
 def street(person: int | None = None) -> np.ndarray:

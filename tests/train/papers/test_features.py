@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
+from still import Still
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.papers.pair_batch import PairBatch
@@ -47,16 +47,6 @@ class Counting:
 
 def entries(cache: Path) -> list[Path]:
     return list(cache.glob("*.safetensors"))
-
-
-class Still:
-    """A picture that is there already."""
-
-    def __init__(self, image: NDArray[np.uint8]) -> None:
-        self._image = image
-
-    def rgb(self) -> NDArray[np.uint8]:
-        return self._image
 
 
 def frame(path: Path, pts: int) -> Frame:
