@@ -136,7 +136,7 @@ def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
             f"no retrieval network at {path}; train one with configs/train/tirg.yaml or duda-joint.yaml"
         ) from error
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); copy it again or train anew") from error
+        raise CheckpointError(f"{path} cannot be read ({error}); copy it again, or train again") from error
     if KEY not in metadata:
         raise CheckpointError(
             f"{path} is not a retrieval network; give the <out>.tirg.safetensors that training wrote"

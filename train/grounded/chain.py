@@ -288,7 +288,7 @@ def _record(
     captioner: Grounded,
     made: tuple[StageOutput, StageOutput],
 ) -> dict[str, Any]:
-    """What decides the checkpoint, as plain values; nothing about the machine's paths or clock."""
+    """The inputs that decide the checkpoint, as plain values; no paths of the machine and no times."""
     detector, classifier = (each.result for each in made)
     held = {frame.camera for frame in footage.held}
     by: list[dict[str, Any]] = []
