@@ -57,8 +57,8 @@ class Sample:
     sentences: tuple[str, ...]  # the first annotator's sentences that have words in them
     # what is known about the pair, most salient first; empty for annotations made by people
     changes: tuple[SampleChange, ...] = ()
-    camera: str = ""  # the camera of a composed pair, otherwise empty
-    kind: str = ""  # how a composed pair was made (real, median, erased, pasted, nuisance), otherwise empty
+    camera: str = ""  # the camera of a made pair, otherwise empty
+    kind: str = ""  # changed, a kind of distractor or a type of change, where it is known
     further: tuple[tuple[str, ...], ...] = ()  # the other annotators' sentences
 
     @property
