@@ -20,9 +20,6 @@ from models.detections import Detections
 from models.encoders.encoder import ENCODERS
 from models.grounded.grounded import Grounded
 from models.language.facts import Fact
-from models.language.places import Zone
-from models.language.statements import statement_of
-from models.language.templates import render
 from models.papers.wording import read
 
 Pairs = list[PairInput]
@@ -193,22 +190,6 @@ def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pair
     assert captioner.facts(nothing) == []
 
 
-def test_an_unknown_time_between_is_none(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
-    unknown, known = (apart(pairs, gap_s) for gap_s in (np.nan, 90.0))
-    assert same(captioner.facts(pairs), captioner.facts(unknown))
-    assert not same(captioner.facts(pairs), captioner.facts(known))
-
-
-def test_sentences_say_their_facts(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    captioner = make_grounded(3, wild=True)
-    captioner.weights.threshold = 1.1
-    pairs = make_pairs(PLACES, seed=3)
-    said = sorted(s.text for told in captioner.describe(pairs, EVERYTHING) for s in told)
-    assert said == sorted(render(statement_of(fact)) for fact in captioner.facts(pairs))
-    assert len(said) > 3
-
-
 def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     cars = [(20, 60, 40, 30), (64, 60, 40, 30)]
     [[two]] = make_grounded().describe(make_pairs([cars], sides=[[1, 1]], labels=[["car", "car"]]))
@@ -221,25 +202,6 @@ def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGround
     facts = [Fact(1, "appeared", "car", None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
     [[], [both]] = make_grounded().tell(facts, 2)
     assert (both.count, both.confidence) == (2, 0.7)
-
-
-def test_another_comes_after_the_one_it_is_another_of(make_grounded: MakeGrounded) -> None:
-    small, large = (0.1, 0.1, 0.05, 0.05), (0.05, 0.6, 0.2, 0.2)
-    for boxes in ((small, large), (large, small)):
-        facts = [Fact(0, "appeared", "car", None, box, 0.9 if box == large else 0.8) for box in boxes]
-        [[first, second]] = make_grounded().tell(facts, 1)
-        assert first.after == pytest.approx(large)
-        assert "nother" not in first.text
-        assert second.text == "Another car has appeared on the left."
-
-
-def test_a_zone_is_said_in_place_of_the_place(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    lot = Zone("in the lot", ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0)))
-    pairs = make_pairs(
-        [[(20, 30, 40, 50), (150, 140, 30, 30)]], sides=[[1, 1]], labels=[["person", "bottle"]]
-    )
-    [told] = make_grounded().describe(pairs, replace(EVERYTHING, zones=(lot,)))
-    assert {s.object: "in the lot" in s.text for s in told} == {"person": True, "bottle": False}
 
 
 def test_near_and_far_are_said_where_the_camera_looks_ahead(

@@ -79,8 +79,3 @@ def test_a_part_that_another_pass_shows_goes_and_a_neighbour_stays() -> None:
     assert merge_tiles(whole, [(tile, WINDOW)]).score.tolist() == pytest.approx([0.9])
     two = some(("person", 0.9, (0.52, 0.3, 0.16, 0.4)), ("person", 0.5, (0.55, 0.4, 0.08, 0.1)))
     assert len(merge_tiles(two, [])) == 2, "within one pass a small one before a large one is another"
-
-
-def test_nothing_and_no_tiles() -> None:
-    assert len(merge_tiles(some(), [])) == 0
-    assert len(merge_tiles(some(), [(some(), WINDOW)])) == 0

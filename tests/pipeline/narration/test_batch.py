@@ -12,7 +12,6 @@ from still import Still
 
 from models.detections import Detections
 from models.grounded.inference import canvas
-from models.grounded.settings import SETTINGS
 from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_input
@@ -75,16 +74,6 @@ def changes() -> list[Change]:
     )
 
 
-def test_clusters_become_arrays(changes: list[Change]) -> None:
-    for change in changes:
-        found = pair_input(change, VIEWS)
-        assert len(found.masks) == len(found.boxes) == len(found.active) == len(change.clusters)
-        for k, cluster in enumerate(change.clusters):
-            assert np.array_equal(found.masks[k], cluster.mask)
-            assert found.boxes[k].tolist() == pytest.approx(cluster.box)
-            assert float(found.active[k]) == pytest.approx(cluster.mask.mean())
-
-
 def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
     assert changes[1].shift != (0, 0)
     for change in [*changes, *wide()]:
@@ -96,15 +85,6 @@ def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
         assert np.array_equal(found.tiles, tiles)
         assert np.array_equal(found.windows, windows)
         assert found.images == both
-
-
-def test_frames_far_apart_are_seen_finer() -> None:
-    near, far = (
-        pair_input(find_changes([pair(yard(), yard((200, 60)), gap)], OPTIONS)[0], VIEWS).views
-        for gap in (SETTINGS.fine_gap_s - 1, SETTINGS.fine_gap_s)
-    )
-    assert near.shape == (2, *canvas(240, 320), 3)
-    assert far.shape == (2, *canvas(240, 320, SETTINGS.fine_pixels), 3)
 
 
 def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.grounded.inference import canvas
 from pipeline.clusters import Cluster
-from pipeline.narration.views import MOST, SMALL, TILE, in_shares, tile_views, tile_windows, whole_views
+from pipeline.narration.views import MOST, SMALL, TILE, tile_views, tile_windows, whole_views
 from pipeline.sources import Image
 
 Box = tuple[float, float, float, float]
@@ -132,7 +132,3 @@ def test_neighbours_share_a_tile_and_the_most_salient_come_first() -> None:
     assert windows[0][0] < 0.5 < windows[0][0] + windows[0][2]
     spread = [(x, y, 0.01, 0.01) for y in (0.1, 0.5, 0.9) for x in (0.1, 0.5, 0.9)]
     assert tile_windows(spread, 480, 640) == tile_windows(spread[:MOST], 480, 640)
-
-
-def test_a_shift_in_pixels_of_masks_is_a_share_of_the_frame() -> None:
-    assert in_shares((3, -6), (288, 384)) == (3 / 384, -6 / 288)
