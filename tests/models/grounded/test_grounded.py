@@ -1,4 +1,4 @@
-"""The grounded captioner as a whole: swapped frames, tiles, zones, words, thresholds, what it learns."""
+"""The grounded captioner as a whole: swapped frames, zones, words, thresholds, what it learns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
+from rectangles import GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner
 from models.captioner import DescribeOptions, PairInput
@@ -62,10 +62,7 @@ def make_grounded() -> MakeGrounded:
 
 def swapped(pairs: Pairs) -> Pairs:
     """The same pairs read backwards: what was before is after."""
-    return [
-        replace(pair, views=pair.views[::-1], tiles=None if pair.tiles is None else pair.tiles[:, ::-1])
-        for pair in pairs
-    ]
+    return [replace(pair, views=pair.views[::-1]) for pair in pairs]
 
 
 def apart(pairs: Pairs, gap_s: float) -> Pairs:
@@ -144,23 +141,6 @@ def test_what_came_went_and_moved_is_told_so(make_grounded: MakeGrounded, make_p
     assert (moved.type, moved.object) == ("moved", "car")
     assert moved.before == pytest.approx((20 / 224, 60 / 224, 50 / 224, 30 / 224), abs=1e-4)
     assert moved.after == pytest.approx((150 / 224, 62 / 224, 50 / 224, 30 / 224), abs=1e-4)
-
-
-def test_what_only_a_tile_shows_is_told_where_it_is(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
-    pairs = make_pairs([[(60, 60, 50, 30)], [(140, 120, 30, 30)]], sides=[[1], [0]])
-    pairs = [replace(pair, views=np.full_like(pair.views, GREY)) for pair in pairs]
-    tiles = np.full((1, 2, 128, 128, 3), GREY, np.uint8)
-    tiles[0, 0, 40:80, 48:80] = COLOURS["person"]
-    near = [pairs[0], replace(pairs[1], tiles=tiles, windows=np.array([[0.5, 0.4, 0.4, 0.4]], np.float32))]
-    captioner = make_grounded()
-    assert captioner.facts(pairs) == []
-    [fact] = captioner.facts(near)
-    assert (fact.pair, fact.type, fact.object) == (1, "disappeared", "person")
-    assert fact.before == pytest.approx((0.5 + 0.4 * 48 / 128, 0.4 + 0.4 * 40 / 128, 0.1, 0.125), abs=1e-4)
-    [backwards] = captioner.facts(swapped(near))
-    assert same([fact], [backwards], backwards=True)
 
 
 def test_a_batch_of_views_of_several_sizes_equals_its_singles(

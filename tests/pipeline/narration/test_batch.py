@@ -1,4 +1,4 @@
-"""From changes to what captioners take: clusters, views and tiles of each pair, and batches of tensors."""
+"""From changes to what captioners take: views of each pair, and batches of tensors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from models.detections import Detections
 from models.grounded.inference import canvas
 from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration.batch import detect, pair_input
-from pipeline.narration.views import in_shares, tile_views, whole_views
+from pipeline.narration.batch import detect, pair_input, views
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
 from pipeline.tracking.suppression import LOW
@@ -79,18 +78,14 @@ def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
     for change in [*changes, *wide()]:
         found = pair_input(change, VIEWS)
         both = change.pair.before.image, change.pair.after.image
-        moved = in_shares(change.shift, OPTIONS.size)
-        assert np.array_equal(found.views, whole_views(*both, moved))
-        tiles, windows = tile_views(*both, moved, change.clusters)
-        assert np.array_equal(found.tiles, tiles)
-        assert np.array_equal(found.windows, windows)
+        moved = change.shift[0] / OPTIONS.size[1], change.shift[1] / OPTIONS.size[0]
+        assert np.array_equal(found.views, views(*both, moved))
         assert found.images == both
 
 
 def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:
     looks = Looks(sees_views=False, image_size=(112, 160))
     pairs = [pair_input(change, looks) for change in changes]
-    assert all(each.tiles is None for each in pairs)
     assert {each.views.shape for each in pairs} == {(2, 112, 160, 3)}
     batch, counts = PairBatch.of(pairs), [len(each.boxes) for each in pairs]
     assert batch.before is not None
