@@ -169,7 +169,7 @@ class Tracker:
             track.unseen_s += step_s
         result, riding = suppress(detections)
         candidates = Candidates(
-            result, riding, np.asarray(colour_histograms(image, result.boxes), np.float64)
+            result, riding, np.asarray(colour_histograms(image, result.boxes, coarse=True), np.float64)
         )
         self._associate(time_s, candidates)
         self.time_s = time_s
