@@ -170,8 +170,8 @@ class Grounded(Captioner):
             return cls(weights, {name: each.tobytes() for name, each in graphs.items()}, device)
         except KeyError as error:
             raise CheckpointError(
-                f"it has no {error}; one of format {label.format} is converted by "
-                "python -m train.grounded.conversion OLD NEW"
+                f"it has no {error}, and is of format {label.format}: train it again, or install the "
+                "version it is from"
             ) from error
 
     def label(self) -> dict[str, Any]:
