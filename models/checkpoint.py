@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,14 @@ def save(captioner: Captioner, path: Path) -> str:
         sha256 (hex) of the file. The same weights and record give the same bytes.
     """
     label = {"format": FORMAT, "captioner": captioner.name, "record": captioner.record, **captioner.label()}
-    weights = {name: np.asarray(value, order="C") for name, value in captioner.arrays().items()}
-    content = serialized(weights, metadata={KEY: json.dumps(label, sort_keys=True)})
-    captioner.sha256 = write_atomically(path, content)
+    captioner.sha256 = write_labelled(label, captioner.arrays(), path)
     return captioner.sha256
+
+
+def write_labelled(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], path: Path) -> str:
+    """Write a label (the head of this file) and weights; see `save`."""
+    weights = {name: np.asarray(value, order="C") for name, value in arrays.items()}
+    return write_atomically(path, serialized(weights, metadata={KEY: json.dumps(label, sort_keys=True)}))
 
 
 def write_atomically(path: Path, content: bytes) -> str:

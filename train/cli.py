@@ -19,7 +19,7 @@ COMMANDS = {
     "compare": "Train all systems of a paper's tables, and write the tables; resumable.",
     "score": "Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations.",
 }
-"""What --help says of each; its function has the name of its file in `train.commands`."""
+"""Verbs and their lines in --help; each is a function in the file of its name in `train.commands`."""
 
 _OWN_PACKAGES = {"pipeline", "models", "train"}
 

@@ -3,8 +3,8 @@
 A folder holds the images ``<id>.png`` (before) and ``<id>_2.png`` (after) and one file per split,
 ``train.json``, ``val.json`` or ``test.json``: a list of ``{"img_id": ..., "sentences": [...]}``, where a
 repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 2). What
-`train.papers.generated` writes has further keys, ``camera``, ``kind``, ``sources``, ``changes`` and
-``objects``, which other readers of the layout ignore. An entry may name its images by ``before`` and
+`train.papers.generated` writes has further keys, ``camera``, ``kind`` and ``changes``, which other readers
+of the layout ignore. An entry may name its images by ``before`` and
 ``after``, relative to the folder.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import cv2
 import numpy as np
@@ -26,29 +25,11 @@ from pydantic import TypeAdapter, ValidationError
 from models.boxes import Box, area
 from pipeline.sources import Image
 
-Time = Literal["before", "after"]
-"""One of the two frames of a pair."""
-
 SPLITS = ("train", "val", "test")
 
 
 class SampleError(Exception):
     """Samples cannot be read or written; the message names the file and says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleObject:
-    """One object that is on this side of a pair and not at the very same place on the other."""
-
-    side: Time  # on which frame it is
-    label: str  # class of the object (person, car, ...)
-    box: Box  # ``(x, y, width, height)`` in 0..1
-    # False where something may be there or not: a low score of the teacher, an object cut by the frame's
-    # edge, a change that the difference mask does not show. Nothing is to be learnt there
-    sure: bool
-    # equal numbers on both sides are the same physical object, which has moved; a number that is on one side
-    # only is known not to be on the other; -1 is not known
-    identity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +41,6 @@ class SampleChange:
     box_before: Box | None
     box_after: Box | None
     sentence: str = ""  # what the caption says about it; empty until it is worded
-    members: tuple[int, ...] = ()  # positions in `Sample.objects` of the objects that it tells
 
     @property
     def area(self) -> float:
@@ -77,14 +57,9 @@ class Sample:
     sentences: tuple[str, ...]  # the first annotator's sentences that have words in them
     # what is known about the pair, most salient first; empty for annotations made by people
     changes: tuple[SampleChange, ...] = ()
-    camera: str = ""  # the camera of a composed pair, otherwise empty
-    kind: str = ""  # how a composed pair was made (real, median, erased, pasted, nuisance), otherwise empty
+    camera: str = ""  # the camera of a made pair, otherwise empty
+    kind: str = ""  # changed, a kind of distractor or a type of change, where it is known
     further: tuple[tuple[str, ...], ...] = ()  # the other annotators' sentences
-    # the objects on either side that are not at that place on the other, each by itself; empty for
-    # annotations made by people
-    objects: tuple[SampleObject, ...] = ()
-    # every camera whose footage is in the pictures, sorted: the scene's and those of pasted objects
-    sources: tuple[str, ...] = ()
 
     @property
     def annotations(self) -> tuple[tuple[str, ...], ...]:
@@ -92,7 +67,7 @@ class Sample:
         return (self.sentences, *self.further)
 
 
-_CHANGES, _OBJECTS = TypeAdapter(tuple[SampleChange, ...]), TypeAdapter(tuple[SampleObject, ...])
+_CHANGES = TypeAdapter(tuple[SampleChange, ...])
 
 
 def load_samples(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
@@ -157,13 +132,9 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         raise SampleError(f"{path}: entry {position} has the id {name!r}, which cannot be a file name")
     try:
         changes = _CHANGES.validate_python(entry.get("changes", ()))
-        objects = _OBJECTS.validate_python(entry.get("objects", ()))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise SampleError(f"{path}: sample {name} has a broken change or object ({wrong})") from error
-    for change in changes:
-        if any(not 0 <= k < len(objects) for k in change.members):
-            raise SampleError(f"{path}: sample {name}: members {change.members} of {len(objects)} objects")
+        raise SampleError(f"{path}: sample {name} has a broken change ({wrong})") from error
     sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
     return Sample(
         id=name,
@@ -173,8 +144,6 @@ def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
         changes=changes,
         camera=str(entry.get("camera", "")),
         kind=str(entry.get("kind", "")),
-        objects=objects,
-        sources=tuple(sorted(str(s) for s in entry.get("sources", ()))),
     )
 
 
@@ -185,9 +154,7 @@ def sample_entry(sample: Sample) -> dict[str, object]:
         "sentences": list(sample.sentences),
         "camera": sample.camera,
         "kind": sample.kind,
-        "sources": list(sample.sources),
         "changes": [asdict(c) for c in sample.changes],
-        "objects": [asdict(o) for o in sample.objects],
     }
 
 
@@ -223,7 +190,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """A folder to fill that becomes `out` only when the block ends without an error.
 
     A half-written folder must not be mistaken for a set of samples, so the work happens in
-    ``<out>.part``, which an interrupted run leaves behind for nobody and the next run replaces.
+    ``<out>.part``, which an interrupted run leaves behind and the next run replaces.
 
     Raises:
         SampleError: `out` exists already, or cannot be made.

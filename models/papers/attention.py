@@ -2,7 +2,7 @@
 
 Additive attention (Xu et al. 2015) at every step, over the cells of both images, its weights multiplied by a
 mask; the first state is a linear transform of both images' features. DDLA and the CAPT baselines share it and
-differ in the mask. What the paper leaves open is told in `models.papers.ddla`.
+differ in the mask. For what the paper leaves open see `models.papers.ddla`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Attending(Recurrent):
         return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
 
     def _context(self, queries: Tensor, keys: Tensor, values: Tensor, log_weights: Tensor) -> Tensor:
-        """What each row sees, both images' contexts, ``(N, 2 * features)``."""
+        """Contexts of both images for each row, ``(N, 2 * features)``."""
         matched = torch.tanh(keys + queries[:, None, None, :])
         # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
         weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)

@@ -1,4 +1,4 @@
-"""What the captioners of the papers share: they write word by word, each from those before."""
+"""Base class of the papers' captioners, which write word by word (autoregressive)."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class WordCaptioner(nn.Module, Captioner):
 
     @abstractmethod
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """What training lowers, a scalar, of sentences int64 ``(B, T, L)``, see `Vocabulary.batch`."""
+        """The training loss, a scalar, of sentences int64 ``(B, T, L)``, see `Vocabulary.batch`."""
 
     @abstractmethod
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What DUDA and its baselines share: both maps with coordinates, and the loss over two kinds of pairs.
+"""Base of DUDA and its baselines: both maps with coordinates, and the loss over two kinds of pairs.
 
 Park, Darrell and Rohrbach, "Robust Change Captioning", ICCV 2019, as used by Hosseinzadeh and Wang, "Image
 Change Captioning by Learning from an Auxiliary Task", CVPR 2021.
@@ -12,7 +12,7 @@ changed, and about distractors. Further terms are of changed pairs only, as in t
 Where the papers are silent, and departures:
 * Their batches hold a changed and a distractor pair of every scene. Here a batch is drawn from the split, and
   where it has pairs of one kind only (Spot-the-diff has no distractors) their mean counts whole.
-* A pair is a distractor where no sentence about it tells a change (`PairBatch.changed`).
+* A pair is a distractor where no sentence about it mentions a change (`PairBatch.changed`).
 * A sentence ends with EOS; in the released code the first NULL of the padding does that.
 * A cell's coordinates are those of its centre; the code's of its upper left corner.
 * What belongs to training stands in configs/train/duda.yaml: an epoch draws one caption of each pair
@@ -87,12 +87,12 @@ class ChangeCaptioner(WholePair):
         log_p = self.word_log_likelihood(torch.stack([seen for seen, _ in unrolled], dim=1), tokens)
         said = tokens != PAD
         changed = pairs.valid.new_ones(len(pairs.valid)) if pairs.changed is None else pairs.changed
-        told = changed[b]
-        kinds = ((told, self.changed_weight), (~told, 1 - self.changed_weight))
+        of_changed = changed[b]
+        kinds = ((of_changed, self.changed_weight), (~of_changed, 1 - self.changed_weight))
         means = [(-log_p[kind].sum() / said[kind].sum(), weight) for kind, weight in kinds if kind.any()]
         of_words = means[0][0] if len(means) == 1 else sum(mean * weight for mean, weight in means)
         after = [state for _, state in unrolled]
-        return of_words + self.further_loss(state, after, said & told.unsqueeze(1), changed)
+        return of_words + self.further_loss(state, after, said & of_changed.unsqueeze(1), changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class AttendingOptions(ChangeCaptioner.Options):
 
 
 class SpatialAttention(nn.Module):
-    """How much each cell matters, 0..1 each: 1x1 convolution, group norm, dropout, ReLU, 1x1, sigmoid."""
+    """Attention weight of each cell, 0..1: 1x1 convolution, group norm, dropout, ReLU, 1x1, sigmoid."""
 
     def __init__(self, channels: int, options: AttendingOptions) -> None:
         super().__init__()

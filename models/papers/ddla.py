@@ -150,7 +150,7 @@ class DDLA(Attending):
 
     @torch.no_grad()
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Which cluster a sentence tells, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
+        """The cluster that a sentence describes, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
         log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
         worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
             self.device

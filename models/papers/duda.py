@@ -11,9 +11,9 @@ Park, Darrell and Rohrbach, "Robust Change Captioning", ICCV 2019; the captioner
     h2 = LSTM([word; w_b l_b + w_d l_d + w_a l_a]), P(word) = softmax(W h2)
     L = L_words + 2.5e-3 attention - 1e-4 entropy of w
 
-L_words is told in `models.papers.change_captioner`; attention is the mean sum of the weights a_i, which
+For L_words see `models.papers.change_captioner`; attention is the mean sum of the weights a_i, which
 keeps them sparse, entropy the sum over a sentence's words, mean over sentences; both of changed pairs only.
-u is dropped out anew at every word. All of this is the released code's. Defaults are the papers' sizes: with
+Dropout of u is drawn again at every word. All of this is the released code's. Defaults are the papers': with
 encoder "resnet101_stage3" f has 1024 channels and two of coordinates, [f_i; d] 2052, [l_b; l_d; l_a] 3078.
 
 Where the papers are silent, and departures:

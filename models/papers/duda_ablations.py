@@ -44,7 +44,7 @@ from models.papers.vocabulary import PAD, Vocabulary
 
 
 class OneVector(ChangeCaptioner):
-    """Tells a pair from one vector; its `State.pictures` begin with that, ``(N, visual)``."""
+    """Describes a pair from one vector; its `State.pictures` begin with that, ``(N, visual)``."""
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
@@ -100,7 +100,7 @@ class _Pooled(OneVector):
 
     @abstractmethod
     def features(self, pairs: PairBatch) -> Tensor:
-        """What is convolved, float32 ``(B, feature_channels, 14, 14)``."""
+        """Input of the convolutions, float32 ``(B, feature_channels, 14, 14)``."""
 
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
         return (self.pooling(self.features(pairs)),)

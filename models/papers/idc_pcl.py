@@ -209,7 +209,7 @@ class IDCPCL(WordCaptioner):
         return dropped
 
     def _comparison_bias(self, like: Tensor) -> Tensor | None:
-        """What is added where a cell attends to the same cell of the other image, ``(heads, 100, 100)``."""
+        """Attention bias where a cell attends to the same cell of the other image, ``(heads, 100, 100)``."""
         return None if self.same_cell is None else self.same_cell * same_cells(like)
 
     def _first_layer_bias(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
@@ -229,7 +229,7 @@ class IDCPCL(WordCaptioner):
         return torch.stack(every, dim=1), self.last_norm(x)
 
     def _masks(self, kept: Tensor, tokens: Tensor) -> Tensor:
-        """What predicts each word of ``(N, L)``, ``(N, L, size)``, from the images' keys and values."""
+        """Hidden states ``(N, L, size)`` that predict the words, from the images' keys and values."""
         x, allowed = self._streams(tokens)
         for k, layer in enumerate(self.cross):
             x = layer(x, torch.cat([kept[:, k], layer.keys_values(x)], dim=1), allowed)
@@ -260,7 +260,7 @@ class IDCPCL(WordCaptioner):
         return verdict[:, 0]
 
     def _tells_change(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Whether a change is told of each pair, bool ``(B,)``."""
+        """True for each pair whose caption mentions a change, bool ``(B,)``."""
         if pairs.changed is not None:
             return pairs.changed
         texts = [[" ".join(self.vocabulary.decode(s)) for s in pair] for pair in sentences.tolist()]

@@ -9,7 +9,7 @@ Where the paper is silent, and departures:
 * Equally near neighbours: the first that was memorised, as in scikit-learn's brute-force search.
 * NN draws its sentence once, when it memorises the annotation, so that what it says depends on nothing else.
 * Words that the vocabulary does not know are left out; build it with every word (min_count 1).
-* A sentence is told through `step` as a distribution that is certain of every word. It gives other sentences
+* A sentence is written through `step` as a distribution that is certain of every word. It gives others
   no probability to speak of, so it has no perplexity (the paper's tables have none either).
 """
 
@@ -70,7 +70,7 @@ class Nearest(WordCaptioner):
         return self.joined
 
     def pair_features(self, pairs: PairBatch) -> Tensor:
-        """What nearness is measured by, float32 ``(B, D)``."""
+        """Features whose distance is measured, float32 ``(B, D)``."""
         both = torch.cat(self.maps(pairs), dim=1).float()
         return adaptive_avg_pool2d(both, self.options.pool).flatten(1)
 
@@ -125,7 +125,7 @@ class Nearest(WordCaptioner):
         return bool(((sentences != PAD) & (sentences != EOS) & (sentences != UNK)).any())
 
     def _choose(self, sentences: Tensor, draw: np.random.Generator) -> Tensor:
-        """What is to be said of a pair's sentences ``(T, L)``, some of them with known words: ``(L,)``."""
+        """One text from a pair's sentences ``(T, L)``, some of them with known words: ``(L,)``."""
         known = torch.stack([s for s in sentences if self._sayable(s.unsqueeze(0))])
         if not self.joined:
             known = known[int(draw.integers(len(known)))].unsqueeze(0)

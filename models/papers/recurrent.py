@@ -1,4 +1,4 @@
-"""What captioners share that write word by word with a recurrent network, and those that see whole pairs."""
+"""Base classes of captioners with a recurrent decoder, and of those that see whole pairs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Recurrent(WordCaptioner):
         return self.next_word(seen).float().log_softmax(dim=1), state
 
     def unroll(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
-        """What `advance` gives at every position of the given sentences, int64 ``(N, L)``."""
+        """Outputs of `advance` at every position of the given sentences, int64 ``(N, L)``."""
         said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
         for position in range(sentences.shape[1]):
             seen, state = self.advance(said[:, position], state)
@@ -59,7 +59,7 @@ class WholePair(Recurrent):
         return self.joined
 
     def targets(self, sentences: Tensor) -> Tensor:
-        """What it learns to say, of sentences ``(B, T, L)``: each by itself, or all as one story."""
+        """Training targets of sentences ``(B, T, L)``: each by itself, or all as one story."""
         return stories(sentences) if self.joined else sentences
 
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ from models.papers.state import State
 from models.papers.vocabulary import PAD, Vocabulary
 
 GREY = 127.5
-"""What the CNN sees where nothing differs."""
+"""Input of the CNN where nothing differs."""
 
 
 class SpotIt(WholePair):

@@ -22,24 +22,20 @@ Where the papers are silent, and departures:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialized
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
 
-from models.checkpoint import write_atomically
+from models.checkpoint import read_checkpoint, write_labelled
 from models.label import CheckpointError
 from models.papers.vocabulary import PAD, Vocabulary
 
-KEY = "narrated-retrieval"
-FORMAT = 1
+NAME = "tirg"
 
 
 class TIRG(nn.Module):
@@ -114,43 +110,33 @@ class TIRG(nn.Module):
 
 
 def save_tirg(network: TIRG, path: Path) -> str:
-    """Write a network to a file that describes itself: all of it, or nothing; returns sha256 (hex)."""
-    described = {
-        "format": FORMAT,
+    """Write a network as a checkpoint (`models.checkpoint`); returns sha256 (hex)."""
+    name, sha256 = network.encoder
+    label = {
+        "format": 1,
+        "captioner": NAME,
         "arguments": network.arguments(),
-        "encoder": network.encoder,
+        "encoder": {"name": name, "sha256": sha256},
         "vocabulary": network.vocabulary.words[4:],
         "record": network.record,
     }
-    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    return write_atomically(path, serialized(weights, metadata={KEY: json.dumps(described, sort_keys=True)}))
+    weights = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
+    return write_labelled(label, weights, path)
 
 
 def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            f"no retrieval network at {path}; train one with configs/train/tirg.yaml or duda-joint.yaml"
-        ) from error
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); copy it again or train anew") from error
-    if KEY not in metadata:
+    label, arrays = read_checkpoint(path)
+    if label.name != NAME:
         raise CheckpointError(
             f"{path} is not a retrieval network; give the <out>.tirg.safetensors that training wrote"
         )
+    encoder = label.encoder, label.encoder_sha256
     try:
-        described = json.loads(metadata[KEY])
-        if described["format"] > FORMAT:
-            raise CheckpointError(f"{path} has format {described['format']}: update narrated")
-        name, sha256 = described["encoder"]
-        network = TIRG(Vocabulary(described["vocabulary"]), encoder=(name, sha256), **described["arguments"])
-        network.load_state_dict(weights)
-        network.record = described["record"]
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        network = TIRG(Vocabulary(label.words), encoder=encoder, **label.arguments)
+        network.load_state_dict({name: torch.from_numpy(each) for name, each in arrays.items()})
+    except (ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(f"{path} does not fit this version ({error}); train it again") from error
+    network.record = label.record
     return network.to(device).eval()
 
 

@@ -9,7 +9,6 @@ from train.samples import (
     Sample,
     SampleChange,
     SampleError,
-    SampleObject,
     load_samples,
     new_folder,
     sample_entry,
@@ -44,19 +43,7 @@ def test_reads_the_released_layout_and_merges_annotators(tmp_path: Path) -> None
     assert first.annotations == (("the blue truck is gone",), ("there is no truck anymore",))
     assert second.sentences == ("a blue car is pulling out",)
     assert second.further == ()
-    assert (second.changes, second.objects, second.sources) == ((), (), ())
-
-
-WHOLE = [0, 0, 1, 1]
-SIDELESS = {"side": "left", "label": "car", "box": WHOLE, "sure": True, "identity": 1}
-MEMBERLESS = {
-    "type": "appeared",
-    "object": "car",
-    "count": 1,
-    "box_before": None,
-    "box_after": WHOLE,
-    "members": [0],
-}
+    assert second.changes == ()
 
 
 @pytest.mark.parametrize(
@@ -69,11 +56,6 @@ MEMBERLESS = {
         ('[{"img_id": "1", "sentences": ["", "7"]}]', "no sentence with a word"),
         ("[]", "no sentence with a word"),
         ('[{"img_id": "1", "sentences": ["a car"], "changes": [{"type": "moved"}]}]', "broken change"),
-        (
-            json.dumps([{"img_id": "1", "sentences": ["a car"], "objects": [SIDELESS]}]),
-            "broken change or object",
-        ),
-        (json.dumps([{"img_id": "1", "sentences": ["a car"], "changes": [MEMBERLESS]}]), "members (0,) of 0"),
         ('[{"img_id": "1", "sentences": ["a car is gone"]}]', "1.png, which does not exist"),
     ],
 )
@@ -97,13 +79,8 @@ def test_annotations_can_be_read_without_images(tmp_path: Path) -> None:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     out = tmp_path / "made" / "samples"
     image = np.random.default_rng(1).integers(0, 256, (24, 32, 3), np.uint8)
-    change = SampleChange(
-        "moved", "car", 2, (0.1, 0.2, 0.3, 0.4), (0.5, 0.2, 0.3, 0.4), "the two cars have moved", (0, 1)
-    )
-    objects = (
-        SampleObject("before", "car", (0.1, 0.2, 0.3, 0.4), True, 3),
-        SampleObject("after", "car", (0.5, 0.2, 0.3, 0.4), False, -1),
-    )
+    boxes = (0.1, 0.2, 0.3, 0.4), (0.5, 0.2, 0.3, 0.4)
+    change = SampleChange("moved", "car", 2, *boxes, "the two cars have moved")
     with new_folder(out) as folder:
         sample = Sample(
             "t1",
@@ -113,8 +90,6 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
             (change,),
             "corner",
             "real",
-            objects=objects,
-            sources=("corner", "gate"),
         )
         write_image(sample.before, image)
         write_image(sample.after, image[:, ::-1])
@@ -122,7 +97,6 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         assert not out.exists()
     (read,) = load_samples(out, "train")
     assert read.changes == (change,)
-    assert (read.objects, read.sources) == (objects, ("corner", "gate"))
     assert (read.camera, read.kind, read.sentences) == ("corner", "real", (change.sentence,))
     assert read.changes[0].area == pytest.approx(0.12)
     assert np.array_equal(cv2.imread(str(read.before))[..., ::-1], image)

@@ -145,7 +145,7 @@ def picture(folder: Path, frame: LabelledFrame) -> Image:
     """
     image = image_in(folder / frame.image)
     if image is None:
-        raise FootageError(f"{folder / frame.image} cannot be read: compose the folder again")
+        raise FootageError(f"{folder / frame.image} cannot be read: label the folder again")
     return image
 
 

@@ -285,8 +285,8 @@ class _OfOpenvino:
         """Take an inference request whose input has this height and width."""
         self._net, self._size, self._classes = net, size, classes
 
-    def _asked(self, image: Image) -> Any:
-        """The request, after it has looked at an image."""
+    def _infer(self, image: Image) -> Any:
+        """Run the network on an image and return its request."""
         self._net.infer({0: _planes(_resize(image, self._size)[..., ::-1])})
         return self._net
 
@@ -295,7 +295,7 @@ class SingleShot(_OfOpenvino):
     """SSD: rows of image, class, score and edges."""
 
     def __call__(self, image: Image) -> list[Spotted]:
-        rows = self._asked(image).get_output_tensor(0).data.reshape(-1, _SSD)
+        rows = self._infer(image).get_output_tensor(0).data.reshape(-1, _SSD)
         found = []
         for number, label, score, left, top, right, bottom in rows.tolist():
             name = _class(self._classes, label)
@@ -308,7 +308,7 @@ class Anchorless(_OfOpenvino):
     """ATSS: boxes with their scores in pixels of the input, and labels."""
 
     def __call__(self, image: Image) -> list[Spotted]:
-        net, (height, width) = self._asked(image), self._size
+        net, (height, width) = self._infer(image), self._size
         boxes, labels = (net.get_tensor(name).data for name in ("boxes", "labels"))
         found = []
         for (left, top, right, bottom, score), label in zip(boxes.tolist(), labels.tolist(), strict=True):

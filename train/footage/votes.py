@@ -57,7 +57,7 @@ class Vote:
     family: str  # one of the values of `FAMILY`
     box: Box  # ``x, y, width, height`` in 0..1 of the frame, the mean weighted by score
     p: float  # probability 0..1 that it is there
-    # how the classes within the family share its votes, sum 1; empty where nobody names a kind
+    # how the classes within the family share its votes, sum 1; empty where no detector names a class
     kinds: tuple[tuple[str, float], ...]
     detectors: int  # how many different detectors see it
 

@@ -69,7 +69,7 @@ class Score:
     observations: int  # how many these are
 
     def better_than(self, other: Score) -> bool:
-        """Whether its detector is better, and its classifier no worse."""
+        """True if its detector is better and its classifier no worse."""
         return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
 
 
@@ -181,7 +181,7 @@ def _train_detector(
 
 
 def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:
-    """What the frames of each camera were made of, where that is known."""
+    """The source of each camera's frames, where it is known."""
     names = sorted({frame.camera for frame in frames})
     return [source for name in names if (source := read_source(folder, name)) is not None]
 

@@ -144,14 +144,14 @@ def validation_cameras(names: Sequence[str], asked: Sequence[str] = ()) -> tuple
     if len(held) >= len(number):
         raise TrainError(
             f"there is only {', '.join(number) or 'no camera'}; validation needs a camera that nothing is "
-            "learnt from: compose frames of another one as well"
+            "learnt from: label footage of another one as well"
         )
     return held
 
 
 def _footage(run: ChainRun) -> _LabelledFootage:
     frames = [frame for frame in read_frames(run.data) if frame.camera not in run.leave_out]
-    frames.sort(key=lambda frame: frame.camera)  # whatever the order in which they were composed
+    frames.sort(key=lambda frame: frame.camera)  # whatever the order in which they were labelled
     names = list(dict.fromkeys(frame.camera for frame in frames))
     held = validation_cameras(names, run.val_cameras)
     sources = {}
@@ -160,7 +160,7 @@ def _footage(run: ChainRun) -> _LabelledFootage:
         if source is None:
             raise TrainError(
                 f"{run.data} does not say what the frames of {name} were made of (labels/{name}.json): "
-                "compose them again with narrated-train compose"
+                "label them again with narrated-train label"
             )
         sources[name] = source
     digest = hashlib.sha256(repr(frames).encode()).hexdigest()
@@ -262,7 +262,7 @@ def _classifier(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _
     if len(known.change) < _FEWEST:
         raise TrainError(
             f"hardly anything changes in {run.data}: it has labels of {len(known.change)} observations, and "
-            f"{_FEWEST} are the least; compose frames of more footage"
+            f"{_FEWEST} are the least; label more footage"
         )
     seeds = (run.seed + number for number in range(own.members))
     classifier = classifier_of([train_classifier(known, seed, own.classifier_steps) for seed in seeds])
@@ -288,7 +288,7 @@ def _record(
     captioner: Grounded,
     made: tuple[StageOutput, StageOutput],
 ) -> dict[str, Any]:
-    """What decides the checkpoint, as plain values; nothing about the machine's paths or clock."""
+    """The inputs that decide the checkpoint, as plain values; no paths of the machine and no times."""
     detector, classifier = (each.result for each in made)
     held = {frame.camera for frame in footage.held}
     by: list[dict[str, Any]] = []

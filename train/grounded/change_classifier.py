@@ -23,7 +23,7 @@ from train.footage.recipe import GROUNDED
 from train.grounded.pairs import FramePairing, pairings, verdicts
 
 UNKNOWN_GAP = 0.3
-"""Share of the pairs whose gap is withheld: of many stills nobody knows it."""
+"""Share of the pairs whose gap is withheld: of many stills it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,7 @@ from train.checkpoints import TrainError, load_grounded, refuse_folder, trained_
 from train.footage.cameras import frames_of
 
 UNKNOWN, NONE = -2, -1
-"""In place of a change's number: nobody knows what this is; it is no change."""
+"""In place of a change's number: unknown; no change."""
 
 _MATCH = 0.3  # overlap of an observation with its label
 _GROUP = 0.05  # least share of a group's box that one of its members fills
@@ -46,7 +46,7 @@ class DecisionExample:
     association: Association  # of its two sides
     # of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`
     labels: tuple[NDArray[np.int64], NDArray[np.int64]]
-    moved: tuple[bool | None, ...]  # of each change True, False, or None where nobody can tell
+    moved: tuple[bool | None, ...]  # of each change True, False, or None where it is unknown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +131,7 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
 
 
 def labels_record(labels: Sequence[Path]) -> list[dict[str, Any]]:
-    """What a checkpoint says of the files of labels."""
+    """The label files, as a checkpoint records them."""
     return [
         {
             "file": path.name,

@@ -1,4 +1,4 @@
-"""How well a detector agrees with the teacher: average precision at half overlap.
+"""Average precision of a detector at half overlap, against the pseudo-labels.
 
 Sure candidates are the truth, all-point interpolated (Everingham et al. 2010); what meets an unsure one is
 neither right nor wrong.
@@ -21,7 +21,7 @@ from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
 
 MEASURED = ("person", "vehicle", "two-wheeler")
-"""What is measured."""
+"""The families that are measured."""
 
 FEWEST = 15
 """With fewer sure candidates of a family on a camera, nothing is measured there."""
@@ -58,7 +58,7 @@ def fit_canvas(image: Image) -> Image:
 
 
 def _answers(found: Detections, family: str, votes: Sequence[Vote]) -> list[tuple[float, bool]]:
-    """Score of each detection of a family, and whether it is right; those nobody can judge are left out."""
+    """Score of each detection of a family, and whether it is right; doubtful ones are left out."""
     rows = [i for i, best in enumerate(found.label.argmax(1).tolist()) if family_of(OBJECTS[best]) == family]
     boxes = [tuple(box) for box in found.box[rows].tolist()]
     shares = overlaps(boxes, [vote.box for vote in votes]) if boxes else np.zeros((0, len(votes)))

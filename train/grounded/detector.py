@@ -33,7 +33,7 @@ _UNNAMED = {
 
 
 def label_of(vote: Vote) -> Tensor:
-    """How much each class is right of what several detectors saw, float32 ``(classes,)``; the best is 1."""
+    """Soft class label from several detectors' votes, float32 ``(classes,)``; the largest is 1."""
     kinds = dict(vote.kinds) or dict(_UNNAMED.get(vote.family, ((vote.family, 1.0),)))
     label = torch.zeros(len(CLASSES))
     most = max(kinds.values())

@@ -97,7 +97,7 @@ def add_embedding(
         note: takes lines about the progress.
 
     Raises:
-        TrainError: nobody is followed in the footage, or the checkpoint cannot be written.
+        TrainError: no track is found in the footage, or the checkpoint cannot be written.
         CheckpointError, FootageError, StartError: see their modules.
     """
     refuse_folder(out)
@@ -216,7 +216,7 @@ def _follow(
 def _with_margin(
     image: NDArray[np.uint8], box: tuple[float, ...]
 ) -> tuple[NDArray[np.uint8], tuple[float, ...]]:
-    """What stands in a box and around it, at most as high as the network sees, and the box within that."""
+    """A crop of a box with a margin, at most as high as the network's input, and the box within it."""
     height, width = image.shape[:2]
     x, y, w, h = box[0] * width, box[1] * height, box[2] * width, box[3] * height
     aside, above = _MARGIN * w, _MARGIN * h

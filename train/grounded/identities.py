@@ -1,4 +1,4 @@
-"""Who is who: objects of training cameras, followed through their clips, and those known to be others.
+"""Identity labels: objects of training cameras tracked through their clips, and known non-matches.
 
 The detector looks at a clip several times a second and what overlaps from frame to frame is one track, unless
 two might be meant: a short track is better than a wrong one. Kept are the observations of the labelled
@@ -39,7 +39,7 @@ from train.footage.frames import LabelledFrame
 from train.samples import image_in
 
 UNTRACKED, UNSURE, FALSE_POSITIVE = -1, -2, -3
-"""In place of a track's number: an object that no track follows, nobody knows, and nothing at all."""
+"""In place of a track's number: an object without a track, a doubtful detection, a false positive."""
 
 _PER_SECOND = 8.0
 _LONGEST_S = 40.0  # of a clip
@@ -78,7 +78,7 @@ class Snapshot:
     seen: Tensor  # float32 ``(N, 2)``, from and until which second its track is seen
     reid: Tensor  # float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked
     relit: bool = False  # whether the light is not the camera's own
-    # the mean of its track's vectors in place of `reid`; None where nobody has taken it yet
+    # the mean of its track's vectors in place of `reid`; None until it is computed
     usual: Tensor | None = None
 
 
@@ -132,7 +132,7 @@ class ClipTracker:
 
 
 def _gain(expected: list[list[float]], box: Floats) -> NDArray[np.float64]:
-    """How well boxes continue tracks, 0..1: overlap, or nearness where a fast thing has left its place."""
+    """Association score of boxes with tracks, 0..1: overlap, or nearness where a fast object has moved on."""
     one = np.array(expected).reshape(-1, 4)
     sizes = one[:, None, 2:], np.maximum(box[:, 2:], 1e-6)
     ratio = np.abs(np.log(sizes[0] / sizes[1])).max(-1)
@@ -246,7 +246,7 @@ def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, 
 
 
 def _picture(image: Image) -> Image:
-    """What the detector sees of a frame: uint8 ``(h, w, 3)``, sides multiples of 32."""
+    """A frame at the detector's size: uint8 ``(h, w, 3)``, sides multiples of 32."""
     height, width = image.shape[:2]
     scale = (_PIXELS / (height * width)) ** 0.5
     size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]

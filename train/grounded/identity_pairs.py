@@ -19,7 +19,7 @@ from train.grounded.identities import FALSE_POSITIVE, UNTRACKED, ObservedTensors
 SAME, OTHER, UNKNOWN = 1, 0, -1
 
 STILL = 0.75
-"""What stands still overlaps itself by so much (intersection over union)."""
+"""Least intersection over union of a parked object with itself in two frames."""
 
 _PLACE = 0.3  # from which overlap one place is meant
 _LONG_S = 600.0  # over which gap what is elsewhere is another one
@@ -55,7 +55,7 @@ def shares(a: Snapshot, b: Snapshot) -> Tensor:
 def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
     """Which observations of two frames of one camera are one object, int64 ``(N, M)``.
 
-    Tracks of one clip tell: one number is one object, and who is seen in both frames is nobody else in
+    Tracks of one clip decide: one number is one object, and an object seen in both frames is no other in
     either; two that are seen at one moment are two. Frames of different occasions tell that what is elsewhere
     is another one, where they lie far apart or nothing stays.
 
@@ -75,7 +75,7 @@ def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
     one, other = (a.track == FALSE_POSITIVE)[:, None], (b.track == FALSE_POSITIVE)[None]
     table[one | other] = OTHER
     unreal = (a.track < UNTRACKED)[:, None] & (b.track < UNTRACKED)[None]
-    table[unreal & (share >= _PLACE)] = UNKNOWN  # nothing told twice at one place harms nobody
+    table[unreal & (share >= _PLACE)] = UNKNOWN  # two false positives at one place do no harm
     return table
 
 
@@ -177,7 +177,7 @@ class CameraSnapshots:
             torch.tensor(math.nan if unknown else gap_s, dtype=torch.float32),
             torch.ones_like(table, dtype=torch.bool),
         )
-        if unknown or gap_s > 5:  # noqa: PLR2004 - in a moment nobody takes another's place
+        if unknown or gap_s > 5:  # noqa: PLR2004 - in a moment no object takes another's place
             example = _replace_objects(example, chance)
         return _thin(example, shares(a, b), chance)
 

@@ -1,4 +1,4 @@
-"""What training the detector lowers.
+"""The detector's training loss.
 
 Cells are assigned to objects by how well they already answer (Feng et al. 2021, "TOOD: task-aligned
 one-stage object detection", equation 3); classes learn by quality focal loss and edges by distribution focal
@@ -33,7 +33,7 @@ class Objects:
 
 
 def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught: Tensor) -> Tensor:
-    """How far answers are from the truth, a scalar.
+    """The loss of a batch of answers, a scalar.
 
     Args:
         answer: of B pictures.
@@ -95,7 +95,7 @@ def _assign(answer: Answer, b: int, boxes: Tensor, known: Objects) -> tuple[Tens
 
 
 def _free(boxes: Tensor, doubtful: Tensor, owner: Tensor) -> Tensor:
-    """1 for cells whose class is learnt, 0 where nobody knows, float ``(A, 1)``."""
+    """1 for cells whose class is learnt, 0 where it is unknown, float ``(A, 1)``."""
     if not len(doubtful):
         return torch.ones(len(boxes), 1, device=boxes.device)
     doubt = (corner_overlaps(boxes, doubtful) > _DOUBT).any(1) & (owner < 0)

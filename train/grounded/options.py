@@ -1,4 +1,4 @@
-"""How much each part of the grounded captioner learns; the section `learning` of a training configuration."""
+"""Training length of each part of the grounded captioner; the section `learning` of a configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChainOptions:
-    """How the parts are trained; the seed is that of the section `training`."""
+    """Settings of each part's training; the seed is that of the section `training`."""
 
     detector_steps: int = 1800  # batches of the detector; 0 leaves it as it starts
     detector_batch: int = 16  # pictures of one, about 230,000 pixels each

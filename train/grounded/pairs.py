@@ -84,7 +84,7 @@ def verdicts(
     *,
     apart: bool,
 ) -> NDArray[np.int8]:
-    """1 for an observation that is a change, 0 for one that is none, -1 where nobody knows: int8 ``(N,)``.
+    """1 for an observation that is a change, 0 for one that is none, -1 where it is unknown: int8 ``(N,)``.
 
     What the teacher sees on one side alone is a change unless the pictures are alike there (it was overlooked
     on the other side), and what it sees on both sides is none if they are alike there, however much the light

@@ -46,7 +46,7 @@ class Stages:
 
         Args:
             name: of the stage.
-            inputs: plain values that decide its result; where they differ, it is made anew.
+            inputs: plain values that decide its result; where they differ, it is made again.
             make: makes it, given a folder for what an interrupted stage goes on from; its ``log.jsonl`` is
                 kept.
         """

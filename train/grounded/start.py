@@ -1,4 +1,4 @@
-"""What the detector starts from: the published weights of PicoDet-S, a checkpoint of ours, or chance."""
+"""Initial weights of the detector: published PicoDet-S, a checkpoint of ours, or random."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import nctdtr, stdtrit
 
 from train.papers.batches import Split
-from train.papers.results import Result, result_ciders
+from train.papers.results import Result, chosen_pairs, result_ciders
 from train.papers.suites import Claim, Suite
 
 LEAST_SEEDS = 3
@@ -152,7 +152,7 @@ def examine(
     values = two[1] - one[1] if claim.less else one[1] - two[1]
     printed = printed_gain(suite, claim)
     share = GAIN if printed is None else printed
-    gain = -math.log(max(1 - share, 1e-9)) if claim.value == "perplexity" else share * abs(two[0])
+    gain = -math.log(max(1 - share, 1e-9)) if claim.value.endswith("perplexity") else share * abs(two[0])
     reason = _unlearnt(claim, ours, theirs, constant)
     if len(seeds) != suite.seeds:
         reason = f"the suite has {suite.seeds} seeds, here are {len(seeds)}"
@@ -169,7 +169,7 @@ def pair_values(
     """
     if not results:
         return None
-    pairs = _ratios(results, value)
+    pairs = _ratios(results, value, measured)
     if pairs is None:
         pairs = result_ciders(results, measured, value)
     if pairs is None and not any(r.value(value) is None for r in results):
@@ -177,16 +177,21 @@ def pair_values(
     if pairs is None:
         return None
     seeds = pairs.reshape(len(results), -1).mean(axis=1)
-    return float((np.exp(seeds) if value == "perplexity" else seeds).mean()), pairs
+    return float((np.exp(seeds) if value.endswith("perplexity") else seeds).mean()), pairs
 
 
-def _ratios(results: Sequence[Result], value: str) -> NDArray[np.float64] | None:
+def _ratios(results: Sequence[Result], value: str, measured: Split) -> NDArray[np.float64] | None:
     """Values of a figure that is a ratio of sums; None of another one, or where nothing is counted."""
-    if value == "perplexity":
-        tokens = np.array([r.tokens for r in results], np.float64)
+    head, _, figure = value.rpartition(".")
+    if figure == "perplexity":
+        if not all(r.tokens for r in results):
+            return None
+        chosen, _ = chosen_pairs(measured, head.partition(".")[2], joined=False)
+        tokens = np.array([r.tokens for r in results], np.float64)[:, chosen]
+        nats = np.array([r.nats for r in results], np.float64)[:, chosen]
         # Perplexities of different sentences do not compare.
         same = tokens.size and tokens.any() and (tokens == tokens[0]).all()
-        return ratio_values(np.array([r.nats for r in results]), tokens) if same else None
+        return ratio_values(nats, tokens) if same else None
     if not all(value in r.ratios for r in results):
         return None
     parts = np.array([r.ratios[value] for r in results], np.float64)
@@ -205,7 +210,8 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
 
     Of a figure of some pairs only that it does not print, that of all.
     """
-    wanted = (claim.value, f"{'multi' if claim.value.startswith('multi') else 'single'}.cider")
+    setting = "multi" if claim.value.startswith("multi") else "single"
+    wanted = (claim.value, "perplexity" if claim.value.endswith("perplexity") else f"{setting}.cider")
     for value in dict.fromkeys(wanted):
         better = _printed_figure(suite, claim.better, value)
         worse = _printed_figure(suite, claim.printed or claim.worse, claim.worse_value or value)
@@ -225,7 +231,8 @@ def _unlearnt(claim: Claim, ours: Sequence[Result], theirs: Sequence[Result], co
     """A system of the claim that does not beat the best constant, on the figure's pairs."""
     if constant is None:
         return ""
-    place = claim.value if claim.value.startswith("groups") else "single.cider"
+    head = claim.value.rpartition(".")[0]
+    place = f"{head}.cider" if head.startswith("groups") else "single.cider"
     bar = constant.value(place) or 0.0
     for rows in (ours, theirs):
         mean = float(np.mean([r.value(place) or 0.0 for r in rows]))

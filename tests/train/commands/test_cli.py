@@ -99,7 +99,7 @@ def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path,
     code, shown, told = run("score", sample_folder, tmp_path / "joint.tirg.safetensors")
     assert code == 0, told
     assert json.loads(shown)["pairs"] == 3
-    failed(run("score", sample_folder, tmp_path / "none.tirg.safetensors"), 1, "no retrieval network at")
+    failed(run("score", sample_folder, tmp_path / "none.tirg.safetensors"), 1, "no checkpoint at")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_gain_is_the_papers_own() -> None:
     spot = {"better": "ddla", "worse": "capt-masked"}
     assert gain("spot-the-diff", **spot) == pytest.approx(0.328 / 0.285 - 1)
     assert gain("spot-the-diff", **spot, value="groups.changed.cider") == pytest.approx(0.328 / 0.285 - 1)
-    uniform = {"better": "ddla", "worse": "ddla-uniform", "value": "perplexity", "less": True}
+    uniform = {"better": "ddla", "worse": "ddla-uniform", "value": "groups.changed.perplexity", "less": True}
     assert gain("spot-the-diff", **uniform) == pytest.approx(1 - 9.73 / 9.96)
     chance = {"value": "alignment.precision", "worse_value": "alignment.chance"}
     assert gain("spot-the-diff", better="ddla", worse="ddla", **chance) == pytest.approx(0.546 / 0.274 - 1)
@@ -128,6 +128,23 @@ def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple
     fewer = [replace(r, tokens=(0, *r.tokens[1:])) for r in theirs]
     assert pair_values([*ours, *fewer], "perplexity", measured) is None
     assert examine(SUITE, CLAIM, ours, constant, measured) is None
+
+
+def test_perplexity_is_compared_on_changed_pairs_alone(splits: tuple[Split, Split]) -> None:
+    measured = splits[1]
+    measured = replace(measured, samples=measured.samples[:2])
+    kinds = "changed", "light"
+    samples = tuple(
+        replace(s, kind=kind, changes=(), sentences=("a car is gone",))
+        for s, kind in zip(measured.samples, kinds, strict=True)
+    )
+    measured = replace(measured, samples=samples)
+    ours = [Result("", "ddla", seed, {}, nats=(2.0, 40.0), tokens=(4, 4)) for seed in range(3)]
+    figure, values = pair_values(ours, "groups.changed.perplexity", measured) or (0.0, np.zeros(0))
+    assert figure == pytest.approx(math.exp(0.5))
+    assert values.shape == (3, 1)
+    claims = [c for c in SUITE.claims if c.text != "alignment precision above chance"]
+    assert all(".changed." in claim.value for claim in claims)
 
 
 def test_there_is_no_verdict_below_the_best_constant_or_with_other_seeds(splits: tuple[Split, Split]) -> None:

@@ -27,7 +27,7 @@ _DOING: dict[str, list[str]] = _WORDINGS["doing"]
 
 _NUMBERS = ("zero", "one", "two", "three", "four")
 _TELLS = (0.97, 0.75, 0.55, 0.4)
-"""How probably an annotator tells the largest change, the second, and so on."""
+"""Probability that an annotator mentions the largest change, the second, and so on."""
 _NEAR = 0.16
 
 

@@ -30,14 +30,14 @@ from train.samples import (
     Sample,
     SampleChange,
     SampleError,
-    SampleObject,
     new_folder,
     sample_entry,
     write_entries,
 )
 
-FORMAT = 2
-"""The version of the benchmark. 2 has crowded scenes; without them pictures and captions are those of 1."""
+FORMAT = 3
+"""The version of the benchmark. Entries of 3 list no single objects; pictures and captions are those of 2,
+which has crowded scenes besides those of 1."""
 
 DISTRACTORS: tuple[CameraKind, ...] = ("light", "view", "shift")
 
@@ -168,10 +168,9 @@ def _draw_stage(
 
 
 def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCaption) -> dict[str, object]:
-    changes, objects = _changes_and_objects(staged, drawn)
+    changes = _changes(staged, drawn)
     by_change = dict(zip(said.changes, said.sentences, strict=False))
     changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
-    camera = staged.scenery.name
     entry = sample_entry(
         Sample(
             path.name,
@@ -179,10 +178,8 @@ def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCapt
             path.with_name(f"{path.name}_2.png"),
             said.sentences,
             changes,
-            camera,
+            staged.scenery.name,
             kind,
-            objects=objects,
-            sources=(camera,),
         )
     )
     for plain, change in zip(cast("Entries", entry["changes"]), staged.changes, strict=True):
@@ -197,23 +194,10 @@ def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCapt
     }
 
 
-def _changes_and_objects(
-    staged: Stage, drawn: Rendered
-) -> tuple[tuple[SampleChange, ...], tuple[SampleObject, ...]]:
-    """The changes, and every object that is in one frame only or elsewhere in the other."""
-    changes: list[SampleChange] = []
-    objects: list[SampleObject] = []
-    for k, change in enumerate(staged.changes):
-        before, after = drawn.before_boxes[k], drawn.after_boxes[k]
-        first = len(objects)
-        for number, (thing, box) in enumerate(zip(change.before, before, strict=True)):
-            objects.append(SampleObject("before", thing.label, box, sure=True, identity=100 * k + number))
-        for number, (thing, box) in enumerate(zip(change.after, after, strict=True)):
-            own = 100 * k + number + (50 if change.type == "replaced" else 0)
-            objects.append(SampleObject("after", thing.label, box, sure=True, identity=own))
+def _changes(staged: Stage, drawn: Rendered) -> tuple[SampleChange, ...]:
+    changes = []
+    for change, before, after in zip(staged.changes, drawn.before_boxes, drawn.after_boxes, strict=True):
         named = change.named if change.type in ("appeared", "more") else change.before[0]
-        members = tuple(range(first, len(objects)))
         number = max(len(before), len(after))
-        sides = (hull(before), hull(after))
-        changes.append(SampleChange(change.type, named.label, number, *sides, "", members))
-    return tuple(changes), tuple(objects)
+        changes.append(SampleChange(change.type, named.label, number, hull(before), hull(after)))
+    return tuple(changes)

@@ -20,7 +20,7 @@ from train.papers.generated.stage import Prop, Stage
 LabelMap = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
 CameraKind = Literal["still", "light", "view", "shift"]
-"""How the camera itself differs between the frames; still: by its noise only."""
+"""Camera motion or light between the frames; still: noise only."""
 
 _COVERED = 0.25
 _GRAIN = 2.0

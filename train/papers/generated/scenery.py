@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.sources import Image
 
 SURFACES = ("", "road", "parking lot", "sidewalk", "grass")
-"""What the ground is, by its number in `Scenery.ground`; 0 is no ground."""
+"""Names of the numbers in `Scenery.ground`; 0 is no ground."""
 ROAD, LOT, SIDEWALK, GRASS = range(1, 5)
 
 _GROUND_COLOURS = {ROAD: (98, 98, 102), LOT: (116, 114, 112), SIDEWALK: (168, 162, 152), GRASS: (96, 122, 72)}

@@ -77,7 +77,7 @@ class Stage:
     scenery: Scenery  # of the camera
     still: tuple[Prop, ...]  # things on both frames
     changes: tuple[StagedChange, ...]  # what differs, the largest first; empty in a distractor
-    # ``(x, y, radius)`` in pixels of the canvas, small changes that nobody tells
+    # ``(x, y, radius)`` in pixels of the canvas, small changes that no caption mentions
     ignored: tuple[tuple[float, float, float], ...] = ()
     # where its change is, in words that tell it from others alike; empty where none are
     places: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from train.samples import Sample
 
 CHANGED, DISTRACTOR = "changed", "distractor"
 
-DISTRACTORS = frozenset({DISTRACTOR, "light", "nuisance", "shift", "view"})
+DISTRACTORS = frozenset({DISTRACTOR, "light", "shift", "view"})
 """Kinds of samples (`Sample.kind`) in which nothing changed that is worth a sentence."""
 
 CLEVR_TYPES = ("color", "material", "add", "drop", "move")

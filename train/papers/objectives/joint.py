@@ -200,7 +200,7 @@ def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
 
 
 def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
-    """The captions that each pair's own is told from, and that, bool ``(B, B)``, of tokens ``(B, T, L)``.
+    """The captions to contrast with each pair's own, and that, bool ``(B, B)``, of tokens ``(B, T, L)``.
 
     Others are drawn from those of other words; never one without words, and of a distractor no other
     distractor's.

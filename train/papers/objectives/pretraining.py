@@ -48,7 +48,7 @@ from train.papers.objectives.expansion import ClassTask, captioned_images, class
 from train.papers.objectives.rewriter import Rewriter
 
 TASKS = {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
-"""How often each task is drawn."""
+"""Weights with which the tasks are drawn."""
 
 _SCORED_AT_ONCE = 32
 _NEGATIVES_EACH = 2

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pycocoevalcap.meteor.meteor import Meteor
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
 from train.papers.metrics.scores import meteors
@@ -60,12 +59,5 @@ def test_every_real_sentence_has_the_tokens_of_the_java_program(bench: Path) -> 
 def test_meteor_of_several_systems_is_that_of_each() -> None:
     gold = [["the man is gone", "a person has left"], ["a red car has appeared"]]
     systems = [["the man is gone", "a car"], ["", "a red car has appeared here"]]
-    found = meteors(systems, gold)
-    scorer = Meteor()
-    alone = [
-        scorer.compute_score(dict(enumerate(gold)), {k: [t] for k, t in enumerate(s)})[0] for s in systems
-    ]
-    for stream in (scorer.meteor_p.stdout, scorer.meteor_p.stderr):
-        stream.close()
-    assert found == pytest.approx(alone)
-    assert found[0] > found[1]
+    # what pycocoevalcap's own scorer says of each system in a run of its own
+    assert meteors(systems, gold) == pytest.approx([0.3465326, 0.3406276])

@@ -12,6 +12,7 @@ import torch
 from models import CAPTIONERS
 from models.captioner import Captioner
 from models.encoders.encoder import Encoder
+from models.label import CheckpointError
 from models.papers.ddla import DDLA
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, load_tirg
@@ -155,6 +156,8 @@ def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captio
         assert whole.read_bytes() == parts.read_bytes()
     loaded = load_tirg(tmp_path / "whole.tirg.safetensors")
     assert loaded.encoder == ("toy", captioner.encoder.sha256)
+    with pytest.raises(CheckpointError, match="not a retrieval network"):
+        load_tirg(tmp_path / "whole.safetensors")
     assert split_recall(loaded, splits[1]) == split_recall(objective.network, splits[1])
     other = JointTraining(captioner, splits[0], network=NETWORK, gamma=0.3)
     out = tmp_path / "parts.safetensors"
