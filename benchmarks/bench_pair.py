@@ -5,7 +5,7 @@
 
 Each figure is the least of all rounds, the median beside it: other programs can only make a round slower. The
 whole is `find_changes` and `narrate` of one pair, from RGB frames to finished sentences. The stages are
-measured one by one, with what comes before them done: the difference and its clusters; the views and tiles;
+measured one by one, with what comes before them done: the difference and its clusters; the views;
 what the detector sees in them; the facts (what is real, links, what is to be told); the words. What remains
 of the whole is outlines, colours and the hashes of the pictures.
 """
@@ -116,9 +116,7 @@ def stages(
     facts = captioner.facts(pairs)
     return {
         "difference, clusters": milliseconds(differing, rounds),
-        "views and tiles": milliseconds(
-            lambda: [pair_input(change, captioner) for change in changes], rounds
-        ),
+        "views": milliseconds(lambda: [pair_input(change, captioner) for change in changes], rounds),
         "detector": seen,
         "facts": (known[0] - seen[0], known[1] - seen[1]),
         "words": milliseconds(lambda: captioner.tell(facts, 1), rounds),

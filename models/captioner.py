@@ -31,8 +31,6 @@ class PairInput:
         boxes: float32 ``(K, 4)``, ``x, y, width, height`` in 0..1.
         active: float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame.
         gap_s: seconds between before and after, NaN where that is not known.
-        tiles: uint8 RGB ``(T, 2, S, S, 3)``, both frames in square windows where something small differs.
-        windows: float32 ``(T, 4)``, those of the tiles, in 0..1 of the frame.
         images: both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
     """
 
@@ -41,8 +39,6 @@ class PairInput:
     boxes: NDArray[np.float32]
     active: NDArray[np.float32]
     gap_s: float = float("nan")
-    tiles: NDArray[np.uint8] | None = None
-    windows: NDArray[np.float32] | None = None
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
 
@@ -54,7 +50,7 @@ class Captioner(ABC):
         image_size: ``(height, width)`` of the images it takes.
         sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
         record: how it was trained: plain values, kept in the checkpoint.
-        sees_views: it takes frames of any size and tiles, not frames of `image_size`.
+        sees_views: it takes frames of any size, not frames of `image_size`.
         appearance: the appearance embedding; None where the checkpoint has none.
     """
 

@@ -8,12 +8,7 @@ what was reported within the last `MEMORY_S`, and a sentence that only repeats i
   Later than that the picture is believed: that it left was missed.
 * "moving on": it *moved*, and it came to where it was less than `MEMORY_S` ago, or it only stirs. What had
   been at rest that long (a parked car, somebody at a desk), or was never reported, is reported.
-* "walked on": it is *gone* here and one of its kind *appeared* within its reach, in the same pair, while the
-  two were never seen at the same time, and it was still on its way when the pair began: walkers look like
-  that when they are lost for a step.
 * "gone already": it is *gone*, as was reported of the frame with which this pair begins.
-* "part of it": it *moved* or is *gone*, but lies within a person who was reported, is much smaller, and was
-  never reported itself: a head that turned, a leg. Of the other families nothing is that limber.
 
 Appeared and disappeared of one object are both kept, however briefly it stayed; who comes and goes within a
 few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
@@ -29,7 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from models import families
-from models.boxes import Box, area, intersection, iou, offset
+from models.boxes import Box, area, intersection, iou
 from models.sentences import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
@@ -42,11 +37,7 @@ AGAIN_S = 10.0
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object
-_WITHIN = 0.8  # of a box that shows a part
 _STIRS = 0.5  # intersection over union of two boxes of an object that stays where it is
-_PACE = 1.0  # own lengths a second that a walker or a car in a street takes
-_SEEN_TOGETHER_S = 0.5  # by so much may the moments of what went and what came overlap
-_ON_ITS_WAY_S = 1.0  # arrived so shortly before the pair began
 _ANYTHING = {"something", "unknown"}
 _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
@@ -97,11 +88,11 @@ class Stories:
         oldest = narration.after.time - timedelta(seconds=MEMORY_S)
         self._things = [thing for thing in self._things if thing.mentioned >= oldest]
         kept = [replace(thing) for thing in self._things], list(self._gone)
-        reasons = self._walked_on(narration)
+        reasons: dict[int, str] = {}
         order = sorted(range(len(narration.sentences)), key=lambda k: _turn(narration.sentences[k]))
         gone: list[_KnownObject] = []
         for k in order:
-            if k not in reasons and (reason := self._taken(narration.sentences[k], narration, gone)):
+            if reason := self._remember(narration.sentences[k], narration, gone):
                 reasons[k] = reason
         self._gone = gone
         if returned:
@@ -110,15 +101,13 @@ class Stories:
         remaining = tuple(s for k, s in enumerate(narration.sentences) if k not in reasons)
         return replace(narration, sentences=remaining) if reasons else narration
 
-    def _taken(self, sentence: Sentence, narration: Narration, gone: list[_KnownObject]) -> str:
+    def _remember(self, sentence: Sentence, narration: Narration, gone: list[_KnownObject]) -> str:
         """Remember a sentence; why it is dropped, or nothing."""
         before, after = narration.before.time, narration.after.time
         was, now = _sides(sentence)
         family = family_of(sentence.object)
         if sentence.type in _GOES and was:
             known = _match(self._unmentioned(after), family, was)
-            if known is None and self._partial(family, after, gone, was):
-                return "part of it"
             self._things = [thing for thing in self._things if thing is not known]
             again = known is None and _match((g for g in self._gone if g.mentioned >= before), family, was)
             gone.append(_KnownObject(family, was, sentence.count, after, after))
@@ -133,8 +122,6 @@ class Stories:
             self._things.append(_KnownObject(family, now, sentence.count, after, after))
         elif sentence.type in {"moved", "replaced"} and was and now:
             known = _match(self._unmentioned(after), family, was)
-            if known is None and sentence.type == "moved" and self._partial(family, after, gone, was, now):
-                return "part of it"
             thing = known or _KnownObject(family, was, sentence.count, after, after)
             if known is None:
                 self._things.append(thing)
@@ -154,39 +141,9 @@ class Stories:
             for thing in things:
                 thing.since, thing.mentioned = min(thing.since, before), min(thing.mentioned, before)
 
-    def _partial(self, family: str, after: datetime, gone: Iterable[_KnownObject], *boxes: Box) -> bool:
-        """True where all boxes lie within one person who was reported before, or just left."""
-        for thing in (*self._things, *gone):
-            if {family, thing.family} <= {"person", "any"} and all(_part(box, thing.box) for box in boxes):
-                thing.mentioned = after
-                return True
-        return False
-
     def _unmentioned(self, after: datetime) -> list[_KnownObject]:
         """Objects that no sentence of this narration has named yet: in a queue one goes where another was."""
         return [thing for thing in self._things if thing.mentioned < after]
-
-    def _walked_on(self, narration: Narration) -> dict[int, str]:
-        """Pairs of sentences, by number, about one object on its way as if it were two."""
-        before = narration.before.time
-        gap_s = (narration.after.time - before).total_seconds()
-        on_its_way = [t for t in self._things if (before - t.since).total_seconds() <= _ON_ITS_WAY_S]
-        steps = []
-        for i, went in enumerate(narration.sentences):
-            was, _ = _sides(went)
-            thing = _match(on_its_way, family_of(went.object), was) if was and went.type in _GOES else None
-            for k, came in enumerate(narration.sentences):
-                _, now = _sides(came)
-                if thing and was and now and came.type in _COMES and _could_be_one(went, came):
-                    way = _way(was, now)
-                    if way <= _PACE * gap_s * max(*was[2:], *now[2:]):
-                        steps.append((way, i, k, thing, now))
-        dropped: dict[int, str] = {}
-        for _, i, k, thing, now in sorted(steps, key=lambda step: step[:3]):
-            if i not in dropped and k not in dropped:
-                dropped[i] = dropped[k] = "walked on"
-                thing.box, thing.since, thing.mentioned = now, narration.after.time, narration.after.time
-        return dropped
 
 
 def family_of(name: str) -> str:
@@ -206,16 +163,6 @@ def _sides(sentence: Sentence) -> tuple[Box | None, Box | None]:
     return sentence.before, sentence.after
 
 
-def _could_be_one(went: Sentence, came: Sentence) -> bool:
-    """True where both are of one kind and number and were never present at the same time, as far as known."""
-    kinds = {family_of(went.object), family_of(came.object)}
-    if (len(kinds) > 1 and "any" not in kinds) or went.count != came.count:
-        return False
-    if went.moment_s is None or came.moment_s is None:
-        return True
-    return went.moment_s <= came.moment_s + _SEEN_TOGETHER_S
-
-
 def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObject | None:
     """The thing of a family at a place, the one whose box fits best."""
     best, most = None, 0.0
@@ -226,14 +173,3 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
         if near and alike and (fit := iou(thing.box, box)) > most:
             best, most = thing, fit
     return best
-
-
-def _part(box: Box, whole: Box) -> bool:
-    """True where a box is so small a part of the other that it is no second object of its kind."""
-    own = area(box)
-    return intersection(box, whole) >= _WITHIN * own and _ALIKE * own <= area(whole)
-
-
-def _way(a: Box, b: Box) -> float:
-    """Between the middles of two boxes, in 0..1 of the frame along the longer axis."""
-    return max(abs(along) for along in offset(a, b))

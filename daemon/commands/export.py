@@ -42,7 +42,7 @@ def export(
     with chosen.search() as (search, asked):
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
-        from daemon.search.output import gap_sentences  # noqa: PLC0415
+        from daemon.search.output import caveats  # noqa: PLC0415
 
         if asked.measure.count:
             raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
@@ -53,7 +53,7 @@ def export(
             journals=search.folder,
             local=search.local,
             selection=restate(asked, search.local),
-            gaps=gap_sentences(search, asked),
+            gaps=caveats(search, asked),
             linked=linked,
             footage=Footage(clips, search.local) if clips else None,
             force=force,

@@ -74,8 +74,8 @@ def query(
                 empty = not _write_records(search, asked, shape, file, follow=follow)
             if empty and not follow:
                 typer.echo("nothing was found", err=True)
-            for gap in output.gap_sentences(search, asked):
-                selection.warn(gap)
+            for caveat in output.caveats(search, asked):
+                selection.warn(caveat)
             if follow:
                 with Signals() as signals:
                     signals.watching()

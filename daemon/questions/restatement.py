@@ -46,7 +46,7 @@ def restate(question: Question, local: LocalTime) -> str:
 def _subject(question: Question) -> str:
     """The subject in words: which objects, and their action."""
     filters, measure = question.filters, question.measure
-    somebody = "people, cyclists and motorcyclists"
+    somebody = "people, cyclists, motorcyclists and riders"
     names = _join([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
     words = " ".join(filter(None, (_join(filters.colours, "or"), names)))
     kinds = _join([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")

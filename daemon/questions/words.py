@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from importlib import resources
 from typing import Any, get_args
 
@@ -24,11 +25,13 @@ ANIMALS = ("dog", "cat", "bird", "horse")
 """Some captioners name them, others say "animal" in the record and the name in its text."""
 GROUPS = {
     "vehicle": ("car", "van", "bus", "truck", "vehicle", "motorcycle"),
-    "somebody": ("person", "cyclist", "motorcyclist"),
+    "somebody": ("person", "cyclist", "motorcyclist", "rider"),
     "animal": ("animal", *ANIMALS),
     "object": ("object", "something"),
 }
 """Nouns that stand for several objects of the records."""
+OPEN_CLASSES = {"vehicle": ("car", "van", "bus", "truck"), "rider": ("cyclist", "motorcyclist")}
+"""Object that records name where its kind was not sure, to what it may be."""
 _SOMEBODY = ["somebody", "someone", "anybody", "anyone", "who"]
 _EVERYTHING = ["something", "thing", "things", "group", "crowd"]
 
@@ -81,6 +84,16 @@ def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
     if name in ANIMALS:
         return (name, "animal"), name
     return (_check_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
+
+
+def open_classes_of(words: Iterable[str]) -> dict[str, str]:
+    """The open classes that these objects may be recorded as, to the objects: vehicle to "car or van"."""
+    names = dict.fromkeys(OBJECT_WORDS.get(word.lower(), word.lower()) for word in words)
+    asked = {each for name in names for each in (name, *GROUPS.get(name, ()))}
+    meant = {
+        name: " or ".join(each for each in names if each in kinds) for name, kinds in OPEN_CLASSES.items()
+    }
+    return {name: objects for name, objects in meant.items() if objects and name not in asked}
 
 
 def colour_in(text: str) -> str:

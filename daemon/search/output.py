@@ -14,7 +14,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.search.selection import Group, Visit
+from daemon.search.selection import Gap, Group, Visit
 from pipeline.report.words import duration_words, has_date
 
 _CSV_COLUMNS = (
@@ -134,12 +134,30 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def gap_sentences(search: Search, question: Question) -> list[str]:
-    """One sentence about what was not recorded of the span that is asked for; mostly none."""
-    gaps = search.selection.gaps(question)
+def caveats(search: Search, question: Question) -> list[str]:
+    """Sentences about what an answer leaves open: not recorded, not watched now, or not sure; mostly none."""
+    local, selection = search.local, search.selection
+    said = _gap_sentences(selection.gaps(question), local)
+    if question.filters.open:
+        said += [
+            f"what is there now is not known of camera {camera} since {local_words(last, local)}, "
+            "when it was last watched"
+            for camera, last in selection.unwatched(question).items()
+        ]
+    for each in selection.unsure(question):
+        seen = " and ".join(dict.fromkeys(local_words(at, local) for at in (each.first, each.last)))
+        visits = f"{each.visits:,} more {'visit' if each.visits == 1 else 'visits'}"
+        ends = ", the first and the last" if each.visits > 1 else ""
+        said.append(
+            f"{visits} recorded as {each.open_class}, whose kind was not sure, may be of a {each.classes}: "
+            f"{seen}{ends} (--object {each.open_class} finds them)"
+        )
+    return said
+
+
+def _gap_sentences(gaps: Sequence[Gap], local: LocalTime) -> list[str]:
     if not gaps:
         return []
-    local = search.local
     spans = [
         f"{gap.camera} {local_words(gap.begin, local)} to {_end_words(gap.begin, gap.end, local)} "
         f"({gap.reason.replace('_', ' ')})"

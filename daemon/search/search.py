@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Self
@@ -59,7 +60,7 @@ class Search:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
         connection, pictures = self.index.store.connection, evidence or evidence_beside(folder)
-        self.selection = Selection(connection, local)
+        self.selection = Selection(connection, local, self._last_seen)
         self.reader = ResultReader(connection, folder, EvidenceStore(pictures) if pictures else None)
 
     def __enter__(self) -> Self:
@@ -67,6 +68,14 @@ class Search:
 
     def __exit__(self, *_: object) -> None:
         self.index.close()
+
+    def _last_seen(self) -> dict[str, datetime]:
+        """When cameras were last watched, by the memory that their daemon keeps beside the journals."""
+        from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory  # noqa: PLC0415 - only for "now"
+
+        paths = (self.folder.parent / CAMERA_MEMORY).glob("*.json")
+        memories = {path.stem: CameraMemory(path).seen for path in paths}
+        return {camera: seen.time for camera, seen in memories.items() if seen}
 
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""

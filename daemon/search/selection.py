@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span
-from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, colour_of, kind_of, objects_of
+from daemon.questions.words import (
+    ARRIVALS,
+    CAME,
+    DEPARTURES,
+    LEFT,
+    colour_of,
+    kind_of,
+    objects_of,
+    open_classes_of,
+)
 
 _PLACE = re.compile(
     r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
@@ -35,6 +44,8 @@ _LOCATION = "records.id, file, offset, length, digest, time"
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _WATCHED_S = DAY_S
 """So long after a camera's last record an open visit is still believed to be there."""
+_SEEN_LATELY_S = 60.0
+"""A running camera notes every 20 s that it was watched."""
 _END = (
     "coalesce(v.end, min(:now, "
     "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
@@ -82,6 +93,16 @@ class Gap(NamedTuple):
     reason: str
 
 
+class Unsure(NamedTuple):
+    """Visits recorded as an open class, such as "vehicle", which may be of the `classes` asked for."""
+
+    open_class: str
+    classes: str
+    visits: int
+    first: datetime
+    last: datetime
+
+
 class Group(NamedTuple):
     """One line of a count: a label for each grouping, visits, and the narrations of them."""
 
@@ -99,10 +120,16 @@ class Selection:
     Args:
         connection: of the index.
         local: in whose time zone days and hours are meant.
+        last_seen: gives when cameras were last watched, as far as that is known.
     """
 
-    def __init__(self, connection: sqlite3.Connection, local: LocalTime) -> None:
-        self.connection, self.local = connection, local
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        local: LocalTime,
+        last_seen: Callable[[], Mapping[str, datetime]] = dict,
+    ) -> None:
+        self.connection, self.local, self._last_seen = connection, local, last_seen
 
     def records(
         self,
@@ -241,6 +268,34 @@ class Selection:
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
+    def unwatched(self, question: Question) -> dict[str, datetime]:
+        """The cameras of which it is not known what is there now, and when they were last watched."""
+        now, seen = question.asked_at or datetime.now(UTC), self._last_seen()
+        sql = "SELECT max(time) FROM records WHERE camera = ?"
+        unwatched = {}
+        for camera in self.cameras():
+            (newest,) = self.connection.execute(sql, (camera,)).fetchone()
+            last = max(moment_of(newest), seen.get(camera, moment_of(newest)))
+            trusted_s = _SEEN_LATELY_S if camera in seen else _WATCHED_S
+            asked = not question.filters.cameras or camera in question.filters.cameras
+            if asked and (now - last).total_seconds() > trusted_s:
+                unwatched[camera] = last
+        return unwatched
+
+    def unsure(self, question: Question) -> list[Unsure]:
+        """The visits whose class was not sure, which may be of what is asked for."""
+        found = []
+        for name, classes in open_classes_of(question.filters.objects).items():
+            where, values = self._where(question, objects=_of_object((name,), ""))
+            sql = (
+                "SELECT count(DISTINCT coalesce(s.visit, -1000 * s.record - s.n)), min(s.time), max(s.time) "
+                f"FROM sentences s WHERE {where}"
+            )
+            visits, first, last = self.connection.execute(sql, values).fetchone()
+            if visits:
+                found.append(Unsure(name, classes, visits, moment_of(first), moment_of(last)))
+        return found
+
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
         return self._distinct("records", "camera")
@@ -271,11 +326,19 @@ class Selection:
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
-    def _where(self, question: Question, *, strict: bool = True) -> tuple[str, dict[str, object]]:
-        """The condition on a sentence ``s``, and the values in it; `strict` refuses unknown cameras."""
+    def _where(
+        self, question: Question, *, strict: bool = True, objects: str = ""
+    ) -> tuple[str, dict[str, object]]:
+        """The condition on a sentence ``s``, and the values in it.
+
+        Args:
+            question: what is asked.
+            strict: refuse unknown cameras.
+            objects: a condition in place of the question's objects.
+        """
         filters, measure = question.filters, question.measure
         values: dict[str, object] = {"now": microseconds(question.asked_at or datetime.now(UTC))}
-        where = [*self._about(filters, values), self._in_span(question, values)]
+        where = [*self._about(filters, values, objects), self._in_span(question, values)]
         known = self.cameras()
         for name in filters.cameras if strict else ():
             if name not in known:
@@ -291,7 +354,10 @@ class Selection:
         if question.presence and one:
             where.append(f"s.kind IN {_sql_list(ARRIVALS)}")
         if filters.open:
+            unwatched = self.unwatched(question)
+            self._check_watched(unwatched, filters.cameras or known)
             there = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
+            there += f" AND v.camera NOT IN {_sql_list([*unwatched])}"
             where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
@@ -299,10 +365,21 @@ class Selection:
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
 
-    def _about(self, filters: Filters, values: dict[str, object]) -> list[str]:
+    def _check_watched(self, unwatched: Mapping[str, datetime], cameras: Sequence[str]) -> None:
+        """Refuse to say who is there now where no camera that is asked about is watched."""
+        if cameras and {*cameras} <= {*unwatched}:
+            last = self.local.of(max(unwatched.values()))
+            raise SearchError(
+                f"what is there now is not known since {last:%a %Y-%m-%d %H:%M:%S}, when a camera was last "
+                f"watched; ask what was there then, or see why narrated does not run"
+            )
+
+    def _about(self, filters: Filters, values: dict[str, object], of: str) -> list[str]:
         """Conditions on what a sentence says."""
         where, kinds = list[str](), [kind_of(word) for word in filters.kinds]
-        if filters.objects:
+        if of:
+            where.append(of)
+        elif filters.objects:
             known = self.objects()
             objects = [_of_object(*objects_of(word, known)) for word in filters.objects]
             where.append(f"({' OR '.join(objects)})")

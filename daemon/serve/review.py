@@ -15,7 +15,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Measure, Question, SearchError, Span, merge_options
 from daemon.questions.restatement import restate
-from daemon.search.output import gap_sentences, local_words
+from daemon.search.output import caveats, local_words
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from pipeline.report.words import duration_words, has_date
@@ -127,9 +127,7 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
     """
     asked = ReviewQuery.read(parameters, search, now)
     question, measure, selection = asked.question, asked.question.measure, search.selection
-    answer = replace(
-        empty_review(search, asked), gaps=gap_sentences(search, question), days=_days(search, asked)
-    )
+    answer = replace(empty_review(search, asked), gaps=caveats(search, question), days=_days(search, asked))
     if measure.count:
         rows: list[tuple[str | int, ...]] = [
             (*group.labels, group.visits, group.narrations) for group in selection.count(question)

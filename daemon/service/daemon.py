@@ -34,6 +34,7 @@ from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models import read_label
+from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.signatures import SigningKey
@@ -274,7 +275,7 @@ def _narrator(
         journals,
         live=True,
         evidence=keeper,
-        memory=configuration.state / "cameras",
+        memory=configuration.state / CAMERA_MEMORY,
         counters=queue.counters,
     )
 

@@ -9,13 +9,13 @@ its place: what a fact is worth is its confidence beyond the threshold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import lap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import Box, box_of, hull, iou, overlaps, share_inside, shared_areas
+from models.boxes import box_of, iou, overlaps, share_inside, shared_areas
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Floats, PairSigns, Side
@@ -97,7 +97,7 @@ def decide(
             gone, come = (box, None) if own is before else (None, box)
             doubtful = bool(outcome.moved[k] >= SETTINGS.elsewhere)
             facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=doubtful))
-    return riders(_once(sorted(facts, key=lambda f: -f.confidence)), threshold)
+    return _once(sorted(facts, key=lambda f: -f.confidence))
 
 
 def _confidence(p: Floats, offset: float) -> Floats:
@@ -126,34 +126,6 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
         return "vehicle", False
     named = score[best] > SETTINGS.named * total
     return (best, False) if named else ("vehicle", True)
-
-
-def riders(facts: list[Fact], threshold: float = 0.0) -> list[Fact]:
-    """Facts in which a person on a two-wheeler of this confidence or more is one cyclist or motorcyclist."""
-    found = list(facts)
-    ridden = [f for f in facts if f.object in ("bicycle", "motorcycle") and f.confidence >= threshold]
-    for wheels in ridden:
-        for person in [f for f in found if f.object == "person" and f.type == wheels.type]:
-            sides = ((person.before, wheels.before), (person.after, wheels.after))
-            if wheels in found and all(_rides(a, b) for a, b in sides if a and b):
-                found.remove(person)
-                found[found.index(wheels)] = replace(
-                    wheels,
-                    object="cyclist" if wheels.object == "bicycle" else "motorcyclist",
-                    before=hull((person.before, wheels.before)),
-                    after=hull((person.after, wheels.after)),
-                    confidence=max(person.confidence, wheels.confidence),
-                )
-                break
-    return found
-
-
-def _rides(person: Box, wheels: Box) -> bool:
-    """True where a person sits on a two-wheeler: above its middle, feet within it."""
-    x, foot = person[0] + person[2] / 2, person[1] + person[3]
-    across = wheels[0] <= x <= wheels[0] + wheels[2]
-    stands_in = wheels[1] < foot <= wheels[1] + 1.15 * wheels[3]
-    return across and stands_in and person[1] < wheels[1] + wheels[3] / 2
 
 
 def _once(facts: list[Fact]) -> list[Fact]:

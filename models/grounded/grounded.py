@@ -1,7 +1,6 @@
 """The grounded captioner: detect on both sides, classify changes, associate, decide, word with templates.
 
-1. `inference`: which objects are on each side, by a detector that sees the whole frames and, where something
-   small differs, tiles of them.
+1. `inference`: which objects are on each side.
 2. `change_classifier`: whether an object is really there and not the same one at the same place on the other
    side.
 3. `association`: which observation before is which after, and what became of each.
@@ -39,7 +38,7 @@ from models.grounded.association import (
 )
 from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
 from models.grounded.decisions import Outcomes, decide, distinct
-from models.grounded.inference import OnnxDetector, merge_tiles
+from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FeatureEmbedding, colour_histograms, colour_likeness
 from models.grounded.settings import SETTINGS
 from models.label import CheckpointError, CheckpointLabel
@@ -240,17 +239,12 @@ class Grounded(Captioner):
     def observe(self, pairs: Sequence[PairInput]) -> list[tuple[int, ObservedPair]]:
         """The observations of every pair that has clusters, with its number."""
         asked = [(b, pair) for b, pair in enumerate(pairs) if len(pair.boxes)]
-        whole = iter(self.see([view for _, pair in asked for view in pair.views]))
-        tiled = [pair.tiles for _, pair in asked if pair.tiles is not None]
-        tiles = iter(self.see([tile for pair in tiled for both in pair for tile in both]))
+        found = iter(self.see([view for _, pair in asked for view in pair.views]))
         observed = []
         for b, pair in asked:
-            found = [next(whole), next(whole)]
-            near = [[(next(tiles), window) for _ in found] for window in _windows(pair)]
-            merged = [merge_tiles(found[side], [both[side] for both in near]) for side in (0, 1)]
             sides = [
                 replace(own, colours=colour_histograms(view, own.box))
-                for own, view in zip(merged, pair.views, strict=True)
+                for own, view in zip((next(found), next(found)), pair.views, strict=True)
             ]
             changed = np.asarray(pair.masks.any(0), np.float32)
             both = sides[0], sides[1]
@@ -357,10 +351,6 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
         after=after,
         statement=statement,
     )
-
-
-def _windows(pair: PairInput) -> NDArray[np.float32]:
-    return np.zeros((0, 4), np.float32) if pair.windows is None else pair.windows
 
 
 def detector_on(device: str, graph: bytes) -> Detector:

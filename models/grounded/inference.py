@@ -1,4 +1,4 @@
-"""Inference: the detector on the whole frames of a pair, and on tiles where something small differs."""
+"""Inference: the detector on a CPU, and the sizes at which it sees frames."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from models.boxes import overlaps, shared_areas
 from models.detections import Detections
-from models.grounded.detections import OVERLAP, Answers, Floats, decode, suppress
+from models.grounded.detections import Answers, decode
 from models.grounded.settings import SETTINGS
 
 _CELL = 32
@@ -70,37 +69,3 @@ def canvas(height: int, width: int, pixels: int = SETTINGS.pixels) -> tuple[int,
     high = max(_CELL, round((pixels * height / width) ** 0.5 / _CELL) * _CELL)
     wide = max(_CELL, round(pixels / high / _CELL) * _CELL)
     return high, wide
-
-
-def merge_tiles(whole: Detections, tiles: Sequence[tuple[Detections, Floats]]) -> Detections:
-    """Detections of a frame as a whole and in tiles of it, each object once.
-
-    Args:
-        whole: of the frame.
-        tiles: of each tile what is seen there and its window, float32 ``(4,)`` in 0..1 of the frame.
-    """
-    parts = [whole]
-    for found, window in tiles:
-        low, size = window[:2], window[2:]
-        near, far = found.box[:, :2], found.box[:, :2] + found.box[:, 2:]
-        cut_low = (near < SETTINGS.tile_edge) & (low > SETTINGS.tile_edge / 4)
-        cut_high = (far > 1 - SETTINGS.tile_edge) & (low + size < 1 - SETTINGS.tile_edge / 4)
-        box = np.concatenate([low + found.box[:, :2] * size, found.box[:, 2:] * size], axis=1)
-        kept = ~(cut_low | cut_high).any(1) & (box[:, :2] + box[:, 2:] / 2 <= 1).all(1)
-        moved = Detections(box.clip(0, 1), found.score, found.label, found.feature)
-        parts.append(moved.select(np.asarray(kept)))
-    joined = Detections(
-        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("box", "score", "label", "feature"))
-    )
-    return _once(joined, np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
-
-
-def _once(found: Detections, origin: NDArray[np.int64]) -> Detections:
-    """The surest of the detections of one object, of all passes."""
-    order = np.argsort(-found.score, kind="stable")
-    found, origin = found.select(order), origin[order]
-    area = found.box[:, 2:].prod(1)
-    within = shared_areas(found.box, found.box) / np.maximum(np.minimum(area[:, None], area), 1e-9)
-    part = (origin[:, None] != origin) & (within > SETTINGS.tile_part)
-    same = found.family[:, None] == found.family
-    return found.select(suppress(same & ((overlaps(found.box, found.box) > OVERLAP) | part)))

@@ -18,8 +18,6 @@ class PerceptionSettings:
         fine_gap_s: of closer stills, more pixels show shadows and signs as objects.
         seen_score: detections below are not looked at.
         proposed_score: detections below are only weighed against the other side, never told.
-        tile_edge: a box that ends this near to an inner edge of a tile, in its sides, is cut there.
-        tile_part: a weaker box that lies this far within another of its family is a part of it.
         part: share of a box within a surer one of its family from which it is the same object.
         twice: overlap from which two boxes of one side are the same object.
         stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
@@ -41,8 +39,6 @@ class PerceptionSettings:
     fine_gap_s: float = 10.0
     seen_score: float = 0.05
     proposed_score: float = 0.15
-    tile_edge: float = 0.02
-    tile_part: float = 0.75
     part: float = 0.8
     twice: float = 0.5
     stayed: float = 0.15

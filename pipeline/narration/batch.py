@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from models.captioner import Captioner, PairInput
 from models.grounded.inference import canvas, pixels_at
+from models.grounded.settings import SETTINGS
 from models.sentences import Sighted
 from pipeline.alignment import Shift, shift_image
 from pipeline.changes import Change
-from pipeline.changes.difference import resize
+from pipeline.changes.difference import reduce_image, resize
 from pipeline.clusters import Cluster
-from pipeline.narration.views import in_shares, tile_views, whole_views
 from pipeline.sources import Image
 from pipeline.tracking import LOW, Detections
 
 
 def pair_input(change: Change, captioner: Captioner) -> PairInput:
-    """A change with at least one cluster, as whole frames of one size or as views and tiles."""
+    """A change with at least one cluster, as frames of one size or as views."""
     gap_s = float("nan") if change.pair.gap_s is None else change.pair.gap_s
     images = change.pair.before.image, change.pair.after.image
     if captioner.sees_views:
         return with_views(images, change.shift, change.clusters, gap_s)
     height, width = change.clusters[0].mask.shape
-    views = align_images(*images, change.shift, (height, width), captioner.image_size)
-    return PairInput(np.stack(views), *_arrays(change.clusters), gap_s)
+    aligned = align_images(*images, change.shift, (height, width), captioner.image_size)
+    return PairInput(np.stack(aligned), *_arrays(change.clusters), gap_s)
 
 
 def with_views(
     images: tuple[Image, Image], shift: Shift, clusters: Sequence[Cluster], gap_s: float = float("nan")
 ) -> PairInput:
-    """A pair with its views and tiles.
+    """A pair with its views: frames at the size at which the detector sees them.
 
     Args:
         images: before and after, RGB uint8 ``(h, w, 3)``.
@@ -42,9 +43,46 @@ def with_views(
         gap_s: seconds between, NaN where that is not known.
     """
     masks, boxes, active = _arrays(clusters)
-    moved, pixels = in_shares(shift, (masks.shape[1], masks.shape[2])), pixels_at(gap_s)
-    tiles, windows = tile_views(*images, moved, clusters, pixels)
-    return PairInput(whole_views(*images, moved, pixels), masks, boxes, active, gap_s, tiles, windows, images)
+    moved = shift[0] / masks.shape[2], shift[1] / masks.shape[1]
+    return PairInput(views(*images, moved, pixels_at(gap_s)), masks, boxes, active, gap_s, images)
+
+
+def views(
+    before: Image, after: Image, shift: tuple[float, float], pixels: int = SETTINGS.pixels
+) -> NDArray[np.uint8]:
+    """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.inference.canvas`.
+
+    Args:
+        before: RGB uint8 ``(h, w, 3)``.
+        after: RGB uint8 of the same size.
+        shift: ``(dx, dy)`` in shares of the frame that lays before on after.
+        pixels: about how many a view has.
+    """
+    size = canvas(after.shape[0], after.shape[1], pixels)
+    return np.stack([_view(before, size, shift), _view(after, size, (0.0, 0.0))])
+
+
+def _view(image: Image, size: tuple[int, int], moved: tuple[float, float]) -> Image:
+    """An image whose content is moved by shares of the frame, at ``(height, width)``."""
+    height, width = image.shape[:2]
+    if moved == (0.0, 0.0):
+        if height * width > size[0] * size[1]:
+            return reduce_image(image, size)
+        return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
+    left, top = -moved[0] * width, -moved[1] * height
+    scale_x, scale_y = size[1] / width, size[0] / height
+    blur = (max(1, round(1 / scale_x)), max(1, round(1 / scale_y)))
+    if blur != (1, 1):  # bilinear sampling alone would drop thin things
+        x0, y0 = max(int(left) - blur[0], 0), max(int(top) - blur[1], 0)
+        x1, y1 = int(left + width) + blur[0] + 1, int(top + height) + blur[1] + 1
+        image = np.asarray(cv2.blur(image[y0:y1, x0:x1], blur), np.uint8)
+        left, top = left - x0, top - y0
+    matrix = np.array(
+        [[scale_x, 0, (0.5 - left) * scale_x - 0.5], [0, scale_y, (0.5 - top) * scale_y - 0.5]], np.float32
+    )
+    return np.asarray(
+        cv2.warpAffine(image, matrix, (size[1], size[0]), borderMode=cv2.BORDER_REPLICATE), np.uint8
+    )
 
 
 def _arrays(

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
-from pipeline.tracking.appearance import histogram_similarity
 from pipeline.tracking.motion import AHEAD_S, distances, share_outside
 from pipeline.tracking.types import Detections, Floats
 
@@ -33,6 +32,7 @@ WEIGHTS = np.array([-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3,
 
 _FAR = 8.0  # own sizes beyond which nothing is compared
 _ODDS = 30.0
+_PARTS = 4  # Bhattacharyya coefficients in the product of two histograms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Candidates:
     Attributes:
         detections: N of them.
         riding: ``(N,)``, 1 where a person sits on a two-wheeler.
-        histograms: ``(N, BINS)``.
+        histograms: ``(N, COLOUR_BINS)``.
     """
 
     detections: Detections
@@ -112,7 +112,7 @@ def association_terms(targets: Targets, candidates: Candidates, aspect: float) -
         shared * resting,
         ratio[..., 1],
         ratio[..., 0],
-        10 * (histogram_similarity(targets.histograms, candidates.histograms) - 0.96),
+        10 * (targets.histograms @ candidates.histograms.T / _PARTS - 0.96),
         likeness,
         targets.families @ family_shares(result.classes).T,
         np.broadcast_to(share_outside(ahead)[:, None], (count, many)),

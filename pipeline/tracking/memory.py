@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.tracking.appearance import grey_plane
 
 _lucas_kanade: Any = cv2.calcOpticalFlowPyrLK  # its stub wants the points that it is asked for
 
@@ -33,7 +32,7 @@ class Memory:
 
     def add(self, time_s: float, image: NDArray[np.uint8]) -> None:
         """Take the latest, forget the oldest."""
-        self.frames.append((time_s, grey_plane(image, WIDTH)))
+        self.frames.append((time_s, _grey_plane(image)))
         while self.frames[0][0] < time_s - MEMORY_S:
             self.frames.popleft()
 
@@ -76,3 +75,9 @@ class Memory:
                 return 0.0, 0.0, 0.0
         dx, dy = np.median((points - start)[alive, 0], axis=0) / (width, height)
         return float(alive.mean()), float(dx), float(dy)
+
+
+def _grey_plane(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    size = (WIDTH, max(1, round(image.shape[0] * WIDTH / image.shape[1])))
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.boxes import box_of, iou, share_inside
 from models.families import THINGS, family_of
-from pipeline.tracking.appearance import histograms
+from models.grounded.observations import colour_histograms
 from pipeline.tracking.association import (
     WEIGHTS,
     Candidates,
@@ -168,7 +168,9 @@ class Tracker:
         for track in self.tracks:
             track.unseen_s += step_s
         result, riding = suppress(detections)
-        candidates = Candidates(result, riding, histograms(image, result.boxes))
+        candidates = Candidates(
+            result, riding, np.asarray(colour_histograms(image, result.boxes, coarse=True), np.float64)
+        )
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)

@@ -100,7 +100,7 @@ class Track:
         id: unique for the camera.
         observations: in order of time; those of long ago are thinned out, the first stays.
         classes: sum of its detections' class probabilities, `OBJECTS` in order.
-        histogram: mean of its colours, see `pipeline.tracking.appearance`.
+        histogram: mean of its colours, see `models.grounded.observations`.
         embedding: mean of its embeddings, of unit length; of length 0 where there are none.
         state: tentative (too young to be believed), confirmed, lost (not observed at present), ended.
         since_s: when it came; None where it was there before the camera could see it come.

@@ -13,7 +13,6 @@ from models.boxes import (
     area,
     box_of,
     centre,
-    holds,
     hull,
     intersection,
     iou,
@@ -52,24 +51,6 @@ def test_what_two_boxes_share(a: Box, b: Box) -> None:
     assert (iou(a, b) == 1) == (a == b)
 
 
-@given(BOX, BOX, SHARE, SHARE)
-def test_a_point_in_both_lies_where_they_meet(a: Box, b: Box, x: float, y: float) -> None:
-    if holds(a, (x, y)) and holds(b, (x, y)):
-        left, top = max(a[0], b[0]), max(a[1], b[1])
-        right, bottom = (min(a[k] + a[k + 2], b[k] + b[k + 2]) for k in (0, 1))
-        assert left <= x <= right
-        assert top <= y <= bottom
-    assert holds(a, centre(a))
-    assert not holds(a, (a[0] + 1.01 * a[2], a[1]))
-    assert not holds(a, (a[0], a[1] - 0.01))
-
-
-@given(BOX, BOX)
-def test_the_way_there_is_the_way_back(a: Box, b: Box) -> None:
-    assert offset(a, b) == tuple(-step for step in offset(b, a))
-    assert offset(a, b) == tuple(m - n for m, n in zip(centre(a), centre(b), strict=True))
-
-
 @given(BOXES)
 def test_a_hull_holds_all_and_no_more(boxes: list[Box]) -> None:
     around = hull(boxes)
@@ -80,10 +61,6 @@ def test_a_hull_holds_all_and_no_more(boxes: list[Box]) -> None:
     assert max(b[1] + b[3] for b in boxes) == around[1] + around[3]
     assert hull([None, *boxes, None]) == around
     assert union(boxes[0], boxes[-1]) == hull([boxes[0], boxes[-1]])
-
-
-def test_of_no_boxes_there_is_no_hull() -> None:
-    assert hull([None]) is hull([]) is None
 
 
 @given(BOXES, BOXES)

@@ -63,10 +63,10 @@ def moment(text: str) -> datetime:
     return (read if read.tzinfo else read.replace(tzinfo=BERLIN)).astimezone(UTC)
 
 
-def write_record(folder: Path) -> dict[str, str]:
+def write_record(folder: Path, visits: str = VISITS) -> dict[str, str]:
     """Write the journals; gives the name of each record by its id: its track, or a name for those without."""
     told = defaultdict[str, list[tuple[datetime, str, dict[str, Any]]]](list)
-    for line in VISITS.strip().splitlines():
+    for line in visits.strip().splitlines():
         camera, track, *visit = line.split(" | ")
         for record in _visit(track, *visit):
             told[camera].append((record.pop("_at"), track, record))

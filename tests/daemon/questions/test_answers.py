@@ -14,10 +14,12 @@ from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
-from daemon.search.output import gap_sentences
+from daemon.search.output import caveats
 from daemon.search.search import Search
+from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
+from pipeline.narration.narration import FrameStamp
 
-from .made_record import moment, write_record
+from .made_record import VISITS, moment, write_record
 
 BERLIN = LocalTime.named("Europe/Berlin")
 NOW = moment("2026-11-23T19:05")
@@ -51,7 +53,7 @@ def search(folder: Path):
     ],
 )
 def test_an_answer_says_what_was_not_recorded_in_one_line(search, question, gap):
-    said = gap_sentences(search, search.asker().read(question, NOW))
+    said = caveats(search, search.asker().read(question, NOW))
     assert len(said) == bool(gap)
     assert gap in "".join(said)
 
@@ -70,7 +72,65 @@ def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
         there = search.asker().read("cars today at 16:30", NOW)
         assert "c4" in {visit.track for visit in search.selection.visits(there)}
         later = search.asker().read("which cars are still there", NOW + timedelta(days=3))
-        assert search.selection.visits(later) == []
+        with pytest.raises(SearchError, match="not known since Mon 2026-11-23 18:54:59"):
+            search.selection.visits(later)
+
+
+def test_now_is_not_known_since_narrated_stopped(tmp_path):
+    folder = tmp_path / "journal"
+    write_record(folder)
+
+    def watch(camera: str, clock: str) -> None:
+        seen = FrameStamp(moment(f"2026-11-23T{clock}"), 1, "a" * 64)
+        CameraMemory(tmp_path / CAMERA_MEMORY / f"{camera}.json").save(seen, None)
+
+    for camera in ("yard", "lobby", "door"):
+        watch(camera, "19:04:50")
+    with Search(folder, BERLIN) as search:
+        search.index.update()
+        still = search.asker().read("how many people are there now", NOW)
+        assert search.selection.count(still)[0].visits == 1
+        assert not any("not known" in said for said in caveats(search, still))
+        watch("lobby", "19:00")
+        assert search.selection.count(still)[0].visits == 0
+        unknown = "now is not known of camera lobby since Mon 2026-11-23 19:00:00"
+        assert [unknown in said for said in caveats(search, still)][-1]
+        for camera in ("yard", "door"):
+            watch(camera, "19:01")
+        with pytest.raises(SearchError, match="not known since Mon 2026-11-23 19:01:00"):
+            search.selection.count(still)
+        lobby = search.asker().read("how many people are there now on camera lobby", NOW)
+        with pytest.raises(SearchError, match="not known since Mon 2026-11-23 19:00:00"):
+            search.selection.count(lobby)
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("when did the last car leave", "1 more visit recorded as vehicle"),
+        ("how many vans or trucks today", "may be of a van or truck: Mon 2026-11-23 14:10:00"),
+        ("how many vehicles today", ""),
+        ("how many people today", ""),
+        ("when did the last car leave on Sunday", ""),
+    ],
+)
+def test_a_class_asked_for_may_be_recorded_as_the_open_one(tmp_path, question, said):
+    folder = tmp_path / "journal"
+    write_record(folder, visits=VISITS.replace("v2 | van", "v2 | vehicle"))
+    with Search(folder, BERLIN) as search:
+        search.index.update()
+        doubts = [each for each in caveats(search, search.asker().read(question, NOW)) if "may be" in each]
+        assert len(doubts) == bool(said)
+        assert said in "".join(doubts)
+
+
+def test_riders_are_somebody(tmp_path):
+    folder = tmp_path / "journal"
+    write_record(folder, visits=VISITS.replace("b1 | cyclist", "b1 | rider"))
+    with Search(folder, BERLIN) as search:
+        search.index.update()
+        asked = search.asker().read("did anyone come between 17:15 and 17:25", NOW)
+        assert search.answer(asked).count == 1
 
 
 def test_without_tracks_it_is_refused_to_say_who_is_there(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.questions.local_time import DAY_S, LocalTime
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
-from daemon.search.output import gap_sentences
+from daemon.search.output import caveats
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import RecordEvent
 
@@ -247,7 +247,7 @@ def test_a_mask_hides_until_another_record_of_masks(house):
 
         def gaps(first: float, last: float) -> list[str]:
             span = Span(MIDNIGHT + timedelta(days=first), MIDNIGHT + timedelta(days=last))
-            return gap_sentences(search, Question(span=span))
+            return caveats(search, Question(span=span))
 
         assert gaps(0, 3)[0].endswith(line)
         assert gaps(1.5, 3)[0].endswith("Thu 2024-05-02 00:00:00 to Fri 2024-05-03 00:00:00 (mask)")

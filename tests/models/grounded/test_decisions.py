@@ -13,7 +13,7 @@ from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.association import Floats, Side, pair_signs
-from models.grounded.decisions import Outcomes, decide, distinct, object_name, riders
+from models.grounded.decisions import Outcomes, decide, distinct, object_name
 from models.grounded.observations import COLOUR_BINS
 from models.grounded.settings import SETTINGS
 from models.language.facts import Fact
@@ -158,27 +158,6 @@ def test_an_object_that_is_seen_twice_is_one() -> None:
         ("person", HERE, 0.9), ("person", head, 0.8), ("bicycle", HERE, 0.5), ("person", ELSEWHERE, 0.4)
     )
     assert distinct(found).tolist() == [0, 2, 3]
-
-
-def test_who_rides_is_told_with_what_is_ridden() -> None:
-    person = Fact(0, "appeared", "person", None, (0.42, 0.3, 0.06, 0.28), 0.6)
-    bicycle = Fact(0, "appeared", "bicycle", None, (0.4, 0.45, 0.1, 0.15), 0.8)
-    [one] = riders([bicycle, person])
-    assert (one.object, one.type, one.confidence) == ("cyclist", "appeared", 0.8)
-    assert one.after == pytest.approx((0.4, 0.3, 0.1, 0.3))
-    [one] = riders([replace(bicycle, object="motorcycle"), person])
-    assert one.object == "motorcyclist"
-    assert riders([bicycle, person], threshold=0.9) == [bicycle, person], "hardly a bicycle"
-    beside = replace(person, after=(0.7, 0.3, 0.06, 0.28))
-    assert riders([bicycle, beside]) == [bicycle, beside]
-    gone = replace(person, type="disappeared", before=person.after, after=None)
-    assert riders([bicycle, gone]) == [bicycle, gone], "one came, the other went"
-
-
-def test_two_on_one_bicycle_are_not_one() -> None:
-    bicycle = Fact(0, "appeared", "bicycle", None, (0.4, 0.45, 0.1, 0.15), 0.8)
-    people = [Fact(0, "appeared", "person", None, (x, 0.3, 0.06, 0.28), 0.6) for x in (0.41, 0.43)]
-    assert sorted(f.object for f in riders([bicycle, *people])) == ["cyclist", "person"]
 
 
 def test_one_object_is_reported_once_whatever_it_is_taken_for() -> None:

@@ -1,4 +1,4 @@
-"""The grounded captioner as a whole: swapped frames, tiles, zones, words, thresholds, what it learns."""
+"""The grounded captioner as a whole: swapped frames, zones, words, thresholds, what it learns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rectangles import COLOURS, GREY, RectangleDetector, see_rectangles
+from rectangles import GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner
 from models.captioner import DescribeOptions, PairInput
@@ -20,9 +20,6 @@ from models.detections import Detections
 from models.encoders.encoder import ENCODERS
 from models.grounded.grounded import Grounded
 from models.language.facts import Fact
-from models.language.places import Zone
-from models.language.statements import statement_of
-from models.language.templates import render
 from models.papers.wording import read
 
 Pairs = list[PairInput]
@@ -65,10 +62,7 @@ def make_grounded() -> MakeGrounded:
 
 def swapped(pairs: Pairs) -> Pairs:
     """The same pairs read backwards: what was before is after."""
-    return [
-        replace(pair, views=pair.views[::-1], tiles=None if pair.tiles is None else pair.tiles[:, ::-1])
-        for pair in pairs
-    ]
+    return [replace(pair, views=pair.views[::-1]) for pair in pairs]
 
 
 def apart(pairs: Pairs, gap_s: float) -> Pairs:
@@ -149,23 +143,6 @@ def test_what_came_went_and_moved_is_told_so(make_grounded: MakeGrounded, make_p
     assert moved.after == pytest.approx((150 / 224, 62 / 224, 50 / 224, 30 / 224), abs=1e-4)
 
 
-def test_what_only_a_tile_shows_is_told_where_it_is(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
-    pairs = make_pairs([[(60, 60, 50, 30)], [(140, 120, 30, 30)]], sides=[[1], [0]])
-    pairs = [replace(pair, views=np.full_like(pair.views, GREY)) for pair in pairs]
-    tiles = np.full((1, 2, 128, 128, 3), GREY, np.uint8)
-    tiles[0, 0, 40:80, 48:80] = COLOURS["person"]
-    near = [pairs[0], replace(pairs[1], tiles=tiles, windows=np.array([[0.5, 0.4, 0.4, 0.4]], np.float32))]
-    captioner = make_grounded()
-    assert captioner.facts(pairs) == []
-    [fact] = captioner.facts(near)
-    assert (fact.pair, fact.type, fact.object) == (1, "disappeared", "person")
-    assert fact.before == pytest.approx((0.5 + 0.4 * 48 / 128, 0.4 + 0.4 * 40 / 128, 0.1, 0.125), abs=1e-4)
-    [backwards] = captioner.facts(swapped(near))
-    assert same([fact], [backwards], backwards=True)
-
-
 def test_a_batch_of_views_of_several_sizes_equals_its_singles(
     make_grounded: MakeGrounded, make_pairs: MakePairs
 ) -> None:
@@ -193,22 +170,6 @@ def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pair
     assert captioner.facts(nothing) == []
 
 
-def test_an_unknown_time_between_is_none(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
-    unknown, known = (apart(pairs, gap_s) for gap_s in (np.nan, 90.0))
-    assert same(captioner.facts(pairs), captioner.facts(unknown))
-    assert not same(captioner.facts(pairs), captioner.facts(known))
-
-
-def test_sentences_say_their_facts(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    captioner = make_grounded(3, wild=True)
-    captioner.weights.threshold = 1.1
-    pairs = make_pairs(PLACES, seed=3)
-    said = sorted(s.text for told in captioner.describe(pairs, EVERYTHING) for s in told)
-    assert said == sorted(render(statement_of(fact)) for fact in captioner.facts(pairs))
-    assert len(said) > 3
-
-
 def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
     cars = [(20, 60, 40, 30), (64, 60, 40, 30)]
     [[two]] = make_grounded().describe(make_pairs([cars], sides=[[1, 1]], labels=[["car", "car"]]))
@@ -221,25 +182,6 @@ def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGround
     facts = [Fact(1, "appeared", "car", None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
     [[], [both]] = make_grounded().tell(facts, 2)
     assert (both.count, both.confidence) == (2, 0.7)
-
-
-def test_another_comes_after_the_one_it_is_another_of(make_grounded: MakeGrounded) -> None:
-    small, large = (0.1, 0.1, 0.05, 0.05), (0.05, 0.6, 0.2, 0.2)
-    for boxes in ((small, large), (large, small)):
-        facts = [Fact(0, "appeared", "car", None, box, 0.9 if box == large else 0.8) for box in boxes]
-        [[first, second]] = make_grounded().tell(facts, 1)
-        assert first.after == pytest.approx(large)
-        assert "nother" not in first.text
-        assert second.text == "Another car has appeared on the left."
-
-
-def test_a_zone_is_said_in_place_of_the_place(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
-    lot = Zone("in the lot", ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0)))
-    pairs = make_pairs(
-        [[(20, 30, 40, 50), (150, 140, 30, 30)]], sides=[[1, 1]], labels=[["person", "bottle"]]
-    )
-    [told] = make_grounded().describe(pairs, replace(EVERYTHING, zones=(lot,)))
-    assert {s.object: "in the lot" in s.text for s in told} == {"person": True, "bottle": False}
 
 
 def test_near_and_far_are_said_where_the_camera_looks_ahead(

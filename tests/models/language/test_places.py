@@ -114,13 +114,6 @@ def test_what_stands_on_the_edge_or_beyond_the_frame_is_inside() -> None:
     assert not bottom.holds((0.5, 0.49))
 
 
-def test_a_zone_need_not_be_convex() -> None:
-    angle = Zone("round the corner", ((0, 0), (1, 0), (1, 0.2), (0.2, 0.2), (0.2, 1), (0, 1)))
-    assert angle.holds((0.1, 0.9))
-    assert angle.holds((0.9, 0.1))
-    assert not angle.holds((0.5, 0.5))
-
-
 def test_points_of_a_random_polygon_as_matplotlib_would_say() -> None:
     """Against the winding number, on stars around a centre."""
     rng = np.random.default_rng(0)

@@ -60,10 +60,6 @@ def test_a_sentence_without_words_claims_nothing() -> None:
     assert read("...") == Wording("none", "unknown")
 
 
-def test_capitals_and_full_stops_do_not_matter() -> None:
-    assert read("THE CAR HAS MOVED") == read("the car has moved.")
-
-
 DETAILS = """
 2 left          -      Two cars have appeared on the left.
 2 left          red    The two red cars on the left are gone.

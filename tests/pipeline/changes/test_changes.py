@@ -34,12 +34,6 @@ def test_an_object_becomes_one_cluster_where_it_is():
     assert clusters[0].mask.shape == FINE.size
 
 
-def test_the_papers_mode_finds_it_too():
-    before = scene()
-    _, clusters, _ = image_changes(before, noisy(with_object(before, 96, 54, 48, 54), 1))
-    assert overlap(clusters[0], 0.2, 0.2, 0.1, 0.2) > 0.7
-
-
 def test_the_shift_is_undone_and_no_edge_is_told():
     large = scene(3, 300, 520)
     before, after = large[10:280, 15:495], noisy(large[6:276, 20:500], 2)
@@ -177,19 +171,6 @@ def test_a_batch_clustered_by_torch_equals_one_clustered_by_numba():
     for a, b in zip(find_changes(pairs, FINE), find_changes(pairs, FINE, device="cpu:0"), strict=True):
         assert [c.box for c in a.clusters] == [c.box for c in b.clusters]
         assert [c.active_pixels for c in a.clusters] == [c.active_pixels for c in b.clusters]
-
-
-def test_plain_images_and_frames_give_the_same():
-    pair = batch()[0]
-    (change,) = find_changes([pair], FINE)
-    shift, clusters, salience = image_changes(pair.before.image, pair.after.image, FINE)
-    assert change.shift == shift
-    assert [c.box for c in change.clusters] == [c.box for c in clusters]
-    np.testing.assert_array_equal(change.salience, salience)
-
-
-def test_no_pairs():
-    assert find_changes([]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""From changes to what captioners take: clusters, views and tiles of each pair, and batches of tensors."""
+"""From changes to what captioners take: views of each pair, and batches of tensors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from still import Still
 
 from models.detections import Detections
 from models.grounded.inference import canvas
-from models.grounded.settings import SETTINGS
 from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
-from pipeline.narration.batch import detect, pair_input
-from pipeline.narration.views import in_shares, tile_views, whole_views
+from pipeline.narration.batch import detect, pair_input, views
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
 from pipeline.tracking.suppression import LOW
@@ -75,42 +73,19 @@ def changes() -> list[Change]:
     )
 
 
-def test_clusters_become_arrays(changes: list[Change]) -> None:
-    for change in changes:
-        found = pair_input(change, VIEWS)
-        assert len(found.masks) == len(found.boxes) == len(found.active) == len(change.clusters)
-        for k, cluster in enumerate(change.clusters):
-            assert np.array_equal(found.masks[k], cluster.mask)
-            assert found.boxes[k].tolist() == pytest.approx(cluster.box)
-            assert float(found.active[k]) == pytest.approx(cluster.mask.mean())
-
-
 def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
     assert changes[1].shift != (0, 0)
     for change in [*changes, *wide()]:
         found = pair_input(change, VIEWS)
         both = change.pair.before.image, change.pair.after.image
-        moved = in_shares(change.shift, OPTIONS.size)
-        assert np.array_equal(found.views, whole_views(*both, moved))
-        tiles, windows = tile_views(*both, moved, change.clusters)
-        assert np.array_equal(found.tiles, tiles)
-        assert np.array_equal(found.windows, windows)
+        moved = change.shift[0] / OPTIONS.size[1], change.shift[1] / OPTIONS.size[0]
+        assert np.array_equal(found.views, views(*both, moved))
         assert found.images == both
-
-
-def test_frames_far_apart_are_seen_finer() -> None:
-    near, far = (
-        pair_input(find_changes([pair(yard(), yard((200, 60)), gap)], OPTIONS)[0], VIEWS).views
-        for gap in (SETTINGS.fine_gap_s - 1, SETTINGS.fine_gap_s)
-    )
-    assert near.shape == (2, *canvas(240, 320), 3)
-    assert far.shape == (2, *canvas(240, 320, SETTINGS.fine_pixels), 3)
 
 
 def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:
     looks = Looks(sees_views=False, image_size=(112, 160))
     pairs = [pair_input(change, looks) for change in changes]
-    assert all(each.tiles is None for each in pairs)
     assert {each.views.shape for each in pairs} == {(2, 112, 160, 3)}
     batch, counts = PairBatch.of(pairs), [len(each.boxes) for each in pairs]
     assert batch.before is not None

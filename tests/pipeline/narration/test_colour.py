@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from models.captioner import Sentence
-from models.language.templates import COLOURS, Statement, render
+from models.language.templates import Statement, render
 from pipeline.changes import ChangeOptions
 from pipeline.changes.difference import difference
 from pipeline.narration.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
@@ -52,10 +52,6 @@ def street(paint: tuple[int, int, int] | None, second: tuple[int, int, int] | No
 def name(after: Any, before: Any = None, box: tuple[float, float, float, float] = BOX) -> str | None:
     mask = difference(street(None) if before is None else before, after, ChangeOptions()).mask
     return colour_name(after, box, mask, scene_cast(after, mask))
-
-
-def test_every_colour_that_is_told_has_a_paint_here() -> None:
-    assert set(PAINTS) == set(COLOURS)
 
 
 @pytest.mark.parametrize(("told", "paint"), PAINTS.items())

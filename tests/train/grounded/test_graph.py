@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import cv2
@@ -20,7 +19,7 @@ from models.grounded.detections import boxes
 from models.grounded.detector import Answer, Detector, TorchDetector, detector_of
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import FEATURES, colour_histograms
+from models.grounded.observations import FEATURES
 from pipeline.changes.difference import resize
 from train.grounded.change_classifier import Network, classifier_of
 from train.grounded.feature_embedding import EmbeddingNetwork, embedding_of
@@ -139,30 +138,3 @@ def test_a_classifier_s_arrays_are_all_of_it() -> None:
     again = type(made).of(made.arrays())
     shown = np.random.default_rng(1).random((5, len(EVIDENCE)), np.float32)
     np.testing.assert_array_equal(made(shown), again(shown))
-
-
-def histograms(picture: Tensor, box: Tensor) -> Tensor:
-    """`colour_histograms` of CHW pictures, written in torch."""
-    rows, columns = ((torch.arange(n) + 0.5) / n for n in (16, 8))
-    height, width = picture.shape[1:]
-    y = ((box[:, 1:2] + box[:, 3:] * rows) * height).long().clamp(0, height - 1)
-    x = ((box[:, :1] + box[:, 2:3] * columns) * width).long().clamp(0, width - 1)
-    red, green, blue = shown = picture[:, y[:, :, None], x[:, None, :]].float() / 255
-    high, low = shown.amax(0), shown.amin(0)
-    hue = torch.atan2(math.sqrt(3) * (green - blue), 2 * red - green - blue) / (2 * math.pi) % 1
-    vivid = ((high - low) / 0.25).clamp(max=1)
-    apart = (hue[..., None] * 8 - torch.arange(8) + 4) % 8 - 4
-    steps = (high + low)[..., None] / 2 * 7 - torch.arange(8)
-    hues, lights = ((1 - each.abs()).clamp(min=0) for each in (apart, steps))
-    shares = torch.cat([hues * vivid[..., None], 1 - vivid[..., None], lights], -1)
-    weight = (-4 * (columns - 0.5) ** 2).exp() * (-2 * (rows[:, None] - 0.5) ** 2).exp()
-    halves = (shares * weight[..., None]).view(len(box), 2, 64, 17).sum(2)
-    return (halves / weight[:8].sum()).sqrt().flatten(1)
-
-
-def test_colour_histograms_are_torch_s() -> None:
-    [picture] = pictures(1, 90, 130)
-    low = np.random.default_rng(4).random((20, 2), np.float32)
-    box = np.concatenate([low, (1 - low) / 2], axis=1)
-    own = histograms(torch.from_numpy(picture).permute(2, 0, 1), torch.from_numpy(box))
-    np.testing.assert_allclose(colour_histograms(picture, box), own, atol=NEAR)
