@@ -137,13 +137,14 @@ class Delivery:
         """
         lines, last = self._journal.backlog(self._batch)
         first = line_end(lines[0]) if lines else None
-        if first and first.stream_id <= parse_stream_id(self._behind):
-            return self._find(self._behind), True  # journalled only now, but the stream was further on before
+        passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
         quiet = max(0, self._sent - self._journal.published.seq)
-        try:
-            self._publisher.publish(self._writer, lines, self._behind, quiet)
+        try:  # what the stream is beyond is not added, but the server is asked: the stream may have been deleted
+            self._publisher.publish(self._writer, [] if passed else lines, self._behind, quiet)
         except StreamMovedError as moved:
             return self._find(moved.last_id), True
+        if passed:
+            return self._find(self._behind), True
         if lines:
             self._behind, self._sent = format_stream_id(last.stream_id), max(self._sent, last.seq)
             self._journal.acknowledge(last)

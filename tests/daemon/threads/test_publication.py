@@ -93,9 +93,12 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
 
 
 @pytest.mark.logs_errors
-def test_a_conflict_heals_when_the_stream_is_deleted(publish, journals, client):
+@pytest.mark.parametrize("known", [False, True])
+def test_a_conflict_heals_when_the_stream_is_deleted(publish, journals, client, known):
     client.xadd(stream_key("yard"), {"id": "theirs"}, id="9999999999999-0")
     publishing = publish()
+    if known:  # the stream's end was asked for before there was anything to publish
+        until(lambda: client.exists(lease_key("yard")))
     tell(journals, publishing, "yard", range(3))
     until(lambda: "delete the stream" in publishing.errors.get("yard", ""))
     client.delete(stream_key("yard"))
