@@ -36,7 +36,7 @@ from daemon.threads.work_queue import WorkQueue
 from models import read_label
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, DAILY
+from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import RecordError
