@@ -139,7 +139,7 @@ class Delivery:
         first = line_end(lines[0]) if lines else None
         passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
         quiet = max(0, self._sent - self._journal.published.seq)
-        try:  # what the stream is beyond is not added, but the server is asked: it may have been deleted
+        try:  # what the stream is ahead of is not added, but it may have been deleted: the server is asked
             self._publisher.publish(self._writer, [] if passed else lines, self._behind, quiet)
         except StreamMovedError as moved:
             return self._find(moved.last_id), True
