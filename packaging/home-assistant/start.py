@@ -65,9 +65,8 @@ def main(data: Path, configuration: Path, supervisor: str = SUPERVISOR, listen: 
     known = ["-c", str(configuration)]
     checked = subprocess.run([*narrated, "check-config", *known], env=env, check=False)
     if checked.returncode:
-        return complain(
-            f"name your cameras in {configuration.name}, see the documentation", checked.returncode
-        )
+        complain(f"name your cameras in {configuration.name}, see the documentation")
+        return checked.returncode
     redis = ["redis-server", "--port", "0", "--unixsocket", f"{data}/redis.sock", "--dir", str(data)]
     page = ["serve", *known, "--listen", listen, "--passwords", str(passwords)]
     commands = [redis, [*narrated, "run", *known], [*narrated, *page], [*narrated, "forward", *known]]
