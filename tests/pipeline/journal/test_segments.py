@@ -177,7 +177,14 @@ def test_words_and_signatures_are_as_private_as_pictures_whatever_the_umask(tmp_
     finally:
         os.umask(before)
     written = [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o027 == 0]
-    assert {path.suffix for path in written} == {"", ".jsonl", ".published", ".signatures", ".start", ".writer"}
+    assert {path.suffix for path in written} == {
+        "",
+        ".jsonl",
+        ".published",
+        ".signatures",
+        ".start",
+        ".writer",
+    }
     assert sorted(written) == sorted(tmp_path.rglob("*"))
 
 
