@@ -18,7 +18,7 @@ from embedded_redis import EmbeddedServer, find_servers
 from plain_narration import narration
 
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.publisher import Delivery, open_publisher
+from pipeline.publisher import Delivery, Publisher
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
 def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -> None:
     """Drain the whole journal into a fresh server and print the rates."""
     with Journal(folder, "yard", fsync=False) as journal:
-        delivery = Delivery(journal, open_publisher(server.url), batch=options.batch)
+        delivery = Delivery(journal, Publisher(server.url), batch=options.batch)
         began, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_s(server)
         total = 0
         while journal.published.seq < options.records:

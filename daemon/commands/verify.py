@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from daemon.commands.options import Json, Pictures
 from daemon.export.files import is_export
-from pipeline.journal import Comparison, JournalError, Verification, VerifyOptions, compare
+from pipeline.journal import Comparison, JournalError, Verification, compare
 from pipeline.journal import verify as verify_journals
 from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey, new_key
@@ -81,8 +81,8 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys))
-    other = _check([against], VerifyOptions(not no_evidence)) if against else None
+    result = _check(paths, evidence=not no_evidence, evidence_folder=evidence, keys=keys)
+    other = _check([against], evidence=not no_evidence) if against else None
     comparison = _compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
@@ -117,7 +117,7 @@ def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> 
         raise typer.Exit(1)
 
 
-def _check(paths: list[Path], options: VerifyOptions) -> Verification:
+def _check(paths: list[Path], **options: Any) -> Verification:
     """Verify, with a bar on a terminal."""
     console = Console(stderr=True)
     with Progress(
@@ -125,7 +125,7 @@ def _check(paths: list[Path], options: VerifyOptions) -> Verification:
     ) as bar:
         task = bar.add_task("checking", total=None)
         show = lambda done, size: bar.update(task, completed=done, total=size)  # noqa: E731
-        return verify_journals(paths, replace(options, progress=show))
+        return verify_journals(paths, **options, progress=show)
 
 
 def _compare(journal: Path, other: Path) -> Comparison | None:

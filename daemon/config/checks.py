@@ -16,7 +16,7 @@ from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.settings import Configuration
 from models import CheckpointError, read_label
 from pipeline.journal.signatures import SigningError, SigningKey
-from pipeline.publisher import PublisherError, open_publisher
+from pipeline.publisher import Publisher, PublisherError
 from pipeline.sources import open_source
 
 _LIVE = ("rtsp://", "rtsps://")
@@ -76,7 +76,7 @@ def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterato
     if key:
         yield from _try("signing.key", lambda: SigningKey(secrets.reveal(key)), SigningError)
     if url:
-        yield from _try("redis.url", lambda: open_publisher(secrets.reveal(url)).close(), PublisherError)
+        yield from _try("redis.url", lambda: Publisher(secrets.reveal(url)).close(), PublisherError)
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
     if captioner.device.startswith("cuda"):

@@ -19,7 +19,7 @@ from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
 from pipeline.journal.segments import closed_segments, line_end
-from pipeline.journal.signatures import load_signatures
+from pipeline.journal.signatures import Signature, read_signatures
 from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
@@ -175,7 +175,9 @@ class _ExportWriter:
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        signatures = load_signatures(self._options.journals, camera)
+        path = self._options.journals / f"{camera}.signatures"
+        read = read_signatures(path.read_bytes()) if path.exists() else []
+        signatures = [each for each in read if isinstance(each, Signature)]
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         if self._options.linked:
             last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])

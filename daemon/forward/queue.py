@@ -25,7 +25,6 @@ DEAD_LETTERS = 10_000
 _CONSUMER = "forward"
 _BATCH = 16
 _BLOCK_MS = 500
-TIMEOUT_S = 5.0
 _SCAN_EVERY_S = 2.0
 
 
@@ -57,7 +56,7 @@ class Queue:
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
-        self.target, self._server, self._path = target, RedisServer(url, TIMEOUT_S), path
+        self.target, self._server, self._path = target, RedisServer(url), path
         self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
         state = _read_state(path)
         self._written = json.dumps(state)

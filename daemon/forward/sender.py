@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import tzinfo
-from time import monotonic
 
 from daemon.config.forward import TargetSettings
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
@@ -17,7 +15,7 @@ from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import TIMEOUT_S, DeliveryError, RefusedError, Target, target_class
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Heartbeats, Loop
-from pipeline.publisher import ServerAwayError
+from pipeline.publisher import Backoff, ServerAwayError
 from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)
@@ -26,7 +24,6 @@ FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
 ATTEMPTS = 5
 """Of a message that the target refuses; then it is a dead letter."""
 
-_WARN_EVERY_S = 60.0
 _LONGEST_REASON = 300
 
 
@@ -46,7 +43,6 @@ class Sender:
 
     Attributes:
         loop: the thread.
-        failing: why nothing goes out now; empty while all is well.
     """
 
     def __init__(self, settings: TargetSettings, queue: Queue, parts: Parts) -> None:
@@ -55,9 +51,14 @@ class Sender:
         self._cameras = [name for name in parts.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
-        self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
+        self._backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=parts.heartbeats, within_s=within_s, last=self._close)
+
+    @property
+    def failing(self) -> str:
+        """Why nothing goes out now; empty while all is well."""
+        return self._backoff.reason
 
     def _turn(self) -> None:
         try:
@@ -102,23 +103,15 @@ class Sender:
         self._queue.settle(entry)
 
     def _back_off(self, error: Exception) -> None:
-        """Warn once a minute, and wait: twice as long each time."""
         self._queue.read_again()
-        self.failing = _reason(error)
-        if monotonic() - self._warned_at >= _WARN_EVERY_S:
-            self._warned_at = monotonic()
-            logger.warning("target %s: %s; trying again, nothing is lost", self._queue.target, self.failing)
         if not isinstance(error, RefusedError | TemplateError | ServerAwayError):
             self._close_target()  # opened again, it may have another password
-        wait_s = self._backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-        self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+        wait_s = self._backoff.next_s(_reason(error))
         self.loop.beat(wait_s + LIMIT_S)
         self.loop.stopped.wait(wait_s)
 
     def _recover(self) -> None:
-        if self.failing:
-            logger.info("target %s: delivered again", self._queue.target)
-        self.failing, self._backoff_s, self._warned_at = "", FIRST_BACKOFF_S, float("-inf")
+        self._backoff.reset()
         self._refusals = 0
 
     def _close_target(self) -> None:

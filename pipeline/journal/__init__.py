@@ -1,10 +1,9 @@
 """The journal: the record of what was narrated, one hash-chained JSONL file per camera."""
 
-from pipeline.journal.chain import JournalError
 from pipeline.journal.comparison import Comparison, compare
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits
-from pipeline.journal.segments import Segment, latest_first, read_camera, read_journal
-from pipeline.journal.verification import Verification, VerifyOptions, verify
+from pipeline.journal.segments import JournalError, Segment, latest_first, read_camera, read_journal
+from pipeline.journal.verification import Verification, verify
 from pipeline.journal.writer import Journal
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Segment",
     "SegmentLimits",
     "Verification",
-    "VerifyOptions",
     "compare",
     "latest_first",
     "read_camera",

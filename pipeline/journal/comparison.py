@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from models.families import family_of
-from pipeline.journal.chain import JournalError
-from pipeline.journal.segments import find_chains, read_journal
+from pipeline.journal.segments import JournalError, find_chains, read_journal
 from pipeline.record import CUT_WHERE_HELD, Record
 
 WITHIN_S = 5.0

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, make_folder, sync_folder
-from pipeline.journal.chain import JournalError
-from pipeline.journal.segments import Segment, Start, closed_segments, line_before
+from pipeline.journal.segments import JournalError, Segment, Start, closed_segments, line_before
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, read_record
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,6 @@ from typing import Self
 import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.journal.chain import JournalError
 from pipeline.record import ChainEnd, Record, RecordError, parse_stream_id, read_record
 
 _BLOCK = 65536
@@ -27,6 +26,10 @@ _CLOSED = re.compile(r"(?P<camera>.+)\.(?P<first>\d{12})\.jsonl")
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')
 _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
+
+
+class JournalError(Exception):
+    """A journal cannot be opened, read or written; the message says what to do. The file is still valid."""
 
 
 @dataclass(frozen=True, slots=True)

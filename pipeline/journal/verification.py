@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import rfc8785
+
 from pipeline.evidence import evidence_beside, evidence_fault
-from pipeline.journal.chain import check_line, follow
 from pipeline.journal.segments import Chain, Start, find_chains
-from pipeline.record import ChainEnd, Record, RecordError
+from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
 if TYPE_CHECKING:  # the library of signatures loads where there are some
     from pipeline.journal.signatures import Signature
@@ -71,26 +75,15 @@ class Verification:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyOptions:
-    """Checks beyond the chains themselves.
-
-    Attributes:
-        evidence: look at the pictures that the records name.
-        evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
-        keys: public keys that may have signed; none takes those that the signatures name.
-        processes: at most, each for one chain; None is one per processor that this process may use.
-        progress: called after each chain with the bytes checked so far, and those of all chains.
-    """
-
-    evidence: bool = True
-    evidence_folder: Path | None = None
-    keys: Collection[str] = ()
-    processes: int | None = None
-    progress: Callable[[int, int], None] | None = None
-
-
-def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
+def verify(
+    paths: Iterable[Path],
+    *,
+    evidence: bool = True,
+    evidence_folder: Path | None = None,
+    keys: Collection[str] = (),
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Verification:
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
     Any changed, inserted or deleted byte is found, with one exception that no chain without an outside
@@ -103,7 +96,11 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
             cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
             read, also in their ``journal``; a merged file must equal the ``journal`` next to it.
             Chains are held from their start, or from where retention has left them.
-        options: see there.
+        evidence: look at the pictures that the records name.
+        evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
+        keys: public keys that may have signed; none takes those that the signatures name.
+        processes: at most, each for one chain; None is one per processor that this process may use.
+        progress: called after each chain with the bytes checked so far, and those of all chains.
 
     Returns:
         Counts, ends and problems; a path that is missing or holds no journal is a problem too.
@@ -111,14 +108,21 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}
     # A merged file names the pictures of the journals next to it, which are checked there.
-    jobs = [(chain, options.evidence and chain.folder / "journal" not in journals) for chain in chains]
+    pictures = [evidence and chain.folder / "journal" not in journals for chain in chains]
     sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
+    check = partial(_check_chain, evidence_folder=evidence_folder, keys=keys)
+    count = min(processes or len(os.sched_getaffinity(0)), len(chains))
     checked, done = list[_CheckedChain](), 0
-    for result, size in zip(_check_chains(jobs, options, sum(sizes)), sizes, strict=True):
-        checked.append(result)
-        done += size
-        if options.progress:
-            options.progress(done, sum(sizes))
+    with ExitStack() as stack:
+        results: Iterable[_CheckedChain] = map(check, chains, pictures)
+        if count > 1 and (processes or sum(sizes) > _WORTH_PROCESSES):
+            pool = stack.enter_context(ProcessPoolExecutor(count, mp_context=get_context("spawn")))
+            results = pool.map(check, chains, pictures)
+        for result, size in zip(results, sizes, strict=True):
+            checked.append(result)
+            done += size
+            if progress:
+                progress(done, sum(sizes))
     for result in checked:
         own = [each for each in checked if each.chain.folder == result.chain.folder / "journal"]
         if own and not result.problem and not any(each.problem for each in own):
@@ -150,61 +154,51 @@ class _CheckedChain:
         return self.chain.files[-1]
 
 
-def _check_chains(
-    jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
-) -> Iterator[_CheckedChain]:
-    """Each chain, and whether its pictures are checked, in their order, by at most so many processes."""
-    processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
-    quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
-    chains = [chain for chain, _ in jobs]
-    if processes <= 1 or not (options.processes or size > _WORTH_PROCESSES):
-        yield from map(_check_chain, chains, quiet)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_check_chain, chains, quiet)
-
-
-def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
+def _check_chain(
+    chain: Chain, evidence: bool, *, evidence_folder: Path | None, keys: Collection[str]
+) -> _CheckedChain:
     """Check the lines of a chain, its anchor and its signatures."""
     from pipeline.journal.signatures import find_fault, read_signatures  # noqa: PLC0415 - see above
 
     result = _CheckedChain(chain)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     path = chain.folder / f"{chain.camera}.signatures"
-    signatures: list[tuple[int, Signature | str]] = []
-    if path.exists():
-        try:
-            signatures = list(read_signatures(path.read_bytes()))
-        except OSError as error:
-            result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
-    hashes = {signature.seq: "" for _, signature in signatures if not isinstance(signature, str)}
+    signatures: list[Signature | str] = []
+    try:
+        signatures = read_signatures(path.read_bytes()) if path.exists() else []
+    except OSError as error:
+        result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
+    good = [signature for signature in signatures if not isinstance(signature, str)]
+    hashes = {signature.seq: "" for signature in good}
     if start:
         hashes[start.seq] = ""
-    result.problem = result.problem or _check_lines(result, start, hashes, options)
+    beside = evidence_folder or evidence_beside(chain.folder)
+    fault_of = partial(evidence_fault, beside) if evidence else lambda _: ""
+    result.problem = result.problem or _check_lines(result, start, hashes, fault_of)
     if start:
-        result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
+        result.problem = result.problem or _check_start(chain, start, hashes[start.seq], keys)
         hashes[start.seq] = start.hash
     if signatures:
         end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
-        if fault := find_fault(
-            signatures, chain.camera, hashes, None if result.problem else end, options.keys
-        ):
+        if fault := find_fault(signatures, chain.camera, hashes, None if result.problem else end, keys):
             result.problem = result.problem or Problem(path, *fault)
-        good = [signature for _, signature in signatures if not isinstance(signature, str)]
         if good:
             last = max(good, key=lambda signature: signature.seq)
             result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in good)))
-    elif options.keys and (start or chain.camera in result.ends) and not result.problem:
+    elif keys and (start or chain.camera in result.ends) and not result.problem:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
         result.problem = Problem(path, 0, reason)
     return result
 
 
 def _check_lines(
-    result: _CheckedChain, start: Start | None, hashes: dict[int, str], options: VerifyOptions
+    result: _CheckedChain,
+    start: Start | None,
+    hashes: dict[int, str],
+    fault_of: Callable[[str], str],
 ) -> Problem | None:
     """Follow the chain through its files to the first bad line; fills in the `hashes` that are asked for."""
-    camera, folder = result.chain.camera, options.evidence_folder or evidence_beside(result.chain.folder)
+    camera = result.chain.camera
     for path in result.chain.files:
         number, proven = 1, set[str]()
         try:
@@ -213,9 +207,8 @@ def _check_lines(
                     record = check_line(raw)
                     anchor = start if record.camera == camera else None
                     end = _follow_anchor(result.ends.get(record.camera), anchor, record)
-                    # Retention removes the pictures of what it deletes.
-                    if options.evidence and not (start and record.seq <= start.seq):
-                        _check_pictures(record, folder, proven)
+                    if not (start and record.seq <= start.seq):  # retention removes their pictures
+                        proven |= _check_pictures(record, proven, fault_of)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash
                     result.ends[record.camera] = end
@@ -239,13 +232,13 @@ def _follow_anchor(end: ChainEnd | None, start: Start | None, record: Record) ->
     return follow(end or ChainEnd(), record)
 
 
-def _check_pictures(record: Record, folder: Path | None, proven: set[str]) -> None:
-    for side, reference in record.evidence or ():
-        if reference is None or reference in proven:
-            continue
-        if fault := evidence_fault(folder, reference):
+def _check_pictures(record: Record, proven: set[str], fault_of: Callable[[str], str]) -> set[str]:
+    """The pictures of a record; raises `RecordError` where one of them, unless it is proven, has a fault."""
+    named = {reference: side for side, reference in record.evidence or () if reference}
+    for reference, side in named.items():
+        if reference not in proven and (fault := fault_of(reference)):
             raise RecordError(f"seq {record.seq} of {record.camera}: its evidence {side}: {fault}")
-        proven.add(reference)
+    return set(named)
 
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
@@ -256,7 +249,7 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
     if stated not in {"", start.hash}:
         fault = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
-        ((_, signature),) = read_signatures(start.line + b"\n", START)
+        (signature,) = read_signatures(start.line + b"\n", START)
         fault = signature if isinstance(signature, str) else signature.fault(chain.camera, keys)
     elif keys:
         fault = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
@@ -273,3 +266,73 @@ def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Pro
             reason = f"its records of {camera} are not those of {path}: one of the two was rewritten"
             return Problem(merged.newest, 0, reason)
     return None
+
+
+@lru_cache(2**16)
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if rfc8785.dumps(value) != text.encode():
+        raise ValueError(f"{text} is not canonical")
+    return value
+
+
+def _parse_int(text: str) -> int:
+    if text == "-0":
+        raise ValueError("-0 is not canonical")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def is_canonical(line: bytes) -> bool:
+    """True where `line` is canonical JSON (RFC 8785) with keys in ASCII.
+
+    Encoding each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
+    compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
+    what it spells otherwise (numbers below 0.0001) is left to `rfc8785`. Integers beyond 2**53 - 1 pass; no
+    member of a record may hold one.
+    """
+    try:
+        value = _DECODER.decode(line.decode())
+        return _ENCODER.encode(value).encode() == line or bool(rfc8785.dumps(value) == line)
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
+        return False
+
+
+def check_line(raw: bytes) -> Record:
+    """The record in a line with its end.
+
+    Raises:
+        RecordError: it does not hold by itself; the message says why.
+    """
+    line = raw.removesuffix(b"\n")
+    if line == raw:
+        raise RecordError(
+            "the line has no end: its writer was interrupted or is still writing "
+            "(the next start of the writer cuts it off)"
+        )
+    if not hash_holds(line):
+        raise RecordError("the hash does not match: the line was changed, or is not a record")
+    if not is_canonical(line):
+        raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
+    return read_record(line)
+
+
+def follow(end: ChainEnd, record: Record) -> ChainEnd:
+    """The end of the chain with `record` appended.
+
+    Raises:
+        RecordError: the record does not continue the chain.
+    """
+    reason = ""
+    if record.seq != end.seq + 1:
+        reason = f" where {end.seq + 1} is due: lines are missing or moved"
+    elif record.prev != end.hash:
+        reason = ": prev is not the hash of the record before it"
+    elif parse_stream_id(record.stream_id) <= end.stream_id:
+        reason = ": its stream id does not rise"
+    if reason:
+        raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
+    return ChainEnd.of(record)

@@ -1,19 +1,15 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.connection import PublisherError, ServerAwayError
-from pipeline.publisher.delivery import Backoff, Delivery, drain
+from pipeline.publisher.connection import Backoff, PublisherError, ServerAwayError
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
-    NO_SERVER,
-    LeaseHeldError,
+    Delivery,
     Publisher,
-    PublisherOptions,
     StreamConflictError,
     StreamMovedError,
-    Writer,
+    drain,
     lease_key,
-    open_publisher,
     stream_key,
 )
 from pipeline.publisher.subscription import subscribe
@@ -21,20 +17,15 @@ from pipeline.publisher.subscription import subscribe
 __all__ = [
     "CHANNEL",
     "NO_ENTRY",
-    "NO_SERVER",
     "Backoff",
     "Delivery",
-    "LeaseHeldError",
     "Publisher",
     "PublisherError",
-    "PublisherOptions",
     "ServerAwayError",
     "StreamConflictError",
     "StreamMovedError",
-    "Writer",
     "drain",
     "lease_key",
-    "open_publisher",
     "stream_key",
     "subscribe",
 ]

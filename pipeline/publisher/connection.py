@@ -1,19 +1,29 @@
-"""The one place that opens connections to Redis and puts its errors into words without secrets."""
+"""Connections to Redis: opened here alone, their errors put into words without secrets."""
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from redis import exceptions as refusals
-from redis.backoff import NoBackoff
+from redis.backoff import EqualJitterBackoff, NoBackoff
 from redis.retry import Retry
 
 from pipeline.redaction import redact
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT_S = 5.0
+"""Longest wait for a server to connect or to answer."""
+
+_WARN_EVERY_S = 60.0
+_DOUBLINGS = 60  # at most: beyond, the pauses no longer grow
 
 _LOST = (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, OSError)
 """redis-py says WatchError also where the connection was lost in a transaction."""
@@ -33,15 +43,46 @@ class ServerAwayError(PublisherError):
     """The server cannot be reached or takes no writes now: try again later."""
 
 
-class RightsError(PublisherError):
-    """The server's user lacks a right; the message says which one an administrator has to grant."""
+class Backoff:
+    """Growing pauses while something is away, with a warning a minute, and when the reason changes.
+
+    Args:
+        name: of what is away, for the log.
+        first_s, longest_s: the pauses double from the first to the longest, and are jittered, so that many
+            daemons do not return at once.
+
+    Attributes:
+        reason: why it cannot be used now, without secrets; empty while it answers.
+    """
+
+    def __init__(self, name: str = "redis", first_s: float = 0.1, longest_s: float = 5.0) -> None:
+        self.reason = ""
+        self._name, self._pauses, self._failures = name, EqualJitterBackoff(longest_s, first_s), 0
+        self._since = self._warned_at = 0.0
+
+    def next_s(self, reason: str) -> float:
+        """It did not answer; seconds after which it is asked again."""
+        now = monotonic()
+        if not self.reason:
+            self._since = now
+        if reason != self.reason or now - self._warned_at >= _WARN_EVERY_S:
+            self._warned_at = now
+            _log.warning("%s: %s; trying again until it is back", self._name, reason)
+        self.reason, self._failures = reason, min(self._failures + 1, _DOUBLINGS)
+        return self._pauses.compute(self._failures - 1)
+
+    def reset(self) -> None:
+        """It has answered."""
+        if self.reason:
+            _log.warning("%s: works again after %.1f s", self._name, monotonic() - self._since)
+        self.reason, self._failures = "", 0
 
 
 class RedisServer:
     """A server whose URL is asked for again after each refusal; for any number of threads.
 
     Args:
-        url: asks for the URL, with its password.
+        url: with its password; or a function that gives it.
         timeout_s: longest wait for an answer.
         text: answers are text, else bytes.
 
@@ -49,9 +90,11 @@ class RedisServer:
         PublisherError: the URL is malformed.
     """
 
-    def __init__(self, url: Callable[[], str], timeout_s: float, *, text: bool = True) -> None:
-        self._url, self._timeout_s, self._text = url, timeout_s, text
-        self._connected_to = url()
+    def __init__(
+        self, url: str | Callable[[], str], timeout_s: float = TIMEOUT_S, *, text: bool = True
+    ) -> None:
+        self._url, self._timeout_s, self._text = url if callable(url) else lambda: url, timeout_s, text
+        self._connected_to = self._url()
         self._client = self._connect(self._connected_to)
         self._lock = threading.Lock()
 
@@ -67,19 +110,17 @@ class RedisServer:
         Raises:
             ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
                 changed): an operator or time can put it right while the caller tries again.
-            RightsError: the user of the URL may not do that.
-            PublisherError: anything else that the server refuses.
+            PublisherError: anything else that the server refuses; where the user lacks a right, the message
+                says how to grant it.
         """
         client, url = self._client, self._connected_to
         try:
             yield client
         except (refusals.RedisError, OSError) as error:
-            refusal = _refusal(error, url)
             if isinstance(error, _LOST):
                 client.connection_pool.disconnect()  # a half-read connection holds no answer to us
-            if isinstance(refusal, ServerAwayError | RightsError):
-                self._renew(client)
-            raise refusal from None
+            self._renew(client)
+            raise _refusal(error, url) from None
 
     def close(self) -> None:
         """Let the connections go."""
@@ -129,7 +170,7 @@ def _refusal(error: Exception, url: str) -> PublisherError:
         return ServerAwayError(f"{name} cannot be reached or does not answer: {words}")
     if isinstance(error, refusals.NoPermissionError):
         user = unquote(urlsplit(url).username or "default")
-        return RightsError(
+        return PublisherError(
             f"{name} refuses its user: {words}. An administrator can grant it: "
             f"ACL SETUSER {user} {_lacking(str(error))}; docs/operations.md lists all that is needed"
         )

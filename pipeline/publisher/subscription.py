@@ -10,15 +10,13 @@ from typing import Any, Literal
 
 import redis
 
-from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.delivery import Backoff
+from pipeline.publisher.connection import Backoff, RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, RecordError, read_record
 
 _log = logging.getLogger(__name__)
 
 _BLOCK_S = 0.5
-_TIMEOUT_S = 5.0
 _DISCOVERY_S = 1.0
 _BATCH = 64
 
@@ -35,7 +33,7 @@ def subscribe(
     ``cameras=None`` streams that appear later are found within a second and read from their start.
 
     Args:
-        url: as for `open_publisher`, but for ``none:``.
+        url: as for `Publisher`.
         cameras: names; None reads every stream ``narrated:{*}:changes``.
         last_id: ``"$"`` only what comes from now on, ``"0"`` everything that is still there, or a stream id
             ``<ms>-<seq>`` behind which to begin.
@@ -45,7 +43,7 @@ def subscribe(
         PublisherError: the URL is malformed, or the first connection fails.
     """
     stop = stop or Event()
-    server = RedisServer(lambda: url, _TIMEOUT_S)
+    server = RedisServer(url)
     backoff, discovered_at, connected = Backoff(), -_DISCOVERY_S, False
     positions: dict[str, str] = {}
     try:
@@ -60,7 +58,7 @@ def subscribe(
             except ServerAwayError as error:
                 if not connected:
                     raise
-                stop.wait(backoff.next_s(error))
+                stop.wait(backoff.next_s(str(error)))
                 continue
             if not positions:
                 stop.wait(_BLOCK_S)
