@@ -38,6 +38,10 @@ class SegmentLimits:
     daily: bool = False
 
 
+DAILY = SegmentLimits(bytes=64_000_000, daily=True)
+"""A segment a day, or several where a day has much."""
+
+
 class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 

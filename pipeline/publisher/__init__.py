@@ -1,6 +1,6 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.connection import Backoff, PublisherError, ServerAwayError
+from pipeline.publisher.connection import Backoff, PublisherError, RedisServer, ServerAwayError
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
@@ -12,18 +12,21 @@ from pipeline.publisher.publisher import (
     lease_key,
     stream_key,
 )
-from pipeline.publisher.subscription import subscribe
+from pipeline.publisher.subscription import Entry, StreamReader, subscribe
 
 __all__ = [
     "CHANNEL",
     "NO_ENTRY",
     "Backoff",
     "Delivery",
+    "Entry",
     "Publisher",
     "PublisherError",
+    "RedisServer",
     "ServerAwayError",
     "StreamConflictError",
     "StreamMovedError",
+    "StreamReader",
     "drain",
     "lease_key",
     "stream_key",
