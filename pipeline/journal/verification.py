@@ -173,7 +173,7 @@ def _check_chain(
     if start:
         hashes[start.seq] = ""
     beside = evidence_folder or evidence_beside(chain.folder)
-    fault_of = partial(evidence_fault, beside) if evidence else lambda _: ""
+    fault_of = partial(evidence_fault, beside) if evidence else None
     result.problem = result.problem or _check_lines(result, start, hashes, fault_of)
     if start:
         result.problem = result.problem or _check_start(chain, start, hashes[start.seq], keys)
@@ -195,9 +195,12 @@ def _check_lines(
     result: _CheckedChain,
     start: Start | None,
     hashes: dict[int, str],
-    fault_of: Callable[[str], str],
+    fault_of: Callable[[str], str] | None,
 ) -> Problem | None:
-    """Follow the chain through its files to the first bad line; fills in the `hashes` that are asked for."""
+    """Follow the chain to its first bad line; fills in the `hashes` that are asked for.
+
+    `fault_of` checks a picture; None where the pictures are not checked.
+    """
     camera = result.chain.camera
     for path in result.chain.files:
         number, proven = 1, set[str]()
@@ -207,7 +210,7 @@ def _check_lines(
                     record = check_line(raw)
                     anchor = start if record.camera == camera else None
                     end = _follow_anchor(result.ends.get(record.camera), anchor, record)
-                    if not (start and record.seq <= start.seq):  # retention removes their pictures
+                    if fault_of and not (start and record.seq <= start.seq):  # these pictures are removed
                         proven |= _check_pictures(record, proven, fault_of)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash

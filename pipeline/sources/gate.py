@@ -14,9 +14,8 @@ from av.video.stream import VideoStream
 
 from pipeline.distance import l2_luma
 from pipeline.loop import Loop
-from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames
-from pipeline.sources.frame import Luma, Source, SourceError, SourceReport
+from pipeline.sources.frame import Luma, Source
 
 STILL_S = 10.0
 """Motion this long ago lets the gate close: longer than any pair waits to settle."""
@@ -58,66 +57,35 @@ def has_motion(before: Luma | None, after: Luma) -> bool:
 class Screen:
     """Watches a camera's sub-stream for motion, in a thread of its own.
 
-    Args:
-        source: the sub-stream, its areas blackened.
-
     Attributes:
+        source: the sub-stream, its areas blackened.
         moved_s: monotonic time of the last motion.
+        loop: the thread.
     """
 
     def __init__(self, source: Source) -> None:
         self.moved_s = self._frame_s = float("-inf")
-        self._source = source
-        self._loop = Loop(f"screen {source.camera}", self._watch)
+        self.source = source
+        self.loop = Loop(f"screen {source.camera}", self._watch)
 
     @property
     def is_current(self) -> bool:
         """True while frames of the sub-stream arrive."""
         return monotonic() - self._frame_s <= LATE_S
 
-    @property
-    def report(self) -> SourceReport:
-        """Counts of the sub-stream."""
-        return self._source.report
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the thread that reads the sub-stream last got on; 0 before it has begun."""
-        return self._source.silent_s if self._loop.alive else 0.0
-
-    def start(self) -> None:
-        """Start the thread; a second call does nothing."""
-        if not self._loop.started:
-            self._loop.start()
-
-    def raise_error(self) -> None:
-        """Raise what has ended the thread, as `raise_error`."""
-        raise_error(self._loop, self._source.camera)
-
     def close(self) -> None:
-        """Stop the thread."""
-        self._loop.stop()
-        self._source.close()
+        self.loop.stop()
+        self.source.close()
 
     def _watch(self) -> None:
         last: Luma | None = None
-        with self._source as frames:
+        with self.source as frames:
             for frame in frames:
                 self._frame_s = monotonic()
                 if has_motion(last, frame.luma):
                     self.moved_s = self._frame_s
                 last = frame.luma
-        self._loop.stop()  # closed, or the footage has ended
-
-
-def raise_error(thread: Loop, camera: str) -> None:
-    """Raise what has ended a thread that reads for a camera, if anything has.
-
-    Raises:
-        SourceError: it, without secrets.
-    """
-    if (error := thread.error) is not None:
-        raise SourceError(redact(f"{camera}: {type(error).__name__}: {error}")) from None
+        self.loop.stop()  # closed, or the footage has ended
 
 
 class Arrived(NamedTuple):

@@ -21,12 +21,12 @@ from av.video.stream import VideoStream
 from redis.backoff import EqualJitterBackoff
 
 from pipeline.loop import Loop
+from pipeline.redaction import redact
 from pipeline.sources.clock import CaptureClock, ReceiveClock
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
-from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.gate import Gate, Screen, raise_error
+from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.gate import Gate, Screen
 from pipeline.sources.picture import View
-from pipeline.sources.state import Connection
 from pipeline.sources.times import Sampler
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,9 @@ _FAILURES = 60  # beyond, the pauses no longer grow
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
 
+QUIET_SHARE = 0.5
+"""A camera that has been silent for this share of its stall time-out is shown as stalled."""
+
 FRAMES_KEPT, KEPT_S = 4, 1.0
 """So many sampled frames wait for a slow reader, or those of so long; the oldest are dropped and counted."""
 
@@ -55,6 +58,56 @@ SCREENED_HZ = 2.0
 _POLL_S = 0.2
 _TIMED_OUT = 0.9
 _MICROSECOND = Fraction(1, 1_000_000)
+
+
+class Connection:
+    """State of one camera: written by the thread that reads it, read by any.
+
+    connecting -> streaming at the first intact picture; streaming -> stalled where packets or intact pictures
+    stay away, and back when they come; any -> backing off when the connection is given up; then connecting.
+    The reading thread may be blocked, so a stall is worked out when the state is read.
+    """
+
+    def __init__(self, stall_timeout_s: float) -> None:
+        self._stall_timeout_s = stall_timeout_s
+        self.enter(ConnectionState.CONNECTING)
+
+    def enter(self, state: ConnectionState) -> None:
+        # The state comes last: a reader in between gets the new times with the old state, never a stall.
+        self._entered_s = self._packet_s = self._picture_s = monotonic()
+        self._state = state
+
+    def packet(self) -> None:
+        self._packet_s = monotonic()
+
+    def picture(self) -> None:
+        """An intact picture came, or would have, had its packet been decoded."""
+        self._picture_s = self._packet_s
+        if self._state is not ConnectionState.STREAMING:
+            self.enter(ConnectionState.STREAMING)
+
+    @property
+    def streamed_s(self) -> float:
+        """Seconds since the first picture of this connection; 0 where there was none."""
+        return monotonic() - self._entered_s if self._state is ConnectionState.STREAMING else 0.0
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last packet."""
+        return monotonic() - self._packet_s
+
+    @property
+    def pictureless_s(self) -> float:
+        """Seconds for which packets have come without an intact picture."""
+        return self._packet_s - self._picture_s
+
+    @property
+    def state(self) -> ConnectionState:
+        state, packet_s, picture_s = self._state, self._packet_s, self._picture_s
+        is_silent = monotonic() - packet_s > QUIET_SHARE * self._stall_timeout_s
+        if state is ConnectionState.STREAMING and (is_silent or packet_s - picture_s > self._stall_timeout_s):
+            return ConnectionState.STALLED
+        return state
 
 
 class RtspSource:
@@ -104,13 +157,14 @@ class RtspSource:
     @property
     def report(self) -> SourceReport:
         """Counts so far, and the state; `errors` has each interruption."""
-        screening = self._screen.report if self._screen else None
+        screening = self._screen.source.report if self._screen else None
         return replace(self._report, state=self._connection.state, screening=screening)
 
     @property
     def silent_s(self) -> float:
         """Seconds since each thread that reads got on: a packet came, or an attempt began or ended."""
-        return max(self._connection.silent_s, self._screen.silent_s if self._screen else 0.0)
+        screen = self._screen
+        return max(self._connection.silent_s, screen.source.silent_s if screen and screen.loop.alive else 0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -127,20 +181,18 @@ class RtspSource:
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames as they come, for ever; the camera is opened again after every interruption."""
-        if self._screen:
-            self._screen.start()
-        if not self._reading.started:
-            self._reading.start()
+        threads = [self._reading, *([self._screen.loop] if self._screen else [])]
+        for thread in threads:
+            if not thread.started:
+                thread.start()
         while not self._reading.stopped.is_set():
-            if self._screen:
-                self._screen.raise_error()
-            try:
+            for error in (thread.error for thread in threads):
+                if error is not None:
+                    raise SourceError(redact(f"{self.camera}: {type(error).__name__}: {error}")) from None
+            with suppress(queue.Empty):
                 frame = self._frames.get(timeout=_POLL_S)
-            except queue.Empty:
-                raise_error(self._reading, self.camera)
-                continue
-            self._report.sampled += 1
-            yield frame
+                self._report.sampled += 1
+                yield frame
 
     def _read(self) -> None:
         """A turn of the thread: one session, then a pause that grows with those that failed in a row."""
@@ -155,7 +207,7 @@ class RtspSource:
         first_s, longest_s = BACKOFF_S
         doublings: Any = max(0, self._failures - 1) / _FAILURES_TO_DOUBLE  # redis-py's types ask for an int
         pause_s = EqualJitterBackoff(longest_s, first_s).compute(doublings)
-        self._connection.backing_off()
+        self._connection.enter(ConnectionState.BACKING_OFF)
         self._warn(reason, pause_s, monotonic() - began)
         self._reading.stopped.wait(pause_s)
 
@@ -171,22 +223,17 @@ class RtspSource:
 
     def _session(self) -> str:
         """Open the camera and read it until that breaks; the reason, in words without secrets."""
-        began = monotonic()
-        self._connection.connecting()
+        self._connection.enter(ConnectionState.CONNECTING)
         try:
-            container = open_camera(self._url, self._options)
-        except (FFmpegError, OSError, ValueError) as error:
-            return why_not_opened(error, monotonic() - began, self._options)
-        with closing(container):
-            self._report.reconnections = self._sessions
-            self._sessions += 1
-            self._capture.connected()
-            if self._gate:
-                self._gate.connected()
-            try:
+            with closing(open_camera(self._url, self._options)) as container:
+                self._report.reconnections = self._sessions
+                self._sessions += 1
+                self._capture.connected()
+                if self._gate:
+                    self._gate.connected()
                 return self._demux(container)
-            except SourceError as error:
-                return str(error)
+        except SourceError as error:
+            return str(error)
 
     def _demux(self, container: InputContainer) -> str:
         stream = video_stream(container, self._options.threads)
@@ -259,28 +306,6 @@ def open_screened(url: str, screening: str, options: SourceOptions, camera: str)
     return RtspSource(url, options, camera, screen=Screen(source))
 
 
-def open_camera(url: str, options: SourceOptions) -> InputContainer:
-    """A connection to a camera; it must be closed.
-
-    Raises:
-        FFmpegError, OSError, ValueError: it cannot be opened; `why_not_opened` says why.
-    """
-    return av.open(
-        url,
-        mode="r",
-        options={
-            "rtsp_transport": options.rtsp_transport,
-            # Sound that goes on while the picture is dead would hide the stall.
-            "allowed_media_types": "video",
-            "flags": "low_delay",
-            "analyzeduration": "500000",
-            "probesize": "500000",
-            "max_delay": "500000",
-        },
-        timeout=(options.open_timeout_s, options.stall_timeout_s),
-    )
-
-
 _REASONS = {
     HTTPUnauthorizedError: "the camera refuses the user name or the password (401): check the credentials",
     HTTPForbiddenError: "this user may not see the stream (403): check the user's permissions in the camera",
@@ -289,14 +314,32 @@ _REASONS = {
 }
 
 
-def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) -> str:
-    """The meaning of an error of `open_camera`, and the remedy, without secrets.
+def open_camera(url: str, options: SourceOptions) -> InputContainer:
+    """A connection to a camera; it must be closed.
 
-    `waited_s` is how long opening took: libav reports a silent host as invalid data, not as a time-out.
+    Raises:
+        SourceError: it cannot be opened: the reason and the remedy, without secrets.
     """
-    if waited_s >= _TIMED_OUT * options.open_timeout_s:
-        return f"no answer within {options.open_timeout_s:g} s: check the address and the network"
-    for kind, reason in _REASONS.items():
-        if isinstance(error, kind):
-            return reason
-    return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"
+    began = monotonic()
+    try:
+        return av.open(
+            url,
+            mode="r",
+            options={
+                "rtsp_transport": options.rtsp_transport,
+                # Sound that goes on while the picture is dead would hide the stall.
+                "allowed_media_types": "video",
+                "flags": "low_delay",
+                "analyzeduration": "500000",
+                "probesize": "500000",
+                "max_delay": "500000",
+            },
+            timeout=(options.open_timeout_s, options.stall_timeout_s),
+        )
+    except (FFmpegError, OSError, ValueError) as error:
+        words = getattr(error, "strerror", None) or type(error).__name__
+        reason = next((text for kind, text in _REASONS.items() if isinstance(error, kind)), "")
+    # libav reports a silent host as invalid data, not as a time-out.
+    if monotonic() - began >= _TIMED_OUT * options.open_timeout_s:
+        reason = f"no answer within {options.open_timeout_s:g} s: check the address and the network"
+    raise SourceError(reason or f"cannot be opened ({words}): check the URL")

@@ -19,9 +19,8 @@ from av.video.stream import VideoStream
 from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
-from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import Clock, Frame, RecordedSource, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
-from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
@@ -46,7 +45,6 @@ class VideoFile:
     """One video file of a camera.
 
     Attributes:
-        path: the file.
         duration_s: by the container; None where it does not say.
         recorded: wall-clock time of its first frame by the container or by its name, None if neither says.
         start: when it starts by the clock of all segments; None: where the one before ended.
@@ -67,7 +65,7 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
     segments, unreadable = list[VideoFile](), list[str]()
     for path in paths:
         try:
-            segments.append(_probe(path, options.threads))
+            segments.append(probe(path))
         except SourceError as error:
             unreadable.append(f"{path}: {error}")
     if not segments:
@@ -89,12 +87,13 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
     return RecordedSource(camera, read, duration_s, tuple(unreadable))
 
 
-def _probe(path: Path, threads: int) -> VideoFile:
+def probe(path: Path) -> VideoFile:
+    """The length and the times of a video file; raises `SourceError` where it is none."""
     with closing(open_container(path)) as container:
-        stream = video_stream(container, threads)
+        stream = video_stream(container, 1)
         created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
         recorded = parse_creation_time(created) or stamp_in_name(path)
-        return VideoFile(path, duration_of(container, stream), recorded)
+        return VideoFile(path, _duration_of(container, stream), recorded)
 
 
 class _SegmentReader:
@@ -154,7 +153,8 @@ class _SegmentReader:
             intact = IntactFrames(self._report)
             frames = (frame for packet in packets for frame in intact.decode(packet))
         for frame in frames:
-            stamp = self._stamp(frame)
+            stamps = (frame.dts,) if self._by_dts else (frame.pts, frame.dts)
+            stamp = next((each for each in stamps if each is not None), None)
             position = self._position(frame, stamp, stream.start_time or 0)
             if position is None:
                 continue
@@ -184,13 +184,7 @@ class _SegmentReader:
             yield packet
 
     def _position(self, frame: VideoFrame, stamp: int | None, first: int) -> int | None:
-        """Position of a frame; None: it comes too late.
-
-        Args:
-            frame: it.
-            stamp: see `_stamp`.
-            first: stamp of the stream's start.
-        """
+        """Position of a frame, by its stamp and that of the stream's start; None: it comes too late."""
         if stamp is None:
             # Neither stamp (raw streams, the last frames of an AVI): it follows on the one before.
             position = 0 if self._last is None else self._last + self._frame_length
@@ -211,10 +205,6 @@ class _SegmentReader:
         self._last = position
         self._reached = max(self._reached, position + (frame.duration or self._frame_length))
         return position
-
-    def _stamp(self, frame: VideoFrame) -> int | None:
-        first, second = (frame.dts, None) if self._by_dts else (frame.pts, frame.dts)
-        return second if first is None else first
 
     def _check_end(self) -> None:
         end_s, duration_s = float(self._reached * self._time_base), self._segment.duration_s
@@ -251,8 +241,8 @@ def open_container(path: Path) -> InputContainer:
         ) from None
 
 
-def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
-    """Length of the video in seconds as its container tells it, or None."""
+def _duration_of(container: InputContainer, stream: VideoStream) -> float | None:
+    """Length in seconds by the container, or None."""
     if container.format.name == "avi" and stream.frames > 0 and stream.average_rate:
         # For a file that was cut off libav gives the length of the rest; the header still knows.
         return float(stream.frames / stream.average_rate)
@@ -264,10 +254,10 @@ def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
 
 
 def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
-    """Segments in the order of their time, each with its start where something tells it.
+    """Segments in the order of their time; `start` is the time of the first.
 
     Times of recording order them and keep the gaps between them; without these, their names do, and one
-    starts where the one before ended. `start` is the time of the first segment.
+    starts where the one before ended.
     """
     by_name = sorted(segments, key=lambda segment: natural_key(segment.path))
     if not all(segment.recorded for segment in by_name):
