@@ -1,13 +1,16 @@
-"""The one way in which a thread is run: a loop that shows that it gets on and keeps what ended it."""
+"""Threads: a loop that shows that it gets on and keeps what ended it, and pauses while something is away."""
 
 from __future__ import annotations
 
+import logging
+import random
 import threading
 from collections.abc import Callable
 from time import monotonic
 
-LIMIT_S = 20.0
-"""A loop that has not got on for so long hangs, unless its last beat allowed it more."""
+_log = logging.getLogger(__name__)
+
+LIMIT_S = 20.0  # a loop that has not got on for so long hangs, unless its last beat allowed it more
 
 
 class Heartbeats:
@@ -134,3 +137,50 @@ class Loop:
                 return
             self.beat()
             self._turn()
+
+
+class Backoff:
+    """Growing pauses while something is away, with a warning now and then, and when the reason changes.
+
+    Args:
+        name: of what is away, for the log.
+        first_s, longest_s: the pauses grow from the first to the longest, and are jittered, so that not all
+            who were cut off return at the same moment.
+        to_double: so many failures double the pause.
+        warn_every_s: the same reason is logged again after so long.
+
+    Attributes:
+        reason: why it cannot be used now, without secrets; empty while it answers.
+    """
+
+    def __init__(
+        self,
+        name: str = "redis",
+        first_s: float = 0.1,
+        longest_s: float = 5.0,
+        *,
+        to_double: int = 1,
+        warn_every_s: float = 60.0,
+    ) -> None:
+        self.reason = ""
+        self._name, self._first_s, self._longest_s = name, first_s, longest_s
+        self._to_double, self._warn_every_s = to_double, warn_every_s
+        self._failures, self._since, self._warned_at = 0, 0.0, 0.0
+
+    def next_s(self, reason: str) -> float:
+        """It did not answer; seconds after which it is asked again."""
+        now = monotonic()
+        if not self.reason:
+            self._since = now
+        if reason != self.reason or now - self._warned_at >= self._warn_every_s:
+            self._warned_at = now
+            _log.warning("%s: %s; trying again until it is back", self._name, reason)
+        pause_s = min(self._first_s * 2 ** (self._failures / self._to_double), self._longest_s)
+        self.reason, self._failures = reason, min(self._failures + 1, 100)  # beyond, no pause grows
+        return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+
+    def reset(self) -> None:
+        """It has answered."""
+        if self.reason:
+            _log.warning("%s: works again after %.1f s", self._name, monotonic() - self._since)
+        self.reason, self._failures = "", 0

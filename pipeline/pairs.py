@@ -19,21 +19,11 @@ from pipeline.sources import Frame, Image, Polygon, polygon_mask
 from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
-SMALL_WIDTH = 640
-"""Small pictures are at most this many pixels wide: the width of the detector's input."""
-
-SETTLE_S = 0.75
-"""The changed blocks must stay below the lower threshold from sample to sample for so long."""
-
-MAX_WAIT_S = 3.0
-"""Longest wait for that; then the pair is proposed although things still move."""
-
-MAX_GAP_S = 60.0
-"""Age at which the reference is renewed while nothing happens."""
-
-LONG_GAP_S = 300.0
-"""Age at which the long baseline is compared with the quiet scene, and renewed."""
-
+SMALL_WIDTH = 640  # small pictures are at most this many pixels wide: the width of the detector's input
+SETTLE_S = 0.75  # the changed blocks must stay below the lower threshold from sample to sample for so long
+MAX_WAIT_S = 3.0  # longest wait for that; then the pair is proposed although things still move
+MAX_GAP_S = 60.0  # age at which the reference is renewed while nothing happens
+LONG_GAP_S = 300.0  # age at which the long baseline is compared with the quiet scene, and renewed
 _LEFT_SHARE = 0.5  # an object has left once the largest block distance falls to this share of its peak
 
 

@@ -24,8 +24,7 @@ from daemon.service.systemd import ServiceWatch
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import Heartbeats
 
-GRACE_S = 10.0
-"""From the signal to the end: what is being sent is sent to its end, as far as that fits."""
+GRACE_S = 10.0  # from the signal to the end: what is being sent is sent to its end, as far as that fits
 
 _TURN_S = 0.1
 _OWN = frozenset({"daemon", "pipeline", "models"})

@@ -25,8 +25,7 @@ from daemon.forward.target import TIMEOUT_S, AwayError, Target
 from models.families import KINDS
 from pipeline.record import Record, RecordSentence
 
-LONGEST_STATE = 255
-"""Characters of a state; Home Assistant takes no longer one."""
+LONGEST_STATE = 255  # characters of a state; Home Assistant takes no longer one
 
 OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehicle", "animal")]
 """Each has a binary sensor, where the target's filter names none."""
@@ -34,8 +33,7 @@ OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehi
 _PORT, _TLS_PORT = 1883, 8883
 _KEEPALIVE_S = 30
 _LONGEST_RECONNECT_S = 60
-_PRESENT = frozenset({"appeared", "moved", "more", "replaced"})
-"""Changes after which an object is there."""
+_PRESENT = frozenset({"appeared", "moved", "more", "replaced"})  # changes after which an object is there
 
 
 class MqttTarget(Target):

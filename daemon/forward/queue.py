@@ -19,8 +19,7 @@ from pipeline.record import Record, RecordError, parse_stream_id, read_record
 
 logger = logging.getLogger(__name__)
 
-DEAD_LETTERS = 10_000
-"""Dead letters kept per target; older ones remain in the journals only."""
+DEAD_LETTERS = 10_000  # dead letters kept per target; older ones remain in the journals only
 
 _CONSUMER = "forward"
 _BATCH = 16

@@ -14,15 +14,14 @@ from daemon.forward.message import Filter, Message, find_picture
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import TIMEOUT_S, DeliveryError, RefusedError, Target, target_class
 from pipeline.evidence import EvidenceStore
-from pipeline.loop import LIMIT_S, Heartbeats, Loop
-from pipeline.publisher import Backoff, ServerAwayError
+from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
+from pipeline.publisher import ServerAwayError
 from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
-ATTEMPTS = 5
-"""Of a message that the target refuses; then it is a dead letter."""
+ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
 
 _LONGEST_REASON = 300
 

@@ -10,8 +10,7 @@ from daemon.config.forward import TargetSettings
 from daemon.config.secrets import Secrets
 from daemon.forward.message import Message
 
-TIMEOUT_S = 10.0
-"""Longest wait for a target."""
+TIMEOUT_S = 10.0  # longest wait for a target
 
 
 class DeliveryError(Exception):

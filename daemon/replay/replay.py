@@ -31,8 +31,7 @@ from pipeline.report.words import many
 from pipeline.sources import Source, open_source
 from pipeline.sources.url import open_files
 
-BATCH = 8
-"""Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
+BATCH = 8  # pairs of one camera that are narrated together; fixed, so that the last digits never change
 
 PICTURE_BYTES = 1_000_000_000
 """Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""

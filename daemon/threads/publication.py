@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.loop import Heartbeats, Loop
-from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
+from pipeline.loop import Backoff, Heartbeats, Loop
+from pipeline.publisher import Delivery, Publisher, PublisherError
 
 RENEW_S = 10.0
 """Interval at which leases are renewed, lost streams restored, and refusing servers tried again."""

@@ -27,8 +27,9 @@ from daemon.workers.messages import (
     worker_key,
 )
 from models.detections import Detections, Detector
+from pipeline.loop import Backoff
 from pipeline.publisher import ServerAwayError
-from pipeline.publisher.connection import Backoff, RedisServer
+from pipeline.publisher.connection import RedisServer
 from pipeline.redaction import redact
 from pipeline.sources import Image
 

@@ -20,8 +20,7 @@ second or two, and its frames are sampled at other moments."""
 _IGNORED = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
 
-_FRAMES_WITHIN_S = 20.0
-"""The frame that shows an event may be chosen so much later where a track is lost."""
+_FRAMES_WITHIN_S = 20.0  # the frame that shows an event may be chosen so much later where a track is lost
 
 _SHOWN = 120
 

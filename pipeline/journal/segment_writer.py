@@ -38,8 +38,7 @@ class SegmentLimits:
     daily: bool = False
 
 
-DAILY = SegmentLimits(bytes=64_000_000, daily=True)
-"""A segment a day, or several where a day has much."""
+DAILY = SegmentLimits(bytes=64_000_000, daily=True)  # a segment a day, or several where a day has much
 
 
 class SegmentWriter:

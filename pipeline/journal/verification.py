@@ -22,8 +22,7 @@ from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_str
 if TYPE_CHECKING:  # the library of signatures loads where there are some
     from pipeline.journal.signatures import Signature
 
-_WORTH_PROCESSES = 32_000_000
-"""Bytes from which further processes save more than their start takes."""
+_WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.connection import Backoff, PublisherError, RedisServer, ServerAwayError
+from pipeline.publisher.connection import PublisherError, RedisServer, ServerAwayError
 from pipeline.publisher.publisher import (
     CHANNEL,
     NO_ENTRY,
@@ -17,7 +17,6 @@ from pipeline.publisher.subscription import Entry, StreamReader, subscribe
 __all__ = [
     "CHANNEL",
     "NO_ENTRY",
-    "Backoff",
     "Delivery",
     "Entry",
     "Publisher",

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from redis import exceptions as refusals
-from redis.backoff import EqualJitterBackoff, NoBackoff
+from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from pipeline.redaction import redact
 
-_log = logging.getLogger(__name__)
+TIMEOUT_S = 5.0  # longest wait for a server to connect or to answer
 
-TIMEOUT_S = 5.0
-"""Longest wait for a server to connect or to answer."""
-
-_WARN_EVERY_S = 60.0
-_DOUBLINGS = 60  # at most: beyond, the pauses no longer grow
 
 _LOST = (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, OSError)
 """redis-py says WatchError also where the connection was lost in a transaction."""
@@ -41,41 +34,6 @@ class PublisherError(Exception):
 
 class ServerAwayError(PublisherError):
     """The server cannot be reached or takes no writes now: try again later."""
-
-
-class Backoff:
-    """Growing pauses while something is away, with a warning a minute, and when the reason changes.
-
-    Args:
-        name: of what is away, for the log.
-        first_s, longest_s: the pauses double from the first to the longest, and are jittered, so that many
-            daemons do not return at once.
-
-    Attributes:
-        reason: why it cannot be used now, without secrets; empty while it answers.
-    """
-
-    def __init__(self, name: str = "redis", first_s: float = 0.1, longest_s: float = 5.0) -> None:
-        self.reason = ""
-        self._name, self._pauses, self._failures = name, EqualJitterBackoff(longest_s, first_s), 0
-        self._since = self._warned_at = 0.0
-
-    def next_s(self, reason: str) -> float:
-        """It did not answer; seconds after which it is asked again."""
-        now = monotonic()
-        if not self.reason:
-            self._since = now
-        if reason != self.reason or now - self._warned_at >= _WARN_EVERY_S:
-            self._warned_at = now
-            _log.warning("%s: %s; trying again until it is back", self._name, reason)
-        self.reason, self._failures = reason, min(self._failures + 1, _DOUBLINGS)
-        return self._pauses.compute(self._failures - 1)
-
-    def reset(self) -> None:
-        """It has answered."""
-        if self.reason:
-            _log.warning("%s: works again after %.1f s", self._name, monotonic() - self._since)
-        self.reason, self._failures = "", 0
 
 
 class RedisServer:

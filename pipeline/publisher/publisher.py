@@ -14,16 +14,14 @@ from redis.client import Pipeline
 
 from pipeline.journal import Journal
 from pipeline.journal.segments import line_end
-from pipeline.publisher.connection import TIMEOUT_S, Backoff, PublisherError, RedisServer, ServerAwayError
+from pipeline.loop import Backoff
+from pipeline.publisher.connection import TIMEOUT_S, PublisherError, RedisServer, ServerAwayError
 from pipeline.record import Record, RecordError, format_stream_id, parse_stream_id, read_record
 
 _log = logging.getLogger(__name__)
 
-CHANNEL = "narrated:changes"
-"""The Pub/Sub channel of all cameras."""
-
-NO_ENTRY = "0-0"
-"""The last id of a stream that does not exist."""
+CHANNEL = "narrated:changes"  # the Pub/Sub channel of all cameras
+NO_ENTRY = "0-0"  # the last id of a stream that does not exist
 
 
 class StreamConflictError(PublisherError):

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import redis
 
-from pipeline.publisher.connection import Backoff, RedisServer, ServerAwayError
+from pipeline.loop import Backoff
+from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, RecordError, read_record
 

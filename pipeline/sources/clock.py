@@ -14,11 +14,8 @@ from av.video.stream import VideoStream
 from pipeline.sources.frame import Clock
 from pipeline.sources.times import EPOCH, to_timedelta
 
-SANE = timedelta(seconds=5)
-"""A camera's clock further from ours than this is not believed."""
-
-TRUST_PACKETS = 15
-"""So many packets in a row must carry a sane time before the camera's clock is believed."""
+SANE = timedelta(seconds=5)  # a camera's clock further from ours than this is not believed
+TRUST_PACKETS = 15  # so many packets in a row must carry a sane time before the camera's clock is believed
 
 _STEP = timedelta(seconds=1)
 _WINDOW = 64  # packets whose least delay tells how far the clocks are apart: a burst after a jam does not

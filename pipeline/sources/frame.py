@@ -21,12 +21,8 @@ Image = NDArray[np.uint8]
 Luma = NDArray[np.uint8]
 """Luma plane at analysis size, uint8, ``(height, width)``."""
 
-MIN_ANALYSIS_WIDTH = 16
-"""Below this width, in pixels, nothing is left to see."""
-
-ERRORS_KEPT = 100
-"""A camera that is away for weeks must not fill the memory with sentences about it."""
-
+MIN_ANALYSIS_WIDTH = 16  # below this width, in pixels, nothing is left to see
+ERRORS_KEPT = 100  # a camera that is away for weeks must not fill the memory with sentences about it
 _CLOCK_SET_S = 10.0  # a camera's clock and delays of the network account for less
 
 

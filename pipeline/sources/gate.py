@@ -17,32 +17,21 @@ from pipeline.loop import Loop
 from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma, Source
 
-STILL_S = 10.0
-"""Motion this long ago lets the gate close: longer than any pair waits to settle."""
-
-FIRST_S = 90.0
-"""Everything is decoded for so long at first: thresholds are calibrated on it."""
-
-KEYFRAME_GAP_S = 12.0
-"""Keyframes further apart than this are not enough to watch by."""
-
-LAG_S = 2.0
-"""A sub-stream may show a movement so much later than the main stream does."""
+STILL_S = 10.0  # motion this long ago lets the gate close: longer than any pair waits to settle
+FIRST_S = 90.0  # everything is decoded for so long at first: thresholds are calibrated on it
+KEYFRAME_GAP_S = 12.0  # keyframes further apart than this are not enough to watch by
+LAG_S = 2.0  # a sub-stream may show a movement so much later than the main stream does
 
 FRESH_S = 10.0
 """A keyframe of the main stream is decoded this often although the sub-stream shows nothing: the reference of
 the pairs stays fresh, slow change is found, and a sub-stream that shows something else, or for ever the same,
 does not blind the camera."""
 
-HELD_BYTES = 32 << 20
-"""Packets that are held at most; beyond, they are decoded."""
+HELD_BYTES = 32 << 20  # packets that are held at most; beyond, they are decoded
 
 
-LATE_S = 3.0
-"""A sub-stream without a picture for so long shows nothing: the main stream is decoded."""
-
-WAKING_L2 = 12.0
-"""L2 distance of a block, in grey levels, that is motion: below the least lower threshold."""
+LATE_S = 3.0  # a sub-stream without a picture for so long shows nothing: the main stream is decoded
+WAKING_L2 = 12.0  # L2 distance of a block, in grey levels, that is motion: below the least lower threshold
 
 _BLOCK = 16
 
@@ -97,6 +86,8 @@ class Arrived(NamedTuple):
 
 class Gate:
     """Decodes every packet while something moves; while nothing does it holds them from a keyframe on.
+
+    Without a screen or keyframes to look at, it decodes every packet always.
 
     Motion is found in keyframes, which are then decoded alone, or by a sub-stream's screen. When it comes,
     all that was held is decoded, so that every frame has its references: frames whose references were not
@@ -189,6 +180,8 @@ class Gate:
 
     def look(self, plane: Luma) -> None:
         """Take the luma plane of a frame that was handed out, and decide how much is decoded from here on."""
+        if not (self._screen or self._keyframes):
+            return
         last, self._plane = self._plane, plane
         now_s = monotonic()
         if has_motion(last, plane):

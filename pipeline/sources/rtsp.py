@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 
 import av
 from av.container.input import InputContainer
@@ -18,9 +18,8 @@ from av.error import FFmpegError, HTTPForbiddenError, HTTPNotFoundError, HTTPUna
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
-from redis.backoff import EqualJitterBackoff
 
-from pipeline.loop import Loop
+from pipeline.loop import Backoff, Loop
 from pipeline.redaction import redact
 from pipeline.sources.clock import CaptureClock, ReceiveClock
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
@@ -35,25 +34,18 @@ BACKOFF_S = (0.5, 30.0)
 """First and longest pause before a camera is opened again, jittered: else all cameras of a rebooted switch
 come back at the same moment."""
 
-_FAILURES_TO_DOUBLE = 3
-"""So many failures in a row double the pause: a camera that is away for 5 s is back within 3 s."""
-
-_FAILURES = 60  # beyond, the pauses no longer grow
+_TO_DOUBLE = 3  # failures in a row double the pause: a camera that is away for 5 s is back within 3 s
 
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
 
-QUIET_SHARE = 0.5
-"""A camera that has been silent for this share of its stall time-out is shown as stalled."""
+QUIET_SHARE = 0.5  # a camera that has been silent for this share of its stall time-out is shown as stalled
 
 FRAMES_KEPT, KEPT_S = 4, 1.0
 """So many sampled frames wait for a slow reader, or those of so long; the oldest are dropped and counted."""
 
-REPEAT_S = 600.0
-"""A camera that is away for the same reason is logged again after so long, not at each try."""
-
-SCREENED_HZ = 2.0
-"""A sub-stream is looked at this often."""
+REPEAT_S = 600.0  # a camera that is away for the same reason is logged again after so long, not at each try
+SCREENED_HZ = 2.0  # a sub-stream is looked at this often
 
 _POLL_S = 0.2
 _TIMED_OUT = 0.9
@@ -123,8 +115,7 @@ class RtspSource:
         camera: name of the camera.
         clock: this machine's; None takes the system's.
         screen: of its small second stream.
-        gate: chooses the packets that are decoded; None makes one where the options or a screen ask for it.
-        meanwhile: what happens while it is away, for the warning.
+        gate: chooses the packets that are decoded; None makes one by the options.
     """
 
     live = True
@@ -138,21 +129,18 @@ class RtspSource:
         clock: ReceiveClock | None = None,
         screen: Screen | None = None,
         gate: Gate | None = None,
-        meanwhile: str = "",
     ) -> None:
         self.camera = camera
         self.duration_s: float | None = None
         self._url, self._options = url, options
         self._report, self._connection = SourceReport(), Connection(options.stall_timeout_s)
         self._receive, self._capture, self._view = clock or ReceiveClock(), CaptureClock(), View(options)
-        self._screen, self._gate = screen, gate
-        if gate is None and (screen or options.idle_keyframes):
-            self._gate = Gate(screen, keyframes=options.idle_keyframes)
+        self._screen, self._gate = screen, gate or Gate(screen, keyframes=options.idle_keyframes)
         self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
         self._reading = Loop(f"rtsp {camera}", self._read)
-        self._sessions = self._failures = 0
-        self._meanwhile = f"; {meanwhile}" if meanwhile else ""
-        self._warned = ("", float("-inf"))
+        self._sessions = 0
+        first_s, longest_s = BACKOFF_S
+        self._backoff = Backoff(camera, first_s, longest_s, to_double=_TO_DOUBLE, warn_every_s=REPEAT_S)
 
     @property
     def report(self) -> SourceReport:
@@ -181,14 +169,16 @@ class RtspSource:
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames as they come, for ever; the camera is opened again after every interruption."""
-        threads = [self._reading, *([self._screen.loop] if self._screen else [])]
-        for thread in threads:
+        threads = {self.camera: self._reading}
+        if self._screen:
+            threads[self._screen.source.camera] = self._screen.loop
+        for thread in threads.values():
             if not thread.started:
                 thread.start()
         while not self._reading.stopped.is_set():
-            for error in (thread.error for thread in threads):
-                if error is not None:
-                    raise SourceError(redact(f"{self.camera}: {type(error).__name__}: {error}")) from None
+            for name, thread in threads.items():
+                if (error := thread.error) is not None:
+                    raise SourceError(redact(f"{name}: {type(error).__name__}: {error}")) from None
             with suppress(queue.Empty):
                 frame = self._frames.get(timeout=_POLL_S)
                 self._report.sampled += 1
@@ -196,30 +186,14 @@ class RtspSource:
 
     def _read(self) -> None:
         """A turn of the thread: one session, then a pause that grows with those that failed in a row."""
-        began = monotonic()
         reason = self._session()
         if self._reading.stopped.is_set():
             return
         if self._connection.streamed_s >= STEADY_S:
-            self._failures, self._warned = 0, ("", float("-inf"))
-        else:
-            self._failures = min(self._failures + 1, _FAILURES)
-        first_s, longest_s = BACKOFF_S
-        doublings: Any = max(0, self._failures - 1) / _FAILURES_TO_DOUBLE  # redis-py's types ask for an int
-        pause_s = EqualJitterBackoff(longest_s, first_s).compute(doublings)
+            self._backoff.reset()
         self._connection.enter(ConnectionState.BACKING_OFF)
-        self._warn(reason, pause_s, monotonic() - began)
-        self._reading.stopped.wait(pause_s)
-
-    def _warn(self, reason: str, pause_s: float, took_s: float) -> None:
-        sentence = self._report.add_error(f"{self.camera}: {reason}{self._meanwhile}")
-        last, warned_s = self._warned
-        same = reason == last or (last and self._meanwhile)  # what is done without is logged once
-        if same and monotonic() - warned_s < REPEAT_S:
-            log.debug("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
-            return
-        self._warned = (reason, monotonic())
-        log.warning("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
+        self._report.add_error(f"{self.camera}: {reason}")
+        self._reading.stopped.wait(self._backoff.next_s(reason))
 
     def _session(self) -> str:
         """Open the camera and read it until that breaks; the reason, in words without secrets."""
@@ -229,8 +203,7 @@ class RtspSource:
                 self._report.reconnections = self._sessions
                 self._sessions += 1
                 self._capture.connected()
-                if self._gate:
-                    self._gate.connected()
+                self._gate.connected()
                 return self._demux(container)
         except SourceError as error:
             return str(error)
@@ -247,6 +220,8 @@ class RtspSource:
                 if connection.silent_s >= silence_s:
                     break
                 connection.packet()
+                if self._backoff.reason and connection.streamed_s >= STEADY_S:
+                    self._backoff.reset()
                 self._look(packet, intact, sampler)
                 self._report.skew_s = self._capture.skew_s
                 if self._reading.stopped.is_set():
@@ -263,8 +238,8 @@ class RtspSource:
         """Decode a packet, or leave it, and hand out the frames of it that are wanted."""
         received, gate = self._receive.now(), self._gate
         self._capture.note(packet, received)
-        for due, came in gate.due(packet, received) if gate else [(packet, received)]:
-            for frame in gate.decode(due, intact) if gate else intact.decode(due):
+        for due, came in gate.due(packet, received):
+            for frame in gate.decode(due, intact):
                 if not self._connection.streamed_s:
                     log.info("%s: streaming, %d x %d pixels", self.camera, frame.width, frame.height)
                 self._connection.picture()
@@ -276,15 +251,14 @@ class RtspSource:
             if self._reading.stopped.is_set():
                 return
             self._connection.packet()  # decoding what was held takes a while: that is no silence
-        if gate and gate.idle:
+        if gate.idle:
             self._connection.picture()
 
     def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
         time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
         clock = self._capture.clock
         luma, picture = self._view.of_frame(frame)
-        if self._gate:
-            self._gate.look(luma)
+        self._gate.look(luma)
         if time is None or clock is None:
             return
         self._report.clock = clock
@@ -301,9 +275,8 @@ class RtspSource:
 def open_screened(url: str, screening: str, options: SourceOptions, camera: str) -> RtspSource:
     """A camera whose small stream is screened; areas and time-outs are the same for both."""
     small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
-    meanwhile = "the main stream is screened meanwhile"
-    source = RtspSource(screening, small, f"{camera}: sub-stream", meanwhile=meanwhile)
-    return RtspSource(url, options, camera, screen=Screen(source))
+    screen = Screen(RtspSource(screening, small, f"{camera}: sub-stream"))
+    return RtspSource(url, options, camera, screen=screen)
 
 
 _REASONS = {

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import av
 from av.container.input import InputContainer
+from av.error import FFmpegError
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.redaction import redact
-from pipeline.sources.decode import IntactFrames, packets_of, video_stream
+from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, RecordedSource, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
@@ -30,8 +31,8 @@ from pipeline.sources.times import (
     to_timedelta,
 )
 
-SHORT_BY_S = 1.0
-"""A file that ends this much before its container's duration was cut off."""
+READ_FAILURES = 10  # failed reads in a row after which the rest of a file is given up
+SHORT_BY_S = 1.0  # a file that ends this much before its container's duration was cut off
 
 ADJOINING = timedelta(seconds=2)
 """A file that starts at most so long after the end of the one before goes on without a gap."""
@@ -116,10 +117,8 @@ class _SegmentReader:
         self._report, self._closed = report, closed
         self._last: int | None = None  # position of the last frame
         self._reached = 0  # where the last packet ended, sound or not
-        self._shift = 0
-        self._time_base = Fraction(1)
-        self._frame_length = 0
-        self._by_dts = False
+        self._shift = self._frame_length = 0
+        self._time_base, self._by_dts = Fraction(1), False
 
     @property
     def end(self) -> datetime:
@@ -139,6 +138,7 @@ class _SegmentReader:
             # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.
             self._by_dts = container.format.name == "avi"
             self._frame_length = max(1, round(1 / (rate * self._time_base)))
+            self._shift = -(stream.start_time or 0)
             yield from self._sampled(container, stream)
         if not self._closed.is_set():
             self._check_end()
@@ -153,9 +153,8 @@ class _SegmentReader:
             intact = IntactFrames(self._report)
             frames = (frame for packet in packets for frame in intact.decode(packet))
         for frame in frames:
-            stamps = (frame.dts,) if self._by_dts else (frame.pts, frame.dts)
-            stamp = next((each for each in stamps if each is not None), None)
-            position = self._position(frame, stamp, stream.start_time or 0)
+            stamp = self._stamp(frame)
+            position = self._position(frame, stamp)
             if position is None:
                 continue
             # Half a frame ahead: the frame nearest to the beginning of a slot is taken, not the next one.
@@ -171,27 +170,42 @@ class _SegmentReader:
                 return
 
     def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-        """Damaged packets count as read: a file whose last pictures are smeared does not end early."""
-        for packet in packets_of(container, stream, self._report):
-            if self._closed.is_set():
-                return
-            stamp = packet.dts if self._by_dts or packet.pts is None else packet.pts
-            if stamp is not None:
-                reached = stamp - (stream.start_time or 0) + (packet.duration or self._frame_length)
-                if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
-                    reached = min(reached, int(self._segment.duration_s / self._time_base))
-                self._reached = max(self._reached, reached)
-            yield packet
+        """Packets of the file; a failed read is counted, and reading goes on behind it while that leads on.
 
-    def _position(self, frame: VideoFrame, stamp: int | None, first: int) -> int | None:
-        """Position of a frame, by its stamp and that of the stream's start; None: it comes too late."""
+        Damaged packets count as read: a file whose last pictures are smeared does not end early.
+        """
+        failures, start = 0, stream.start_time or 0
+        while failures < READ_FAILURES:
+            try:
+                for packet in container.demux(stream):
+                    if self._closed.is_set():
+                        return
+                    failures, stamp = 0, self._stamp(packet)
+                    if stamp is not None:
+                        reached = stamp - start + (packet.duration or self._frame_length)
+                        if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
+                            reached = min(reached, int(self._segment.duration_s / self._time_base))
+                        self._reached = max(self._reached, reached)
+                    yield packet
+            except FFmpegError as error:
+                failures, reason = failures + 1, error.strerror or type(error).__name__
+                self._report.corrupt += 1
+            else:
+                return
+        self._report.add_error(f"the rest could not be read ({reason})")
+
+    def _stamp(self, coded: Packet[VideoStream] | VideoFrame) -> int | None:
+        return coded.dts if self._by_dts or coded.pts is None else coded.pts
+
+    def _position(self, frame: VideoFrame, stamp: int | None) -> int | None:
+        """Position of a frame by its stamp; None: it comes too late."""
         if stamp is None:
             # Neither stamp (raw streams, the last frames of an AVI): it follows on the one before.
             position = 0 if self._last is None else self._last + self._frame_length
         else:
-            position = stamp - first + self._shift
+            position = stamp + self._shift
         if self._last is None and self._by_dts and 0 < position <= REORDER_FRAMES * self._frame_length:
-            self._shift, position = -position, 0
+            self._shift, position = self._shift - position, 0
         if self._last is not None and position <= self._last:
             back = to_timedelta(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
@@ -234,7 +248,7 @@ def open_container(path: Path) -> InputContainer:
         return av.open(f"file:{path}", mode="r")
     except PermissionError:
         raise SourceError("may not be read: give this user permission to read it") from None
-    except (av.FFmpegError, OSError) as error:
+    except (FFmpegError, OSError) as error:
         reason = redact(getattr(error, "strerror", None) or type(error).__name__)
         raise SourceError(
             f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"

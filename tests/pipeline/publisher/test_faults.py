@@ -14,10 +14,10 @@ import redis
 from unpublished import unpublished
 
 from pipeline.journal import Journal
+from pipeline.loop import Backoff
 from pipeline.publisher import (
     CHANNEL,
     NO_ENTRY,
-    Backoff,
     Delivery,
     Publisher,
     ServerAwayError,
