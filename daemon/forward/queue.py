@@ -13,6 +13,7 @@ from typing import Any
 from redis import Redis
 from redis import exceptions as refusals
 
+from pipeline.disk import replace_file
 from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
 from pipeline.record import Record, RecordError, parse_stream_id, read_record
@@ -112,10 +113,8 @@ class Queue:
         state = json.dumps({"sent": self._sent})
         if state != self._written:
             self._written = state
-            part = self._path.with_suffix(".part")
             try:
-                part.write_text(state)
-                part.replace(self._path)
+                replace_file(self._path, state.encode(), durable=False)
             except OSError as error:
                 logger.warning("%s: %s; the groups in Redis go on", self._path, error.strerror)
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import tzinfo
 
 from daemon.config.forward import TargetSettings
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.template import TemplateError
-from daemon.forward.message import Filter, Message, find_picture
 from daemon.forward.queue import Entry, Queue
-from daemon.forward.target import TIMEOUT_S, DeliveryError, RefusedError, Target, target_class
+from daemon.forward.target import (
+    TIMEOUT_S,
+    AwayError,
+    Filter,
+    Message,
+    RefusedError,
+    Target,
+    find_picture,
+    target_class,
+)
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
 from pipeline.publisher import ServerAwayError
@@ -26,33 +33,34 @@ ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
 _LONGEST_REASON = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What all senders share; `zone` of the hours and local times, None is the machine's."""
-
-    secrets: Secrets
-    store: EvidenceStore
-    cameras: Collection[str]
-    zone: tzinfo | None
-    heartbeats: Heartbeats
-
-
 class Sender:
     """Sends one target its records, each until it is taken or a dead letter; backs off in between.
+
+    `zone` is that of hours and local times, None the machine's.
 
     Attributes:
         loop: the thread.
     """
 
-    def __init__(self, settings: TargetSettings, queue: Queue, parts: Parts) -> None:
-        self._settings, self._queue, self._parts = settings, queue, parts
-        self._filter = Filter(settings.filter, parts.zone)
-        self._cameras = [name for name in parts.cameras if self._filter.has_camera(name)]
+    def __init__(
+        self,
+        settings: TargetSettings,
+        queue: Queue,
+        *,
+        secrets: Secrets,
+        store: EvidenceStore,
+        cameras: Collection[str],
+        zone: tzinfo | None,
+        heartbeats: Heartbeats,
+    ) -> None:
+        self._settings, self._queue, self._secrets = settings, queue, secrets
+        self._store, self._zone, self._filter = store, zone, Filter(settings.filter, zone)
+        self._cameras = [name for name in cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self._backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
-        self.loop = Loop(name, self._turn, heartbeats=parts.heartbeats, within_s=within_s, last=self._close)
+        self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
 
     @property
     def failing(self) -> str:
@@ -64,14 +72,14 @@ class Sender:
             entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker is to know that we are there
                 kind = target_class(self._settings)
-                self._target = kind(self._settings, self._parts.secrets, self._queue.target, self._cameras)
+                self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
                 self._send(self._target, entry)
                 self.loop.beat()
             self._recover()
-        except (DeliveryError, TemplateError, SecretError, ServerAwayError) as error:
+        except (AwayError, RefusedError, TemplateError, SecretError, ServerAwayError) as error:
             self._back_off(error)
         finally:
             self._queue.save()
@@ -82,8 +90,8 @@ class Sender:
         if sentences is None and entry.retried:
             sentences = record.sentences  # it was asked for, though the filter has changed
         if sentences is not None and not record.continues:
-            picture = find_picture(record, self._parts.store, self._settings.picture)
-            message = Message(record, sentences, picture, self._parts.zone)
+            picture = find_picture(record, self._store, self._settings.picture)
+            message = Message(record, sentences, picture, self._zone)
             try:
                 target.send(message)
             except (RefusedError, TemplateError) as error:

@@ -18,8 +18,8 @@ from waiting import until
 
 from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
-from daemon.forward.message import Message
 from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
+from daemon.forward.target import Message
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
