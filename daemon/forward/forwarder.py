@@ -120,10 +120,10 @@ def startup(
     resources.callback(forwarding.watch.close)
     store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
     cameras, heartbeats = configuration.cameras, forwarding.heartbeats
-    sender = partial(Sender, secrets=secrets, store=store, cameras=cameras, zone=zone, heartbeats=heartbeats)
+    make = partial(Sender, secrets=secrets, store=store, cameras=cameras, zone=zone, heartbeats=heartbeats)
     for name, target in settings.targets():
         queue = Queue(partial(secrets.reveal, url), name, folder / f"{name}.json", from_start=from_start)
-        forwarding.senders[name] = sender(target, queue)
+        forwarding.senders[name] = make(target, queue)
     signals.watching()
     for sender in forwarding.senders.values():
         sender.loop.start()

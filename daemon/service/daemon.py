@@ -223,7 +223,7 @@ def shutdown(daemon: Daemon) -> bool:
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
     if unfinished := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
         logger.warning(
-            "%d frames and pairs were not looked at before the end: %s",
+            "frames and pairs not looked at before the end: %d; %s",
             len(unfinished),
             "the record says from when to when" if daemon.narrating.loaded else "narrated was still starting",
         )

@@ -131,6 +131,15 @@ class SegmentWriter:
             self._day = day
         self.size += len(line)
 
+    def sync(self) -> None:
+        """Wait for the disk.
+
+        Raises:
+            OSError: it fails.
+        """
+        if self._file >= 0:
+            os.fsync(self._file)
+
     def move_start(self, start: Start) -> None:
         """Let the chain begin behind `start`: full segments up to it no longer count."""
         start.save(self._anchor)
@@ -155,6 +164,7 @@ class SegmentWriter:
         Killed between the two steps, the next run finds no current segment and begins it then.
         """
         closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
+        self.sync()  # no line may be on disk before one that is older
         self.path.rename(closed)
         try:
             file = self._open_current()

@@ -262,8 +262,8 @@ class Delivery:
             place = journal.end_at(before.seq - self._publisher.maxlen)
         if lost > 0:
             _log.warning(
-                "camera %s: the server has lost %d records that it had taken (flushed, or restarted without "
-                "its file); the last %d are published again",
+                "camera %s: records that the server had taken and has lost (flushed, or restarted without "
+                "its file): %d; published again: %d",
                 *(camera, lost, before.seq - place.seq),
             )
         elif lost == 0 and record is not None and record.stream_id != last_id:
