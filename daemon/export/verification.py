@@ -26,7 +26,6 @@ class ChainProof:
     Attributes:
         pieces: first and last number of each run without a gap.
         covered: number of records that a signature covers: it signs them, or a later one in their run.
-        keys: public keys that signed.
     """
 
     pieces: list[list[int]]

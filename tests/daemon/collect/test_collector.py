@@ -11,7 +11,7 @@ from waiting import until
 
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError, verify
-from pipeline.publisher import RedisServer, drain, stream_key
+from pipeline.publisher import Publisher, RedisServer, drain, stream_key
 from pipeline.record import Record
 
 DAY_S = 86400

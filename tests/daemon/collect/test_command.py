@@ -9,7 +9,7 @@ from serving_here import Served, ServedHouse
 from waiting import until
 
 from pipeline.journal import DAILY, Journal, verify
-from pipeline.publisher import drain
+from pipeline.publisher import Publisher, drain
 
 
 @pytest.fixture
