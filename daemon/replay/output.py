@@ -66,11 +66,7 @@ class _State(BaseModel):
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Refuse a folder whose narrations would be lost.
-
-    Raises:
-        OutputError: it holds narrations and `force` is not given, or is no folder.
-    """
+    """Raise `OutputError` where the folder holds narrations and `force` is not given, or is no folder."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is not a folder: give another --out")
     files = (path for name in _OWN for path in folder.glob(name) if path.is_file())
@@ -88,18 +84,6 @@ class FinishedCamera:
     camera: str
     outcome: Outcome
     files: dict[str, bytes]
-
-    @property
-    def narrations(self) -> int:
-        """Number of narrations, one a line."""
-        return self.files.get(f"journal/{self.camera}.jsonl", b"").count(b"\n")
-
-    @classmethod
-    def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
-        """Read the folder that a replay of this one camera has written, but for its report."""
-        paths = [*(folder / "evidence").rglob("*"), folder / "journal" / f"{camera}.jsonl"]
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
-        return cls(camera, outcome, files)
 
 
 class OutputFolder:
@@ -142,7 +126,6 @@ class OutputFolder:
 
     @property
     def finished(self) -> dict[str, Outcome]:
-        """Outcomes of the cameras that are finished."""
         return self._state.finished
 
     def add(self, journalled: JournalledPair) -> None:
@@ -166,16 +149,12 @@ class OutputFolder:
             raise OutputError(reason) from None
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
-        """A camera's records are all here: a replay that is resumed keeps them."""
+        """Note that a camera's records are all here: a replay that is resumed keeps them."""
         self.finished[camera] = outcome
         self._save()
 
     def finish(self, facts: ReportFacts, *, complete: bool) -> None:
-        """Write narrations.jsonl, the subtitles and the page.
-
-        Args:
-            facts: for the page's head.
-            complete: nothing is left that a resumed replay would do.
+        """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume.
 
         Raises:
             OutputError: the folder cannot be written.

@@ -89,11 +89,7 @@ def compare(journal: Path, other: Path) -> Comparison:
 
 
 def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float) -> list[tuple[int, int]]:
-    """The largest matching of times (seconds, rising) that are at most `within_s` apart.
-
-    Returns:
-        Their indices, rising; each time is in one pair at most.
-    """
+    """Indices of the largest matching of rising times (seconds) at most `within_s` apart, each once."""
     pairs, one, two = [], 0, 0
     while one < len(mine) and two < len(theirs):
         if abs(mine[one] - theirs[two]) <= within_s:

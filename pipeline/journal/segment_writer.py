@@ -27,12 +27,7 @@ class JournalLockedError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """When a new segment is begun.
-
-    Attributes:
-        bytes: it has grown so large; None never.
-        daily: a record is of a later day (UTC) than the segment's first.
-    """
+    """When a new segment is begun: at so many bytes, and with a record of a later day (UTC)."""
 
     bytes: int | None = None
     daily: bool = False
@@ -43,11 +38,6 @@ DAILY = SegmentLimits(bytes=64_000_000, daily=True)  # a segment a day, or sever
 
 class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
-
-    Args:
-        folder, camera: which journal.
-        limits: see `SegmentLimits`.
-        fsync: wait for the disk at every write.
 
     Attributes:
         path: of the segment that is being written.
@@ -105,11 +95,7 @@ class SegmentWriter:
         self._file = file
 
     def write(self, line: bytes, record: Record) -> None:
-        """Append the line of a record, in a new segment where one is due.
-
-        Raises:
-            OSError: the disk is full, read-only, or fails; nothing of the line stays.
-        """
+        """Append the line of a record, in a new segment where one is due; of a failed write nothing stays."""
         self.open()
         limits, day = self._limits, record.after.time[:_DAY]
         too_large = limits.bytes is not None and self.size >= limits.bytes
@@ -132,11 +118,6 @@ class SegmentWriter:
         self.size += len(line)
 
     def sync(self) -> None:
-        """Wait for the disk.
-
-        Raises:
-            OSError: it fails.
-        """
         if self._file >= 0:
             os.fsync(self._file)
 

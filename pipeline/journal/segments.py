@@ -51,12 +51,10 @@ class Segment:
             return 0
 
     def first_record(self) -> Record:
-        """The first record."""
         with self.path.open("rb") as file:
             return read_record(file.readline())
 
     def last_record(self) -> Record:
-        """The last record."""
         with self.path.open("rb") as file:
             return read_record(line_before(file.fileno(), self.size))
 
@@ -75,11 +73,7 @@ class Start:
     line: bytes = b""
 
     def save(self, path: Path) -> None:
-        """Replace the file at `path`; when this returns it is on the disk.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Replace the file at `path`, durably; raises OSError where the folder cannot be written."""
         content = self.line or rfc8785.dumps({"hash": self.hash, "seq": self.seq})
         replace_file(path, content + b"\n", durable=True, mode=PRIVATE_FILE)
 

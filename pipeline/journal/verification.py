@@ -70,7 +70,6 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """True where there is no problem."""
         return not self.problems
 
 

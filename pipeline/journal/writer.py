@@ -194,7 +194,6 @@ class Journal:
             return True
 
     def __iter__(self) -> Iterator[Record]:
-        """All records, oldest first."""
         with self._lock:
             lines = [line for line, _ in self._walk()]
         return map(read_record, lines)
@@ -220,10 +219,7 @@ class Journal:
             return [line[:-1] for line, _ in lines], last
 
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
-        """The last record whose stream id is not greater.
-
-        Returns:
-            The start of what is left of the journal, and None, where there is no such record.
+        """The last record whose stream id is not greater; the start of what is left, and None, without one.
 
         Raises:
             JournalError: the journal cannot be read, or a line is not a record.
