@@ -17,9 +17,9 @@ from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
 from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
-from pipeline.sources.clock import CaptureClock
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.rtsp import open_camera
+from pipeline.sources.times import CaptureClock
 
 
 def probe(

@@ -32,13 +32,10 @@ class ExportOptions:
     """Options of an export.
 
     Attributes:
-        journals: folder of the journals.
-        local: time zone of the page.
         selection: the question, restated.
-        gaps: one sentence each.
+        gaps: of the record, one sentence each.
         linked: also copy the records between those selected, up to the next signature.
         footage: recordings to cut clips from.
-        force: replace an existing export.
     """
 
     journals: Path

@@ -73,7 +73,7 @@ def replay_on(
     Raises:
         ClusterError: the cluster does not answer.
         ModuleNotFoundError: Ray is not installed.
-        OutputError, ResumptionError: as `replay`.
+        OutputError: as `replay`.
     """
     if options.out is None:
         raise ValueError("a replay on a cluster needs a folder")

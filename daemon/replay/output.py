@@ -34,11 +34,7 @@ _OWN = ("narrations.jsonl", "report.html", "journal/*")
 
 
 class OutputError(Exception):
-    """The folder cannot be used; the message says what to do."""
-
-
-class ResumptionError(Exception):
-    """The replay in a folder cannot go on; the message says what to do."""
+    """The folder cannot be used, or the replay in it not go on; the message says what to do."""
 
 
 class Outcome(BaseModel):
@@ -102,8 +98,7 @@ class OutputFolder:
         evidence: folder of the pictures that they name, if any are kept.
 
     Raises:
-        OutputError: the folder cannot be written.
-        ResumptionError: there is nothing that can go on.
+        OutputError: the folder cannot be written, or holds nothing that can go on.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
@@ -204,11 +199,11 @@ class OutputFolder:
             state = _State.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             reason = "holds nothing that was interrupted: give another --out, or start over with --force"
-            raise ResumptionError(f"{self.folder} {reason}") from None
+            raise OutputError(f"{self.folder} {reason}") from None
         except (OSError, ValidationError) as error:
-            raise ResumptionError(f"{path} cannot be read: start over with --force") from error
+            raise OutputError(f"{path} cannot be read: start over with --force") from error
         if state.of != of:
-            raise ResumptionError(
+            raise OutputError(
                 f"{self.folder} holds a replay of other footage, settings or weights: resume with the same "
                 "arguments, or start over with --force"
             )

@@ -28,7 +28,7 @@ from pipeline.publisher import Publisher
 from pipeline.record import Record
 from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
-from pipeline.sources import Source, open_source
+from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
 BATCH = 8  # pairs of one camera that are narrated together; fixed, so that the last digits never change
@@ -100,7 +100,7 @@ def replay(
 
     Raises:
         JournalError, PublisherError: the journal or the publisher cannot be opened.
-        ResumptionError: what is in `out` cannot go on.
+        OutputError: `out` cannot be written, or what is in it not go on.
     """
     with ExitStack() as resources:
         run = _Replay(footage, captioner, options, show, resources)
@@ -303,10 +303,7 @@ class _Replay:
         )
 
     def _open(self, plan: CameraPlan) -> Source:
-        paths = self._footage[plan.name].paths
-        if len(paths) == 1:
-            return open_source(str(paths[0]), plan.source, plan.name)
-        return open_files(paths, plan.source, plan.name)
+        return open_files(self._footage[plan.name].paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
         if thread.loop.error is not None:

@@ -21,12 +21,11 @@ from av.video.stream import VideoStream
 
 from pipeline.loop import Backoff, Loop
 from pipeline.redaction import redact
-from pipeline.sources.clock import CaptureClock, ReceiveClock
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.gate import Gate, Screen
 from pipeline.sources.picture import View
-from pipeline.sources.times import Sampler
+from pipeline.sources.times import CaptureClock, ReceiveClock, Sampler
 
 log = logging.getLogger(__name__)
 
