@@ -19,7 +19,8 @@ from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
 from pipeline.journal.segments import find_chains, line_end
-from pipeline.journal.signatures import Signature, read_signatures
+from pipeline.journal.signatures import load_signatures
+from pipeline.journal.timestamps import load_timestamps
 from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
@@ -52,7 +53,8 @@ class Manifest:
     """``export.json``.
 
     Attributes:
-        chains: by camera ``pieces`` (see `runs_of`), and ``signed``, the number signed last, 0 where none is.
+        chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
+            time-stamped last, 0 where none is.
         problems: records and pictures that do not verify.
         clips: camera, record and source of each recording, by its name here.
         without_clip: why a record has no recording, by its id.
@@ -92,6 +94,8 @@ def write_export(
 
 
 class _ExportWriter:
+    """One export while it is written."""
+
     def __init__(self, folder: Path, options: ExportOptions, scratch: Path) -> None:
         self._folder, self._options, self._scratch = folder, options, scratch
         self._manifest = Manifest(options.selection, linked=options.linked, gaps=list(options.gaps))
@@ -166,23 +170,28 @@ class _ExportWriter:
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        path = self._options.journals / f"{camera}.signatures"
-        read = read_signatures(path.read_bytes()) if path.exists() else []
-        signatures = [each for each in read if isinstance(each, Signature)]
+        signatures = load_signatures(self._options.journals, camera)
+        stamps = load_timestamps(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
             if self._options.linked:
-                last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])
+                last = max(
+                    min((each.seq for each in proofs if each.seq >= numbers[-1]), default=numbers[-1])
+                    for proofs in (signatures, stamps)
+                )
                 numbers = _copy_lines(self._options.journals, camera, numbers[0], last, file)
             else:
                 for number in numbers:
                     source.seek(places[number][0])
                     file.write(source.read(places[number][1]) + b"\n")
-        here = [each for each in signatures if each.seq in set(numbers)]
-        if here:
-            lines = b"".join(each.line() + b"\n" for each in here)
-            (self._folder / f"chain/{camera}.signatures").write_bytes(lines)
-        return {"pieces": runs_of(numbers), "signed": max((each.seq for each in here), default=0)}
+        there = set(numbers)
+        for kind, proofs in (("signatures", signatures), ("timestamps", stamps)):
+            lines = b"".join(each.line() + b"\n" for each in proofs if each.seq in there)
+            if lines:
+                (self._folder / f"chain/{camera}.{kind}").write_bytes(lines)
+        signed = max((each.seq for each in signatures if each.seq in there), default=0)
+        stamped = max((each.seq for each in stamps if each.seq in there), default=0)
+        return {"pieces": runs_of(numbers), "signed": signed, "stamped": stamped}
 
 
 def runs_of(numbers: Iterable[int]) -> list[list[int]]:

@@ -161,6 +161,13 @@ def read_signatures(content: bytes, schema: str = CHECKPOINT) -> list[Signature 
     return signatures
 
 
+def load_signatures(folder: Path, camera: str) -> list[Signature]:
+    """The signatures of a camera's journal that can be read; empty where there are none."""
+    path = folder / f"{camera}.signatures"
+    signatures = read_signatures(path.read_bytes()) if path.exists() else []
+    return [each for each in signatures if isinstance(each, Signature)]
+
+
 def find_fault(
     signatures: Collection[Signature | str],
     camera: str,

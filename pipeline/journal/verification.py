@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_str
 
 if TYPE_CHECKING:  # the library of signatures loads where there are some
     from pipeline.journal.signatures import Signature
+    from pipeline.journal.timestamps import Timestamp
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -59,6 +59,7 @@ class Verification:
         problems: the first bad line of each bad chain.
         pictures: pictures whose bytes were checked (one that several files name counts several times).
         signed: of the chains that have signatures.
+        stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
     """
 
     files: int
@@ -67,21 +68,37 @@ class Verification:
     problems: tuple[Problem, ...] = ()
     pictures: int = 0
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
+    stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         return not self.problems
 
 
-def verify(
-    paths: Iterable[Path],
-    *,
-    evidence: bool = True,
-    evidence_folder: Path | None = None,
-    keys: Collection[str] = (),
-    processes: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Verification:
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """Checks beyond the chains themselves.
+
+    Attributes:
+        evidence: look at the pictures that the records name.
+        evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
+        keys: public keys that may have signed; none takes those that the signatures name.
+        heads: hashes of records, noted elsewhere, that must still be there.
+        roots: PEM file with the authorities whose time stamps count; None checks no times.
+        processes: at most, each for one chain; None is one per processor that this process may use.
+        progress: called after each chain with the bytes checked so far, and those of all chains.
+    """
+
+    evidence: bool = True
+    evidence_folder: Path | None = None
+    keys: Collection[str] = ()
+    heads: Collection[str] = ()
+    roots: Path | None = None
+    processes: int | None = None
+    progress: Callable[[int, int], None] | None = None
+
+
+def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
     Any changed, inserted or deleted byte is found, with one exception that no chain without an outside
@@ -94,11 +111,7 @@ def verify(
             cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
             read, also in their ``journal``; a merged file must equal the ``journal`` next to it.
             Chains are held from their start, or from where retention has left them.
-        evidence: look at the pictures that the records name.
-        evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
-        keys: public keys that may have signed; none takes those that the signatures name.
-        processes: at most, each for one chain; None is one per processor that this process may use.
-        progress: called after each chain with the bytes checked so far, and those of all chains.
+        options: see there.
 
     Returns:
         Counts, ends and problems; a path that is missing or holds no journal is a problem too.
@@ -106,26 +119,23 @@ def verify(
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}
     # A merged file names the pictures of the journals next to it, which are checked there.
-    pictures = [evidence and chain.folder / "journal" not in journals for chain in chains]
+    jobs = [(chain, options.evidence and chain.folder / "journal" not in journals) for chain in chains]
     sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
-    check = partial(_check_chain, evidence_folder=evidence_folder, keys=keys)
-    count = min(processes or len(os.sched_getaffinity(0)), len(chains))
     checked, done = list[_CheckedChain](), 0
-    with ExitStack() as stack:
-        results: Iterable[_CheckedChain] = map(check, chains, pictures)
-        if count > 1 and (processes or sum(sizes) > _WORTH_PROCESSES):
-            pool = stack.enter_context(ProcessPoolExecutor(count, mp_context=get_context("spawn")))
-            results = pool.map(check, chains, pictures)
-        for result, size in zip(results, sizes, strict=True):
-            checked.append(result)
-            done += size
-            if progress:
-                progress(done, sum(sizes))
+    for result, size in zip(_check_chains(jobs, options, sum(sizes)), sizes, strict=True):
+        checked.append(result)
+        done += size
+        if options.progress:
+            options.progress(done, sum(sizes))
     for result in checked:
         own = [each for each in checked if each.chain.folder == result.chain.folder / "journal"]
         if own and not result.problem and not any(each.problem for each in own):
             result.problem = _compare_merged(result, own)
     problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
+    missing = set(options.heads).difference(*(result.heads for result in checked))
+    problems += [
+        Problem(chain.folder, 0, _lost_head(head)) for head in sorted(missing) for chain in chains[:1]
+    ]
     return Verification(
         sum(len(chain.files) for chain in chains),
         sum(result.lines for result in checked),
@@ -133,6 +143,14 @@ def verify(
         (*problems, *(result.problem for result in checked if result.problem)),
         sum(result.pictures for result in checked),
         {(result.newest, result.chain.camera): result.signed for result in checked if result.signed},
+        {(result.newest, result.chain.camera): result.stamped for result in checked if result.stamped},
+    )
+
+
+def _lost_head(head: str) -> str:
+    return (
+        f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
+        "retention has deleted the record"
     )
 
 
@@ -146,15 +164,29 @@ class _CheckedChain:
     ends: dict[str, ChainEnd] = field(default_factory=dict)
     problem: Problem | None = None
     signed: Signed | None = None
+    stamped: tuple[int, str] | None = None
+    heads: set[str] = field(default_factory=set)
 
     @property
     def newest(self) -> Path:
         return self.chain.files[-1]
 
 
-def _check_chain(
-    chain: Chain, evidence: bool, *, evidence_folder: Path | None, keys: Collection[str]
-) -> _CheckedChain:
+def _check_chains(
+    jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
+) -> Iterator[_CheckedChain]:
+    """Each chain, and whether its pictures are checked, in their order, by at most so many processes."""
+    processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
+    quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
+    chains = [chain for chain, _ in jobs]
+    if processes <= 1 or not (options.processes or size > _WORTH_PROCESSES):
+        yield from map(_check_chain, chains, quiet)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_check_chain, chains, quiet)
+
+
+def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     """Check the lines of a chain, its anchor and its signatures."""
     from pipeline.journal.signatures import find_fault, read_signatures  # noqa: PLC0415 - see above
 
@@ -168,38 +200,70 @@ def _check_chain(
         result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
     good = [signature for signature in signatures if not isinstance(signature, str)]
     hashes = {signature.seq: "" for signature in good}
+    stamps = _read_stamps(result)
+    hashes |= {stamp.seq: "" for _, stamp in stamps if not isinstance(stamp, str)}
     if start:
         hashes[start.seq] = ""
-    beside = evidence_folder or evidence_beside(chain.folder)
-    fault_of = partial(evidence_fault, beside) if evidence else None
-    result.problem = result.problem or _check_lines(result, start, hashes, fault_of)
+    result.problem = result.problem or _check_lines(result, start, hashes, options)
     if start:
-        result.problem = result.problem or _check_start(chain, start, hashes[start.seq], keys)
+        result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
+    if stamps:
+        _check_stamps(result, stamps, hashes, options)
     if signatures:
         end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
-        if fault := find_fault(signatures, chain.camera, hashes, None if result.problem else end, keys):
+        if fault := find_fault(
+            signatures, chain.camera, hashes, None if result.problem else end, options.keys
+        ):
             result.problem = result.problem or Problem(path, *fault)
         if good:
             last = max(good, key=lambda signature: signature.seq)
             result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in good)))
-    elif keys and (start or chain.camera in result.ends) and not result.problem:
+    elif options.keys and (start or chain.camera in result.ends) and not result.problem:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
         result.problem = Problem(path, 0, reason)
     return result
 
 
-def _check_lines(
-    result: _CheckedChain,
-    start: Start | None,
-    hashes: dict[int, str],
-    fault_of: Callable[[str], str] | None,
-) -> Problem | None:
-    """Follow the chain to its first bad line; fills in the `hashes` that are asked for.
+def _read_stamps(result: _CheckedChain) -> list[tuple[int, Timestamp | str]]:
+    """The lines of a chain's time stamps."""
+    from pipeline.journal.timestamps import read_timestamps, timestamps_path  # noqa: PLC0415
 
-    `fault_of` checks a picture; None where the pictures are not checked.
-    """
-    camera = result.chain.camera
+    path = timestamps_path(result.chain.folder, result.chain.camera)
+    try:
+        return list(read_timestamps(path.read_bytes())) if path.exists() else []
+    except OSError as error:
+        result.problem = result.problem or Problem(path, 0, f"cannot be read: {error.strerror or error}")
+        return []
+
+
+def _check_stamps(
+    result: _CheckedChain,
+    stamps: list[tuple[int, Timestamp | str]],
+    hashes: dict[int, str],
+    options: VerifyOptions,
+) -> None:
+    """Compare a chain's time stamps with its records, and check them where authorities are given."""
+    from pipeline.journal.timestamps import (  # noqa: PLC0415
+        find_timestamp_fault,
+        load_roots,
+        timestamps_path,
+    )
+
+    roots = load_roots(options.roots) if options.roots else ()
+    if fault := find_timestamp_fault(stamps, result.chain.camera, hashes, roots):
+        path = timestamps_path(result.chain.folder, result.chain.camera)
+        result.problem = result.problem or Problem(path, *fault)
+    good = [stamp for _, stamp in stamps if not isinstance(stamp, str)]
+    if good:
+        result.stamped = max((stamp.seq, stamp.time) for stamp in good)
+
+
+def _check_lines(
+    result: _CheckedChain, start: Start | None, hashes: dict[int, str], options: VerifyOptions
+) -> Problem | None:
+    """Follow the chain through its files to the first bad line; fills in the `hashes` that are asked for."""
+    camera, folder = result.chain.camera, options.evidence_folder or evidence_beside(result.chain.folder)
     for path in result.chain.files:
         number, proven = 1, set[str]()
         try:
@@ -208,8 +272,11 @@ def _check_lines(
                     record = check_line(raw)
                     anchor = start if record.camera == camera else None
                     end = _follow_anchor(result.ends.get(record.camera), anchor, record)
-                    if fault_of and not (start and record.seq <= start.seq):  # these pictures are removed
-                        proven |= _check_pictures(record, proven, fault_of)
+                    # Retention removes the pictures of what it deletes.
+                    if options.evidence and not (start and record.seq <= start.seq):
+                        _check_pictures(record, folder, proven)
+                    if record.hash in options.heads:
+                        result.heads.add(record.hash)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash
                     result.ends[record.camera] = end
@@ -233,13 +300,13 @@ def _follow_anchor(end: ChainEnd | None, start: Start | None, record: Record) ->
     return follow(end or ChainEnd(), record)
 
 
-def _check_pictures(record: Record, proven: set[str], fault_of: Callable[[str], str]) -> set[str]:
-    """The pictures of a record; raises `RecordError` where one of them, unless it is proven, has a fault."""
-    named = {reference: side for side, reference in record.evidence or () if reference}
-    for reference, side in named.items():
-        if reference not in proven and (fault := fault_of(reference)):
+def _check_pictures(record: Record, folder: Path | None, proven: set[str]) -> None:
+    for side, reference in record.evidence or ():
+        if reference is None or reference in proven:
+            continue
+        if fault := evidence_fault(folder, reference):
             raise RecordError(f"seq {record.seq} of {record.camera}: its evidence {side}: {fault}")
-    return set(named)
+        proven.add(reference)
 
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:

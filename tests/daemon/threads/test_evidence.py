@@ -21,7 +21,7 @@ from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, verify
+from pipeline.journal import Journal, VerifyOptions, verify
 from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.record import Record, read_record
 
@@ -88,7 +88,7 @@ def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
     (tmp_path / "evidence").unlink()
     assert all(r.evidence for r in tell(captioner, tmp_path / "second", keeper, EvidenceSettings(keep="all")))
     assert (keeper.kept, keeper.failed, keeper.error) == (2, 2, "")
-    assert verify([tmp_path / "second"], evidence_folder=tmp_path / "evidence").ok
+    assert verify([tmp_path / "second"], VerifyOptions(evidence_folder=tmp_path / "evidence")).ok
 
 
 def test_two_replays_give_the_same_bytes_pictures_included(
@@ -229,7 +229,7 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
         narrator.process([proposed(100, comes=False)])
         signing.finish()
         assert len(signatures.read_text().splitlines()) == 2
-    found = verify([tmp_path], keys=[key.public])
+    found = verify([tmp_path], VerifyOptions(keys=[key.public]))
     assert found.ok
     assert [signed.seq for signed in found.signed.values()] == [2]
 

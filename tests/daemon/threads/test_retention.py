@@ -15,7 +15,7 @@ from daemon.threads import retention as module
 from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline import evidence as store_module
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, SegmentLimits, verify
+from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.record import Evidence
 
@@ -286,7 +286,7 @@ def test_a_deletion_is_signed(cameras, store, tmp_path):
     run(looking)
     for journal in cameras.values():
         Signatures(journal.folder, journal.camera, key).add(journal.end)
-    assert verify([tmp_path / "journal"], keys=[key.public]).ok
+    assert verify([tmp_path / "journal"], VerifyOptions(keys=[key.public])).ok
 
 
 def test_without_limits_nothing_goes(cameras, store):

@@ -14,7 +14,7 @@ from narrations import narration
 from unpublished import unpublished
 
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalCopy, SegmentLimits, verify
+from pipeline.journal import Journal, JournalCopy, SegmentLimits, VerifyOptions, verify
 from pipeline.journal.signatures import Signatures, SigningKey
 from pipeline.record import Evidence
 
@@ -44,11 +44,11 @@ class Promises:
             assert journal.end.seq >= _latest(self.records, count), self._when(count)
             signatures = Signatures(journal.folder, "yard", KEY)
             if signed := _latest(self.signed, count):
-                found = verify([place], keys=[KEY.public])
+                found = verify([place], VerifyOptions(keys=[KEY.public]))
                 assert max((s.seq for s in found.signed.values()), default=0) >= signed, self._when(count)
             journal.append(narration(1000))
             signatures.add(journal.end)
-        found = verify([place], keys=[KEY.public])
+        found = verify([place], VerifyOptions(keys=[KEY.public]))
         assert not found.problems, self._when(count)
 
     def _when(self, count: int) -> str:

@@ -15,7 +15,7 @@ from narrations import narration
 
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import JournalError, compare, verify
+from pipeline.journal import JournalError, VerifyOptions, compare, verify
 from pipeline.journal.comparison import WITHIN_S, match_times
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.narration.narration import FrameStamp, Narration
@@ -51,7 +51,7 @@ def started(folder: Path, record: Record) -> None:
 
 
 def reasons(folder: Path, **options: object) -> list[str]:
-    return [str(problem) for problem in verify([folder], **options).problems]
+    return [str(problem) for problem in verify([folder], VerifyOptions(**options)).problems]
 
 
 class TestSignatures:
@@ -115,7 +115,7 @@ class TestSignatures:
         segmented(tmp_path, records[:5], 1, 4, 6)
         path = tmp_path / "yard.signatures"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
-        found = verify([tmp_path], keys=[KEY.public])
+        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
         (signed,) = found.signed.values()
         assert (found.ok, signed.seq) == (True, 5)
         assert signed.time.startswith(str(datetime.now(UTC).year))
@@ -125,7 +125,7 @@ class TestSignatures:
         path.write_bytes(path.read_bytes() + b'{"camera":"ya')
         assert reasons(tmp_path) == []
         assert Signatures(tmp_path, "yard", KEY).add(ChainEnd.of(records[8]))
-        found = verify([tmp_path], keys=[KEY.public])
+        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
         assert found.ok
         assert {signed.seq for signed in found.signed.values()} == {9}
 
@@ -308,7 +308,7 @@ class TestSegments:
     ) -> None:
         checked: list[tuple[int, int]] = []
         for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
-            found = verify([named], progress=lambda *each: checked.append(each))
+            found = verify([named], VerifyOptions(progress=lambda *each: checked.append(each)))
             assert (found.ok, found.files, found.lines) == (True, 3, 9)
             assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
         size = sum(path.stat().st_size for path in tmp_path.glob("*.jsonl"))
@@ -362,7 +362,7 @@ class TestSegments:
         path = write(tmp_path / "lot.jsonl", chain(narration(second, "lot") for second in range(5)))
         for old, new in ((b"", b""), (b"lot-3", b"lot-4")):
             path.write_bytes(path.read_bytes().replace(old, new))
-            assert verify([tmp_path], processes=2) == verify([tmp_path])
+            assert verify([tmp_path], VerifyOptions(processes=2)) == verify([tmp_path])
         assert f"{path}:4: the hash does not match" in reasons(tmp_path, processes=2)[0]
 
 
@@ -390,11 +390,11 @@ class TestEvidence:
             assert (found.ok, found.pictures) == (True, 7)
         moved = (tmp_path / "evidence").rename(tmp_path / "moved")
         assert "beside the journal" in reasons(journal)[0]
-        assert verify([journal], evidence_folder=moved).ok
+        assert verify([journal], VerifyOptions(evidence_folder=moved)).ok
         (picture,) = [path for path in moved.glob("*/*") if path.read_bytes() == content]
         picture.unlink()
         if changed:
             picture.write_bytes(changed)
-        (problem,) = verify([journal], evidence_folder=moved).problems
+        (problem,) = verify([journal], VerifyOptions(evidence_folder=moved)).problems
         assert (problem.line, word in problem.reason) == (line, True)
         assert reasons(journal, evidence=False) == []
