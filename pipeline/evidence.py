@@ -13,7 +13,7 @@ from threading import Lock
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, replace_file, sync_folder
 
 SUFFIXES = ("jpg", "webp")  # kinds of pictures; a digest alone does not say which it is
-RECENT_S = 3600.0  # what was put within so long is never removed: its record may be on its way to the journal
+RECENT_S = 3600.0  # newer pictures are never removed: their records may be on their way to the journal
 
 _TAG = "sha256:"
 _REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')

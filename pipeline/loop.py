@@ -1,4 +1,4 @@
-"""Threads: a loop that shows that it gets on and keeps what ended it, and pauses while something is away."""
+"""Threads that report progress and keep the error that ended them, and growing pauses between attempts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from time import monotonic
 
 _log = logging.getLogger(__name__)
 
-LIMIT_S = 20.0  # a loop that has not got on for so long hangs, unless its last beat allowed it more
+LIMIT_S = 20.0  # a loop without progress for this long hangs, unless its last beat allowed more
 
 
 class Heartbeats:
-    """When each loop last got on: what the watchdog and `/healthz` go by; for any number of threads.
+    """When each loop last made progress, for the watchdog and `/healthz`; may be used by any thread.
 
-    A loop beats where it has really done something: looked at a frame, narrated a batch, asked the server,
+    A loop beats after real work: it looked at a frame, narrated a batch, asked the server,
     or found that there is nothing to do. A timer beside the loop would beat for one that hangs.
     """
 
@@ -25,7 +25,7 @@ class Heartbeats:
         self._beats: dict[str, tuple[float, float]] = {}
 
     def beat(self, loop: str, within_s: float = LIMIT_S) -> None:
-        """The loop has got on, and will again within so many seconds."""
+        """The loop has made progress, and will again within `within_s`."""
         self._beats[loop] = self._clock(), within_s
 
     def forget(self, loop: str) -> None:
@@ -50,7 +50,7 @@ class Loop:
         name: of the thread, and of the loop among the heartbeats.
         turn: one round; one that calls `stop` is the last.
         every_s: pause before each turn, which `wake` cuts short.
-        heartbeats: get a beat at every turn; None for a loop that shows otherwise that it gets on.
+        heartbeats: get a beat at every turn; None for a loop whose progress is watched in another way.
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
 
@@ -90,13 +90,13 @@ class Loop:
         self._woken.set()
 
     def join(self, limit_s: float) -> bool:
-        """Wait for the thread at most so long; True where it does not run."""
+        """Wait for the thread, at most `limit_s`; True where it does not run."""
         if self.started:
             self._thread.join(max(0.0, limit_s))
         return not self.alive
 
     def beat(self, within_s: float | None = None) -> None:
-        """The loop has got on, and will again within so many seconds; None is its usual limit."""
+        """The loop has made progress, and will again within `within_s`; None is its usual limit."""
         if self._heartbeats is not None:
             self._heartbeats.beat(self._name, self._within_s if within_s is None else within_s)
 
@@ -146,8 +146,8 @@ class Backoff:
         name: of what is away, for the log.
         first_s, longest_s: the pauses grow from the first to the longest, and are jittered, so that not all
             who were cut off return at the same moment.
-        to_double: so many failures double the pause.
-        warn_every_s: the same reason is logged again after so long.
+        to_double: this many failures double the pause.
+        warn_every_s: after this long the same reason is logged again.
 
     Attributes:
         reason: why it cannot be used now, without secrets; empty while it answers.

@@ -70,7 +70,7 @@ class Sender:
     def _turn(self) -> None:
         try:
             entries = self._queue.read()
-            if self._target is None:  # even where nothing waits: a broker is to know that we are there
+            if self._target is None:  # even if nothing waits: it tells a broker that we are online
                 kind = target_class(self._settings)
                 self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
             for entry in entries:

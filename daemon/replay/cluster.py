@@ -1,8 +1,8 @@
-"""A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder comes of it.
+"""A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder is the result.
 
 A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
 The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
-are there, such a replay is resumed, with nothing left but the report. So the record is to the byte the one
+are there, such a replay is resumed, with nothing left but the report. So the record is, to the byte, the one
 that a single machine writes, and a machine that dies costs the time of its tasks.
 """
 

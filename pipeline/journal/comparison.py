@@ -14,13 +14,13 @@ from pipeline.journal.segments import JournalError, find_chains, read_journal
 from pipeline.record import CUT_WHERE_HELD, Record
 
 WITHIN_S = 5.0
-"""Events of a recording and of its stream are one within so long: the start of a recorded file is known to a
+"""Events of a recording and of its stream this close together are one: the start of a file is known to a
 second or two, and its frames are sampled at other moments."""
 
 _IGNORED = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
 
-_FRAMES_WITHIN_S = 20.0  # the frame that shows an event may be chosen so much later where a track is lost
+_FRAMES_WITHIN_S = 20.0  # where a track is lost, the frame that shows an event may be this much later
 
 _SHOWN = 120
 

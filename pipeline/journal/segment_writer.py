@@ -27,7 +27,7 @@ class JournalLockedError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """When a new segment is begun: at so many bytes, and with a record of a later day (UTC)."""
+    """When a new segment begins: at this many bytes, or with a record of a later day (UTC)."""
 
     bytes: int | None = None
     daily: bool = False
@@ -81,7 +81,7 @@ class SegmentWriter:
         return ChainEnd(start.seq, start.hash) if start else ChainEnd()
 
     def open(self) -> None:
-        """Open the current segment for writing, and move a torn last line out of it."""
+        """Open the current segment for writing, and move a torn last line to another file."""
         if self._file >= 0:
             return
         file = self._open_current()

@@ -175,7 +175,7 @@ class _CheckedChain:
 def _check_chains(
     jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
 ) -> Iterator[_CheckedChain]:
-    """Each chain, and whether its pictures are checked, in their order, by at most so many processes."""
+    """Check the chains, each with or without its pictures, in several processes where that pays; in order."""
     processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
     quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
     chains = [chain for chain, _ in jobs]

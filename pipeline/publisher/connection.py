@@ -1,4 +1,4 @@
-"""Connections to Redis: opened here alone, their errors put into words without secrets."""
+"""Connections to Redis, and its errors in words without secrets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ServerAwayError(PublisherError):
 
 
 class RedisServer:
-    """A server whose URL is asked for again after each refusal; for any number of threads.
+    """A server whose URL is read again after each refusal; may be used by any thread.
 
     Args:
         url: with its password; or a function that gives it.

@@ -43,7 +43,7 @@ class StreamMovedError(PublisherError):
 class Publisher:
     """Publishes with explicit stream ids, in transactions that only one writer can win; for one thread.
 
-    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched from before they are looked at
+    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched before they are read and
     until the entries are added, so that no entry is ever added to a stream that another writer, a flush or
     our own earlier attempt (frozen with the server, and carried out later) has changed in between. In the
     transaction the server takes all lines or, where it is full or read-only, none.
@@ -57,7 +57,7 @@ class Publisher:
             refuses, so that a new password need only be put where the old one was.
         maxlen: entries that a stream keeps, about (``MAXLEN ~``).
         timeout_s: longest wait for the server to connect or to answer.
-        lease_s: a writer that says nothing keeps the stream to itself for so long.
+        lease_s: a silent writer keeps the stream to itself for this long.
 
     Raises:
         PublisherError: the URL is malformed.
@@ -84,7 +84,7 @@ class Publisher:
             token: of the writer, the same in every run on a journal; it must hold the lease, or takes it now.
             lines: records of the camera, rising, as canonical JSON; none renews the lease only.
             behind: the largest id that the stream has had so far, `NO_ENTRY` if none.
-            quiet: so many of the first lines are not sent to the channel again.
+            quiet: how many of the first lines are not sent to the channel again.
 
         Raises:
             StreamConflictError: another writer holds the lease.

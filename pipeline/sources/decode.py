@@ -36,7 +36,7 @@ def video_stream(container: InputContainer, threads: int) -> VideoStream:
 
 
 class IntactFrames:
-    """Decodes packet after packet; a damaged frame and all that lean on it are skipped and counted.
+    """Decodes packet after packet; a damaged frame and those predicted from it are skipped and counted.
 
     Frames after a damaged one are predicted from it and look smeared, often without being flagged, and a
     smear looks like a change: so frames are skipped until the next keyframe.
@@ -73,7 +73,7 @@ class IntactFrames:
         self._wait()
 
     def damaged(self) -> None:
-        """A packet could not be decoded: what leans on it is skipped."""
+        """A packet could not be decoded: frames predicted from it are skipped."""
         self._report.corrupt += 1
         self._wait()
 

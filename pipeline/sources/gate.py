@@ -18,9 +18,9 @@ from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma, Source
 
 STILL_S = 10.0  # motion this long ago lets the gate close: longer than any pair waits to settle
-FIRST_S = 90.0  # everything is decoded for so long at first: thresholds are calibrated on it
+FIRST_S = 90.0  # at first everything is decoded: thresholds are calibrated on it
 KEYFRAME_GAP_S = 12.0  # keyframes further apart than this are not enough to watch by
-LAG_S = 2.0  # a sub-stream may show a movement so much later than the main stream does
+LAG_S = 2.0  # a sub-stream may show motion this much later than the main stream
 
 FRESH_S = 10.0
 """A keyframe of the main stream is decoded this often although the sub-stream shows nothing: the reference of
@@ -30,7 +30,7 @@ does not blind the camera."""
 HELD_BYTES = 32 << 20  # packets that are held at most; beyond, they are decoded
 
 
-LATE_S = 3.0  # a sub-stream without a picture for so long shows nothing: the main stream is decoded
+LATE_S = 3.0  # without a picture for this long a sub-stream shows nothing: the main stream is decoded
 WAKING_L2 = 12.0  # L2 distance of a block, in grey levels, that is motion: below the least lower threshold
 
 _BLOCK = 16
@@ -158,9 +158,9 @@ class Gate:
         return []
 
     def decode(self, packet: Packet[VideoStream], intact: IntactFrames) -> Iterator[VideoFrame]:
-        """Intact frames of a packet that is due, none of them given out before."""
+        """Intact frames of a packet that is due, each given out once."""
         if self._apart:
-            # What the decoder held back is old by now, and what precedes a keyframe in time leans on it.
+            # What the decoder held back is old, and what precedes a keyframe may be predicted from it.
             intact.restart(packet.stream.codec_context)
             self._apart = False
             if packet.pts is not None:

@@ -41,10 +41,10 @@ STEADY_S = 5.0
 QUIET_SHARE = 0.5  # a camera that has been silent for this share of its stall time-out is shown as stalled
 
 FRAMES_KEPT, KEPT_S = 4, 1.0
-"""So many sampled frames wait for a slow reader, or those of so long; the oldest are dropped and counted."""
+"""Sampled frames that wait for a slow reader, or seconds of them; the oldest are dropped and counted."""
 
-REPEAT_S = 600.0  # a camera that is away for the same reason is logged again after so long, not at each try
-SCREENED_HZ = 2.0  # a sub-stream is looked at this often
+REPEAT_S = 600.0  # a camera away for the same reason is logged again after this long, not at each attempt
+SCREENED_HZ = 2.0  # frames of a sub-stream that are screened
 
 _POLL_S = 0.2
 _TIMED_OUT = 0.9
@@ -149,7 +149,7 @@ class RtspSource:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since each thread that reads got on: a packet came, or an attempt began or ended."""
+        """Seconds since the slower reading thread made progress: a packet, or an attempt that began or ended."""
         screen = self._screen
         return max(self._connection.silent_s, screen.source.silent_s if screen and screen.loop.alive else 0.0)
 
@@ -234,7 +234,7 @@ class RtspSource:
         return "the stream ended: the camera or its server closed it"
 
     def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: Sampler) -> None:
-        """Decode a packet, or leave it, and hand out the frames of it that are wanted."""
+        """Decode a packet, or hold it, and hand out its sampled frames."""
         received, gate = self._receive.now(), self._gate
         self._capture.note(packet, received)
         for due, came in gate.due(packet, received):

@@ -20,7 +20,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Time of the first frame where nothing says better: the same at every run."""
 
 SANE = timedelta(seconds=5)  # a camera's clock further from ours than this is not believed
-TRUST_PACKETS = 15  # so many packets in a row must carry a sane time before the camera's clock is believed
+TRUST_PACKETS = 15  # packets in a row that must carry a sane time before the camera's clock is believed
 
 _STEP = timedelta(seconds=1)
 _WINDOW = 64  # packets whose least delay tells how far the clocks are apart: a burst after a jam does not

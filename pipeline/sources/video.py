@@ -35,10 +35,10 @@ READ_FAILURES = 10  # failed reads in a row after which the rest of a file is gi
 SHORT_BY_S = 1.0  # a file that ends this much before its container's duration was cut off
 
 ADJOINING = timedelta(seconds=2)
-"""A file that starts at most so long after the end of the one before goes on without a gap."""
+"""A file that starts within this after the end of the one before continues it without a gap."""
 
 REORDER_FRAMES = 16
-"""Most frames a decoder holds back to reorder them: by so many is the first dts of an AVI late."""
+"""Most frames that a decoder holds back to reorder them: the first dts of an AVI is late by as many."""
 
 
 @dataclass(frozen=True, slots=True)
