@@ -149,7 +149,7 @@ class RtspSource:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the slower reading thread made progress: a packet, or an attempt that began or ended."""
+        """Seconds since the slower reading thread made progress: a packet, or an attempt began or ended."""
         screen = self._screen
         return max(self._connection.silent_s, screen.source.silent_s if screen and screen.loop.alive else 0.0)
 
