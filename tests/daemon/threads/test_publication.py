@@ -186,3 +186,13 @@ def test_a_disk_that_cannot_be_read_ends_no_loop(publish, journals, client, monk
         until(lambda: "Input/output error" in publishing.failing.get("yard", ""))
         assert publishing.loop.alive
     until(lambda: len(ids(client, "yard")) == 3)
+
+
+def test_without_a_server_all_that_is_journalled_counts_as_published(journals):
+    publishing = Publishing(journals, None)
+    publishing.start()
+    tell(journals, publishing, "yard", range(3))
+    until(lambda: journals["yard"].published.seq == 3)
+    assert publishing.failing == {}
+    assert publishing.finish(20)
+    publishing.loop.raise_error()
