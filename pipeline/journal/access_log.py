@@ -13,8 +13,7 @@ import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.disk import PRIVATE_FILE, sync_folder
-from pipeline.journal.chain import JournalError
-from pipeline.journal.segments import line_before
+from pipeline.journal.segments import JournalError, line_before
 from pipeline.record import Digest, format_time
 
 FILE = "access.log"
