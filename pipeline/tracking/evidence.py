@@ -9,14 +9,12 @@ import numpy as np
 
 from models.boxes import Box, box_of, intersection, overlaps
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import cover, moved_box, share_outside, sizes, velocity, whole_box
+from pipeline.tracking.motion import moved_box, share_outside, sizes, velocity, whole_box
 from pipeline.tracking.types import SIDES, Floats, Track
 
 EVIDENCE = (
-    "bias", "person", "vehicle", "observations", "span", "mean score", "best score", "end score",
-    "share seen", "trend", "outside", "outside in 0.7 s", "outside in 1.5 s", "at the edge",
-    "through the edge", "speed", "speed outwards", "height", "area", "double", "part", "class share",
-    "part of", "flow", "flow moves",
+    "bias", "best score", "share seen", "trend", "outside in 1.5 s", "speed", "speed outwards", "height",
+    "double", "class share", "part of", "flow",
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
 
@@ -24,7 +22,6 @@ _AT_EDGE = 0.25  # own sizes from the edge
 _AT_EDGE_S = 0.7  # seconds from the edge
 _HEADED = 0.5  # share of a speed that leads outwards: within 60 degrees
 _MOVES = 0.1  # own sizes a second below which nothing is headed anywhere
-_GOES = 0.3  # own sizes from which something goes
 _LEAST_INSIDE = 0.3  # share of a part within the whole
 
 
@@ -132,17 +129,6 @@ def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[flo
     return best, ratio
 
 
-def _flow(end: End, pair: tuple[float, float], memory: Memory, aspect: float) -> tuple[float, float]:
-    """Share of points that optical flow finds beyond the end, and of those that move as the object did."""
-    target = pair[0] if end.coming else pair[1]
-    place = end.track.first.box if end.coming else end.track.last.box
-    share, dx, dy = memory.flow(place, end.time_s, target)
-    size = float(sizes(np.array([place]), aspect)[0])
-    own = float(np.hypot(end.outwards[0] * aspect, end.outwards[1])) * abs(target - end.time_s)
-    ratio = min(float(np.hypot(dx * aspect, dy)) / own, 1.0) if own > _GOES * size else 1.0
-    return share, share * ratio
-
-
 def end_evidence(
     end: End, others: Sequence[Track], part: float, memory: Memory, pair: tuple[float, float]
 ) -> Floats:
@@ -162,20 +148,15 @@ def end_evidence(
     frames = max(len(memory.between(first, last)), 1)
     seen = sum(memory.frames[0][0] - 1e-3 <= o.time_s for o in observations)
     half = max(len(scores) // 2, 1)
-    out = share_outside(np.array([end.box, end.ahead(0.7), end.ahead(1.5)]))
-    there = [(box, t.family == track.family) for t in others if (box := t.at(end.time_s))]
-    own = np.array([end.box])
-    boxes = np.array([box for box, kin in there if kin]).reshape(-1, 4)
-    _, _, w, h = end.box
+    own, there = np.array([end.box]), [t.at(end.time_s) for t in others if t.family == track.family]
+    boxes = np.array([box for box in there if box]).reshape(-1, 4)
     way = float(np.hypot(end.outwards[0] * aspect, end.outwards[1]))
+    place = track.first.box if end.coming else track.last.box
     return np.array([
-        1.0, track.family == "person", track.family == "vehicle",
-        np.log(min(len(observations), 20)), min(last - first, 4.0),
-        scores.mean(), scores.max(), scores[:2].mean(), min(seen / frames, 1.0),
+        1.0, scores.max(), min(seen / frames, 1.0),
         scores[:half].mean() - scores[half:].mean() if len(scores) > 1 else 0.0,
-        *out, np.exp(-max(end.gap, 0.0) / 0.25), min(max(end.speed, 0.0), 3.0) * np.exp(-max(end.gap, 0.0)),
-        min(way / float(sizes(own, aspect)[0]), 4.0), float(np.clip(end.speed, -3, 3)),
-        np.log(h), np.log(w * h) / 2,
-        float(overlaps(own, boxes).max(initial=0.0)), float(cover(own, boxes).max(initial=0.0)),
-        track.vote()[1], part, *_flow(end, pair, memory, aspect),
+        share_outside(np.array([end.ahead(1.5)]))[0],
+        min(way / float(sizes(own, aspect)[0]), 4.0), float(np.clip(end.speed, -3, 3)), np.log(end.box[3]),
+        float(overlaps(own, boxes).max(initial=0.0)), track.vote()[1], part,
+        memory.flow(place, end.time_s, pair[0] if end.coming else pair[1]),
     ], np.float64)  # fmt: skip

@@ -57,17 +57,16 @@ class Memory:
         patch = grey[top : low + 1, left : right + 1].astype(np.float64)
         return np.asarray(patch - patch.mean())
 
-    def flow(self, box: Box, start_s: float, end_s: float) -> tuple[float, float, float]:
+    def flow(self, box: Box, start_s: float, end_s: float) -> float:
         """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.
 
         Returns:
-            Share 0..1 of its points that are found all the way and back again, and their median step, x and
-            y in shares of the frame; 0 where none is.
+            Share 0..1 of its points that are found all the way and back again; 0 where none is.
         """
         frames = self.between(*sorted((start_s, end_s)))
         frames = frames if end_s >= start_s else frames[::-1]
         if len(frames) < 2:  # noqa: PLR2004 - nothing to compare
-            return 0.0, 0.0, 0.0
+            return 0.0
         height, width = frames[0].shape
         across, down = np.meshgrid(*(np.linspace(0.2, 0.8, _POINTS),) * 2)
         start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
@@ -89,9 +88,8 @@ class Memory:
             alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
             points = there
             if not alive.any():
-                return 0.0, 0.0, 0.0
-        dx, dy = np.median((points - start)[alive, 0], axis=0) / (width, height)
-        return float(alive.mean()), float(dx), float(dy)
+                return 0.0
+        return float(alive.mean())
 
 
 def _grey_plane(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
