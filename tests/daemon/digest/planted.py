@@ -23,9 +23,9 @@ DAYS = 28
 PLANTED_FROM = 14
 
 WEEKDAY = {
-    ("door", "person"): {**dict.fromkeys(range(9, 17), 8), 6: 2, 7: 2, 8: 16, 17: 12, 18: 3, 19: 3, 20: 1},
-    ("yard", "car"): dict.fromkeys(range(6, 20), 4),
-    ("hall", "person"): dict.fromkeys(range(8, 18), 12),
+    ("door", "person"): {**dict.fromkeys(range(9, 17), 10), 6: 3, 7: 3, 8: 25, 17: 20, 18: 3, 19: 3, 20: 1},
+    ("yard", "car"): dict.fromkeys(range(6, 20), 6),
+    ("hall", "person"): dict.fromkeys(range(8, 18), 15),
     ("yard", "dog"): dict.fromkeys(range(7, 21), 0.05),
 }
 WEEKEND = {
