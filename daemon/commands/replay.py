@@ -106,7 +106,9 @@ def replay(
     from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions, replay  # noqa: PLC0415
     from daemon.service.formatting import offset_line  # noqa: PLC0415
+    from daemon.threads.allocator import keep_little  # noqa: PLC0415
 
+    keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))

@@ -18,6 +18,8 @@ def run(
     configuration = load_configuration(config)
     secrets = Secrets()
     from daemon.service import daemon as live  # noqa: PLC0415
+    from daemon.threads.allocator import keep_little  # noqa: PLC0415
 
+    keep_little()
     start_logging(verbose=verbose)
     raise typer.Exit(live.run(config, configuration, secrets))

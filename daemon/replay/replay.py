@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.publication import Publishing
-from daemon.threads.work_queue import WorkQueue
+from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
@@ -30,15 +32,17 @@ from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
 from pipeline.sources import Source, open_source
 from pipeline.sources.url import open_files
+from pipeline.tracking import Detections
 
-BATCH = 8
-"""Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
+BATCH = 4
+"""Frames and pairs of one camera that are narrated together, with the pictures of which two batches wait."""
 
 PICTURE_BYTES = 1_000_000_000
 """Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
+_LOOK_S = 0.02  # longest wait for another batch while one is looked at
 
 Show = Callable[[Record, float], None]
 """Shows records as they come; the float: seconds from the first frame to the after frame."""
@@ -166,16 +170,23 @@ class _Replay:
         self.finished = dict[str, Outcome]()
 
     def main_loop(self, progress: ReplayProgress) -> None:
+        """Narrate batch after batch; objects are detected in the next one meanwhile."""
         if self._publishing:
             self._publishing.start()
-        while len(self.finished) < len(self._threads):
-            self._start_threads()
-            batch = self._queue.take_camera(BATCH)
-            self._note(self._narrator.process(batch))
-            self._finish_cameras()
-            if self._publishing:
-                self._publishing.loop.raise_error()
-            self._update(progress)
+        ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
+        with ThreadPoolExecutor(1, "detector") as pool:
+            while len(self.finished) < len(self._threads):
+                self._start_threads()
+                if batch := self._queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
+                    ahead.append((batch, pool.submit(self._narrator.detect, batch)))
+                if ahead and (len(ahead) > 1 or ahead[0][1].done()):
+                    batch, found = ahead.popleft()
+                    self._note(self._narrator.process(batch, found.result()))
+                if not ahead:
+                    self._finish_cameras()
+                if self._publishing:
+                    self._publishing.loop.raise_error()
+                self._update(progress)
 
     def _update(self, progress: ReplayProgress) -> None:
         threads = self._threads

@@ -110,6 +110,7 @@ class Narrator:
         self._memory = memory
         self._cameras: dict[str, _Camera] = {}
         self._written: list[JournalledPair] = []
+        self._shown: list[Frame] = []  # frames of the last batch whose pictures were looked at
         for plan in plans:
             self.add(plan)
 
@@ -188,11 +189,18 @@ class Narrator:
         """Sentences of a camera that only repeated what was reported, by reason."""
         return self._cameras[camera].state.stories.dropped
 
-    def process(self, batch: Sequence[Work]) -> list[JournalledPair]:
+    def detect(self, batch: Sequence[Work]) -> list[Detections | None]:
+        """Objects in each frame of a batch, pairs left out; `process` may run in another thread meanwhile."""
+        return self.captioning.detect([w.item.small for w in batch if isinstance(w.item, MotionFrame)])
+
+    def process(
+        self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
+    ) -> list[JournalledPair]:
         """Detect, track, compare and journal a batch of any cameras.
 
         Args:
             batch: each camera's frames and pairs in their order.
+            found: what `detect` found before, or None.
 
         Returns:
             The records that were journalled, each camera's in order.
@@ -200,8 +208,12 @@ class Narrator:
         Raises:
             JournalError: the journal of a replay cannot be written; a daemon goes on.
         """
-        motions = [work.item for work in batch if isinstance(work.item, MotionFrame)]
-        detections = iter(self.captioning.detect([motion.small for motion in motions]))
+        for frame in self._shown:
+            frame.picture.release()
+        self._shown = [
+            f for work in batch if isinstance(p := work.item, FramePair) for f in (p.before, p.after)
+        ]
+        detections = iter(self.detect(batch) if found is None else found)
         narrations = self._compare(batch)
         for k, work in enumerate(batch):
             camera = self._cameras[work.camera]
@@ -272,6 +284,7 @@ class Narrator:
             frames = state.frames_of(event)
             if frames is None or state.is_masked(event, camera.context.masks):
                 continue
+            self._shown += frames
             began = monotonic()
             narration, pair = narrate_event(
                 state.with_boxes_at(event, frames),

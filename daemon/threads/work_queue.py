@@ -19,7 +19,7 @@ FRAMES_HELD = 12
 DEADLINE_S = 30.0
 """A pair of a live camera that waits longer for the captioner is reported without it."""
 
-_POLL_S = 0.2
+POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
 
 
@@ -104,7 +104,7 @@ class WorkQueue:
             if is_pair:
                 self.counters.propose(camera)
             while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
-                self._changed.wait(_POLL_S)
+                self._changed.wait(POLL_S)
             takes = mine is not None and self._takes(camera, mine)
             is_last = self._closed and not (wait or self._abandoned)  # of a live camera that is ending
             if mine is None or not (takes or is_last):
@@ -170,7 +170,7 @@ class WorkQueue:
             self._changed.notify_all()
             return abandoned
 
-    def take(self, size: int, wait_s: float, limit_s: float = _POLL_S) -> list[Work]:
+    def take(self, size: int, wait_s: float, limit_s: float = POLL_S) -> list[Work]:
         """A batch over all cameras, in turn; each camera's work in its order.
 
         Args:
@@ -184,7 +184,7 @@ class WorkQueue:
                 return []
             until = monotonic() + wait_s
             while self.held < size and not self._idle() and (left := until - monotonic()) > 0:
-                self._changed.wait(min(left, _POLL_S))
+                self._changed.wait(min(left, POLL_S))
             now = monotonic()
             batch: list[Work] = []
             while len(batch) < size and self.held:
@@ -192,7 +192,7 @@ class WorkQueue:
             self._changed.notify_all()
             return batch
 
-    def take_camera(self, size: int, limit_s: float = _POLL_S) -> list[Work]:
+    def take_camera(self, size: int, limit_s: float = POLL_S) -> list[Work]:
         """A batch of one camera: exactly `size` parts, or the rest of a camera that has ended.
 
         The batches of a replay are the same whatever the threads' timing, and so are its last digits.

@@ -57,11 +57,15 @@ class Picture(Protocol):
     """A decoded picture that is converted to RGB only when somebody asks."""
 
     def rgb(self) -> Image:
-        """RGB image at full size; the same array at every call."""
+        """RGB image at full size; the same array at every call until `release`."""
         ...
 
     def small(self, width: int) -> Image:
         """RGB image at most so wide."""
+        ...
+
+    def release(self) -> None:
+        """Hold the full-size RGB image no longer, where it can be made again."""
         ...
 
 

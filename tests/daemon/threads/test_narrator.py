@@ -79,6 +79,23 @@ def test_what_goes_on_is_counted_and_reported_once(captioner: Captioner, tmp_pat
     assert verify([tmp_path]).ok
 
 
+def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path: Path) -> None:
+    telling, made = narrator(captioner, tmp_path, plan()), list[bool]()
+
+    def watched(frame: Frame) -> Frame:
+        image = frame.image
+        return replace(frame, picture=LazyPicture(lambda: made.append(True) or image, compact=True))
+
+    shown = pair(0, 4, COME)
+    shown = replace(shown, before=watched(shown.before), after=watched(shown.after))
+    process(telling, [shown])
+    assert len(made) == 2  # once each, however often they are looked at
+    assert shown.after.image is shown.after.image
+    process(telling, [pair(4, 8, COME)])
+    assert shown.after.image.any()
+    assert len(made) == 3
+
+
 def test_each_camera_has_its_own_story(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(), plan("yard"))
     found = process(telling, [pair(0, 4, COME), pair(1, 5, COME, "yard"), pair(4, 8, COME)])
