@@ -38,6 +38,7 @@ from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
+from pipeline.journal.timestamps import TimestampAuthority
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import RecordError
 
@@ -133,7 +134,7 @@ def startup(
         publishing=Publishing(journals, publisher, beats),
         evidence=keeper,
         retention=Retention(configuration.retention, journals, keeper.store, key, beats),
-        signing=JournalSigning(key, journals, beats),
+        signing=JournalSigning(key, journals, beats, _authority(configuration, secrets)),
         signals=signals,
         watch=watch,
         health=health,
@@ -234,6 +235,12 @@ def shutdown(daemon: Daemon) -> bool:
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
     return joined and narrated and not daemon.publishing.loop.alive
+
+
+def _authority(configuration: Configuration, secrets: Secrets) -> TimestampAuthority | None:
+    """The server of time stamps."""
+    url = configuration.signing.timestamps
+    return TimestampAuthority(secrets.reveal(url)) if url else None
 
 
 def _note(daemon: Daemon, journalled: JournalledPair) -> None:

@@ -7,14 +7,17 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from embedded_redis import EmbeddedServer
+from rich.console import Console
 from waiting import until
 
 from daemon.replay import replay as replays
+from daemon.replay.progress import ReplayProgress
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.journal import read_journal, verify
@@ -213,7 +216,14 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
     assert len(out.splitlines()) == 2
     assert "\x1b" not in out
     assert b"A box has appeared" not in shown
-    assert b"narrations" in shown
+    assert b"of 1 camera " in shown
+
+
+def test_the_bar_says_one_of_one_thing() -> None:
+    shown = StringIO()
+    with ReplayProgress(Console(file=shown, force_terminal=True, width=100)) as bar:
+        bar.update("reading", 1.0, 2.0, 1)
+    assert "1 narration " in shown.getvalue()
 
 
 def test_replay_sends_everything_unless_limits_are_asked_for(
