@@ -9,8 +9,8 @@ HEAPS = 2
 """Heaps that all threads share; by default each of them has its own, and keeps what lies free in it."""
 
 PICTURE_BYTES = 1_000_000
-"""What is larger has pages of its own, which go back to the system at once. For layers of networks these would
-cost a third of the time: ONNX Runtime keeps 40 MB instead."""
+"""What is larger has pages of its own, which go back to the system at once. For layers of networks these
+would cost a third of the time: ONNX Runtime keeps 40 MB instead."""
 
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # of <malloc.h>
 
