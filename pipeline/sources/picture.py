@@ -28,8 +28,8 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    `convert` makes the RGB image uint8 ``(height, width, 3)``; where what it holds is `compact`, it is kept after
-    `rgb` as well, for `release`.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless what it holds
+    is `compact`: then `release` lets go of the image.
     """
 
     def __init__(self, convert: Callable[[], Image], *, compact: bool = False) -> None:
