@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -14,9 +14,6 @@ from pipeline.loop import Heartbeats
 
 
 class Phase(StrEnum):
-    """Phases of the daemon."""
-
-    LOADING = "loading"
     OPENING = "opening the cameras"
     WATCHING = "watching"
     ENDING = "ending"
@@ -24,25 +21,22 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Health:
-    """State of the daemon; the main thread writes, any thread reads.
+    """State of the daemon; the main thread writes, any thread reads."""
 
-    Cameras and publishing are None during startup.
-    """
-
-    phase: Phase = Phase.LOADING
-    heartbeats: Heartbeats = field(default_factory=Heartbeats)
-    cameras: Cameras | None = None
-    journals: Mapping[str, Journal] = field(default_factory=dict)
-    publishing: Publishing | None = None
+    cameras: Cameras
+    journals: Mapping[str, Journal]
+    publishing: Publishing
+    heartbeats: Heartbeats
+    phase: Phase = Phase.OPENING
 
     def unready(self) -> list[str]:
         """Reasons for which the daemon does not do its work, one sentence each; a restart need not help."""
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
-        if self.publishing and (why := self.publishing.stopped):
+        if why := self.publishing.stopped:
             reasons.append(f"nothing is published: {why}")
-        if self.cameras and (unseen := self.cameras.unseen):
+        if unseen := self.cameras.unseen:
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
             reasons.append(f"no camera sends pictures: {states}")
         unwritten = sorted(self.unwritten().items())
@@ -50,8 +44,8 @@ class Health:
 
     def stuck(self) -> dict[str, float]:
         """Loops that hang, by seconds without progress; the watchdog is not fed then."""
-        cameras = self.cameras.stuck() if self.cameras else {}
-        return self.heartbeats.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
+        cameras = {f"camera {name}": age_s for name, age_s in self.cameras.stuck().items()}
+        return self.heartbeats.overdue() | cameras
 
     def unwritten(self) -> dict[str, str]:
         """Reasons for which journals are not written now, by camera.
@@ -83,7 +77,7 @@ class Health:
 
     def _states(self) -> dict[str, dict[str, str]]:
         """State of each camera, and of each sub-stream that is screened."""
-        threads = sorted((self.cameras.threads if self.cameras else {}).items())
+        threads = sorted(self.cameras.threads.items())
         screening = {name: thread.screening_state for name, thread in threads}
         return {
             "cameras": {name: thread.state for name, thread in threads},

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -21,10 +21,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.service.state import Daemon
 from daemon.threads.camera_thread import SCREENING
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
+
+if TYPE_CHECKING:
+    from daemon.service.daemon import Daemon
 
 VERIFIED = "verified.json"
 """Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
@@ -58,9 +60,9 @@ class Metrics(Collector):
         registry: what `/metrics` shows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, daemon: Daemon) -> None:
         self.registry = CollectorRegistry()
-        self._daemon: Daemon | None = None
+        self._daemon = daemon
         self._latency = Histogram(
             "narrated_capture_to_narration_seconds",
             "From the capture of a live frame to its narration in the journal.",
@@ -70,10 +72,6 @@ class Metrics(Collector):
         )
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
             self.registry.register(collector)
-
-    def watch(self, daemon: Daemon) -> None:
-        """Read this daemon's counters from now on."""
-        self._daemon = daemon
 
     def observe(self, record: Record) -> None:
         """A narration was journalled."""
@@ -87,13 +85,13 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every family, with the values of this moment."""
+        daemon = self._daemon
         yield _gauge("build_info", "Version.", {__version__: 1}, ["version"])
-        if (daemon := self._daemon) is not None:
-            yield from _process(daemon)
-            yield from _frames(daemon)
-            yield from _pairs(daemon)
-            yield from _records(daemon)
-            yield from verification(daemon.configuration.state)
+        yield from _process(daemon)
+        yield from _frames(daemon)
+        yield from _pairs(daemon)
+        yield from _records(daemon)
+        yield from verification(daemon.configuration.state)
 
 
 def _process(daemon: Daemon) -> Iterator[Metric]:

@@ -16,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from daemon.config.configuration import ConfigurationError
 from daemon.config.values import format_listen
 from daemon.service.health import Health
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 
 _POLL_S = 0.5
 _CLIENT_LIMIT_S = 10.0
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Pages:
-    """Serves the pages from threads of its own while the context lasts.
+    """Serves the pages from threads of its own, from `start` until the context ends.
 
     Attributes:
         address: ``host:port`` that is listened on; a port 0 takes a free one.
@@ -36,18 +36,21 @@ class Pages:
         ConfigurationError: the address cannot be listened on.
     """
 
-    def __init__(self, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
+    def __init__(self, host: str, port: int, heartbeats: Heartbeats) -> None:
         try:
-            self._server = _Server((host, port), health, registry)
+            self._server = _Server((host, port))
         except OSError as error:
             reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
             raise ConfigurationError([f"http.listen: {reason}"]) from None
         self.address = format_listen((host, self._server.server_address[1]))
         # This thread is watched: those that answer must not hide that no more are accepted.
-        self.loop = Loop("http", self._server.handle_request, heartbeats=health.heartbeats)
+        self.loop = Loop("http", self._server.handle_request, heartbeats=heartbeats)
+
+    def start(self, health: Health, registry: CollectorRegistry) -> None:
+        self._server.health, self._server.registry = health, registry
+        self.loop.start()
 
     def __enter__(self) -> Self:
-        self.loop.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,12 +62,13 @@ class Pages:
 class _Server(ThreadingTCPServer):
     """Not `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds."""
 
+    health: Health
+    registry: CollectorRegistry
     allow_reuse_address = True
     daemon_threads = True
     timeout = _POLL_S
 
-    def __init__(self, address: tuple[str, int], health: Health, registry: CollectorRegistry) -> None:
-        self.health, self.registry = health, registry
+    def __init__(self, address: tuple[str, int]) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Request)
@@ -86,18 +90,18 @@ class _Request(BaseHTTPRequestHandler):
             case "/metrics":
                 self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
             case "/healthz":
-                self._send_json(values := health.liveness(), HTTPStatus.OK if values["ok"] else _UNAVAILABLE)
+                values = health.liveness()
+                self._send_json(HTTPStatus.OK if values["ok"] else _UNAVAILABLE, values)
             case "/readyz":
-                self._send_json(
-                    values := health.readiness(), HTTPStatus.OK if values["ready"] else _UNAVAILABLE
-                )
+                values = health.readiness()
+                self._send_json(HTTPStatus.OK if values["ready"] else _UNAVAILABLE, values)
             case _:
-                self._send_json({"pages": ["/metrics", "/healthz", "/readyz"]}, HTTPStatus.NOT_FOUND)
+                self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
 
     def log_message(self, *_: Any) -> None:
         """Every scrape in the log would be noise."""
 
-    def _send_json(self, values: dict[str, Any], status: HTTPStatus) -> None:
+    def _send_json(self, status: HTTPStatus, values: dict[str, Any]) -> None:
         self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:

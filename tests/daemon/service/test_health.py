@@ -15,7 +15,7 @@ from daemon_here import operated, running, until
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
 
-from daemon.service.state import Daemon
+from daemon.service.daemon import Daemon
 from daemon.threads import publication as module
 from pipeline.publisher import PublisherOptions, open_publisher
 from pipeline.publisher.publisher import NO_ENTRY, Writer
@@ -140,7 +140,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         captioning.late["room"], captioning.failed["room"] = 3, 4
         retention.segments["room", "age"], retention.bytes["room", "age"] = 5, 6
         record = next(iter(daemon.journals["room"]))
-        daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
+        daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
         daemon.cameras.watched["away"].thread._source._report.skew_s = -3.5
         now = metrics(port)
         pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})
