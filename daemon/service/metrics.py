@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 
 from daemon import __version__
 from daemon.threads.camera_thread import SCREENING
+from daemon.threads.counters import PROPOSED
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
 
@@ -128,24 +129,20 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _pairs(daemon: Daemon) -> Iterator[Metric]:
-    narrating, counts = daemon.narrating, daemon.queue.counters.by_camera()
+    narrating, counters = daemon.narrating, daemon.queue.counters
+    counts = counters.copy()
     watched = daemon.cameras.watched.copy()
     seconds = {("screen", name): camera.counts["screened_s"] for name, camera in watched.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
-    proposed = {name: each.proposed for name, each in counts.items()}
+    proposed = {name: n for (name, outcome, _), n in counts.items() if outcome == PROPOSED}
     yield _counter("pairs_proposed", "Pairs proposed.", proposed, _CAMERA)
-    waiting = {name: each.waiting for name, each in counts.items()}
-    yield _gauge("pairs_waiting", "Pairs on their way.", waiting, _CAMERA)
+    yield _gauge("pairs_waiting", "Pairs on their way.", counters.waiting(), _CAMERA)
     yield _gauge("pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s)
-    outcomes = {(name, "published", ""): float(each.published) for name, each in counts.items()}
-    for name, each in counts.items():
-        outcomes |= {(name, "suppressed", reason): n for reason, n in each.suppressed.items()}
-        outcomes |= {(name, "dropped", reason): n for reason, n in each.dropped.items()}
     yield _counter(
         "pairs",
         "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
-        outcomes,
+        {key: n for key, n in counts.items() if key[1] != PROPOSED},
         ["camera", "outcome", "reason"],
     )
     facts: dict[tuple[str, str], float] = {}
@@ -162,15 +159,13 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _records(daemon: Daemon) -> Iterator[Metric]:
-    journals, publishing = daemon.journals.copy(), daemon.publishing
+    journals = daemon.journals.copy().items()
+    unpublished = {name: journal.end.seq - journal.published.seq for name, journal in journals}
     yield _counter("narrations", "Narrations journalled.", daemon.narrations.copy(), _CAMERA)
-    waiting = {name: journal.end.seq - journal.published.seq for name, journal in journals.items()}
-    yield _gauge("unpublished", "Records not published yet.", waiting, _CAMERA)
-    held = {name: journal.held for name, journal in journals.items()}
-    yield _gauge("held", "Records that wait for the disk.", held, _CAMERA)
-    sizes = {name: journal.size for name, journal in journals.items()}
-    yield _gauge("journal_bytes", "Size of the journals.", sizes, _CAMERA)
-    failing = _marks(daemon, publishing.failing)
+    yield _gauge("unpublished", "Records not published yet.", unpublished, _CAMERA)
+    yield _gauge("held", "Records that wait for the disk.", {n: j.held for n, j in journals}, _CAMERA)
+    yield _gauge("journal_bytes", "Size of the journals.", {n: j.size for n, j in journals}, _CAMERA)
+    failing = _marks(daemon, daemon.publishing.failing)
     yield _gauge("publishing_failing", "1 while publishing fails.", failing, _CAMERA)
     pictures = {"kept": daemon.evidence.kept, "failed": daemon.evidence.failed}
     yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["outcome"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
-from copy import deepcopy
-from dataclasses import dataclass, field
+
+PROPOSED, PUBLISHED, SUPPRESSED, DROPPED = "proposed", "published", "suppressed", "dropped"
+"""Published: journalled, from where it is published exactly once. Suppressed: looked at, and not reported.
+Dropped: not looked at, or lost."""
 
 NOTHING_CHANGED, REPORTED = "nothing changed", "reported already"
 """Suppressed: no sentence, or only ones that repeat what was reported. Where the captioner says why it keeps
@@ -17,61 +19,30 @@ NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon end
 end, or neither narrated nor reported by its facts (its picture cannot be read, its journal not written)."""
 
 
-@dataclass(slots=True)
-class PairCounts:
-    """The frame pairs of one camera.
-
-    Attributes:
-        proposed: by the camera.
-        published: journalled, from where they are published exactly once.
-        suppressed: by reason.
-        dropped: by reason; they were not looked at.
-    """
-
-    proposed: int = 0
-    published: int = 0
-    suppressed: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def waiting(self) -> int:
-        """Pairs in the queue, or with the captioner."""
-        return self.proposed - self.published - self.suppressed.total() - self.dropped.total()
-
-
 class PairCounters:
-    """Counts pairs by camera, for any number of threads; a camera that is removed keeps its counts.
+    """Counts pairs by camera, outcome and reason, for any number of threads.
 
     Args:
-        cameras: shown from the start, with zeros.
+        cameras: shown from the start, with zeros; a camera that is removed keeps its counts.
     """
 
     def __init__(self, cameras: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._counts = defaultdict(PairCounts, {camera: PairCounts() for camera in cameras})
+        self._counts = Counter({(camera, o, ""): 0 for camera in cameras for o in (PROPOSED, PUBLISHED)})
 
-    def propose(self, camera: str) -> None:
-        """Count a pair that a camera proposes."""
-        with self._lock:
-            self._counts[camera].proposed += 1
-
-    def publish(self, camera: str) -> None:
-        """Count a pair that is journalled."""
-        with self._lock:
-            self._counts[camera].published += 1
-
-    def suppress(self, camera: str, reason: str) -> None:
-        """Count a pair that was looked at, and is not reported."""
-        with self._lock:
-            self._counts[camera].suppressed[reason] += 1
-
-    def drop(self, camera: str, reason: str, pairs: int = 1) -> None:
-        """Count pairs that are given up."""
+    def count(self, camera: str, outcome: str, reason: str = "", pairs: int = 1) -> None:
         if pairs:
             with self._lock:
-                self._counts[camera].dropped[reason] += pairs
+                self._counts[camera, outcome, reason] += pairs
 
-    def by_camera(self) -> dict[str, PairCounts]:
-        """All counts, as they are at one moment."""
+    def copy(self) -> Counter[tuple[str, str, str]]:
+        """All counts of one moment, by camera, outcome and reason."""
         with self._lock:
-            return deepcopy(dict(self._counts))
+            return self._counts.copy()
+
+    def waiting(self) -> Counter[str]:
+        """Pairs in the queue or with the captioner, by camera."""
+        waiting = Counter[str]()
+        for (camera, outcome, _), pairs in self.copy().items():
+            waiting[camera] += pairs if outcome == PROPOSED else -pairs
+        return waiting

@@ -16,7 +16,15 @@ import numpy as np
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.captions import Captioning, PairSettings
-from daemon.threads.counters import FAILED, NOTHING_CHANGED, REPORTED, PairCounters
+from daemon.threads.counters import (
+    DROPPED,
+    FAILED,
+    NOTHING_CHANGED,
+    PUBLISHED,
+    REPORTED,
+    SUPPRESSED,
+    PairCounters,
+)
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
@@ -323,7 +331,7 @@ class Narrator:
         """Decide what becomes of a pair's narration."""
         name, state = camera.plan.name, camera.state
         if narration is None:
-            self.counters.drop(name, FAILED)
+            self.counters.count(name, DROPPED, FAILED)
             return
         result = narration
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
@@ -333,12 +341,12 @@ class Narrator:
         result = state.stories.follow(result, returned=pair.returned)
         if not result.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
-            self.counters.suppress(name, reason)
+            self.counters.count(name, SUPPRESSED, reason)
             return
         if self._report(camera, result, pair, took_ms, None):
-            self.counters.publish(name)
+            self.counters.count(name, PUBLISHED)
         else:
-            self.counters.drop(name, FAILED)
+            self.counters.count(name, DROPPED, FAILED)
 
     def _report(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic
 
-from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
+from daemon.threads.counters import DROPPED, ENDED, NEWER_CAME, PROPOSED, REMOVED, PairCounters
 from pipeline.gate import PAUSE_S, Gap, Item, MotionFrame, Seen
 from pipeline.pairs import FramePair
 from pipeline.sources import seconds_between
@@ -84,8 +84,11 @@ class WorkQueue:
     @property
     def dropped(self) -> Counter[str]:
         """Pairs that were not looked at, by camera."""
-        counts = self.counters.by_camera().items()
-        return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
+        dropped = Counter[str]()
+        for (camera, outcome, _), pairs in self.counters.copy().items():
+            if outcome == DROPPED:
+                dropped[camera] += pairs
+        return dropped
 
     def put(self, camera: str, item: Item, *, wait: bool) -> bool:
         """Add work; where the camera's share is full, wait for room, or thin out what waits.
@@ -102,14 +105,14 @@ class WorkQueue:
         with self._changed:
             mine = self._work.get(camera)
             if is_pair:
-                self.counters.propose(camera)
+                self.counters.count(camera, PROPOSED)
             while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
                 self._changed.wait(_POLL_S)
             takes = mine is not None and self._takes(camera, mine)
             is_last = self._closed and not (wait or self._abandoned)  # of a live camera that is ending
             if mine is None or not (takes or is_last):
                 if is_pair:
-                    self.counters.drop(camera, ENDED if self._closed else REMOVED)
+                    self.counters.count(camera, DROPPED, ENDED if self._closed else REMOVED)
                 return False
             now = monotonic()
             until = now + DEADLINE_S if is_pair and not wait else None
@@ -283,7 +286,7 @@ class WorkQueue:
     def _drop(self, camera: str, work: deque[Work], reason: str) -> None:
         if frames := sum(isinstance(each.item, MotionFrame) for each in work):
             self.thinned[camera] += frames
-        self.counters.drop(camera, reason, sum(each.is_pair for each in work))
+        self.counters.count(camera, DROPPED, reason, sum(each.is_pair for each in work))
 
     def _one_of_each(self, most: int, now: float) -> list[Work]:
         batch: list[Work] = []
