@@ -170,11 +170,11 @@ class Daemon:
                 self.signals.reload.clear()
                 self.reload()
             self.cameras.supervise()
-            waited_s = self.queue.waited_s if self.narrating.loaded else 0.0
+            waited_s = self.queue.waited_s if self.narrating.narrator else 0.0
             self.overload.update(waited_s, len(self.cameras.watched), self.cameras.skews)
             self._close_removed_journals()
             self.raise_errors()
-            if self.health.phase is Phase.OPENING and self.cameras.tried and self.narrating.loaded:
+            if self.health.phase is Phase.OPENING and self.cameras.tried and self.narrating.narrator:
                 self.health.phase = Phase.WATCHING
                 self.watch.ready(self.status)
             self.watch.progress(self.status, healthy=not self.health.stuck())
@@ -214,7 +214,7 @@ class Daemon:
                 "%d frames and pairs were not looked at before the end: %s",
                 len(unfinished),
                 "the record says from when to when"
-                if self.narrating.loaded
+                if self.narrating.narrator
                 else "narrated was still starting",
             )
             self.narrating.give_up(unfinished)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.threads.camera_thread import SCREENING
 from daemon.threads.counters import PROPOSED
+from pipeline.narration.fallback import FAILED
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
 
@@ -130,32 +132,29 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
 
 def _pairs(daemon: Daemon) -> Iterator[Metric]:
     narrating, counters = daemon.narrating, daemon.queue.counters
-    counts = counters.copy()
+    outcomes = counters.copy()
     watched = daemon.cameras.watched.copy()
     seconds = {("screen", name): camera.counts["screened_s"] for name, camera in watched.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
-    proposed = {name: n for (name, outcome, _), n in counts.items() if outcome == PROPOSED}
+    proposed = {name: n for (name, outcome, _), n in outcomes.items() if outcome == PROPOSED}
     yield _counter("pairs_proposed", "Pairs proposed.", proposed, _CAMERA)
     yield _gauge("pairs_waiting", "Pairs on their way.", counters.waiting(), _CAMERA)
     yield _gauge("pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s)
     yield _counter(
         "pairs",
         "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
-        {key: n for key, n in counts.items() if key[1] != PROPOSED},
+        {key: n for key, n in outcomes.items() if key[1] != PROPOSED},
         ["camera", "outcome", "reason"],
     )
-    facts: dict[tuple[str, str], float] = {}
-    if captioning := narrating.captioning:
-        for reason, by_camera in (("late", captioning.late), ("failed", captioning.failed)):
-            facts |= {(name, reason): n for name, n in by_camera.copy().items()}
-    yield _counter(
-        "fallback_narrations", "Pairs reported without the captioner.", facts, ["camera", "reason"]
-    )
-    limited = _marks(daemon, narrating.at_hourly_limit)
-    yield _gauge(
-        "hourly_limit_reached", "1 while the hourly limit holds a camera's messages.", limited, _CAMERA
-    )
+    narrator = narrating.narrator
+    counts = narrator.captioning.fallbacks.copy() if narrator else Counter()
+    fallbacks = {(name, "failed" if reason == FAILED else reason): n for (name, reason), n in counts.items()}
+    text = "Pairs reported without the captioner."
+    yield _counter("fallback_narrations", text, fallbacks, ["camera", "reason"])
+    limited = _marks(daemon, narrator.at_hourly_limit if narrator else ())
+    text = "1 while the hourly limit holds a camera's messages."
+    yield _gauge("hourly_limit_reached", text, limited, _CAMERA)
 
 
 def _records(daemon: Daemon) -> Iterator[Metric]:
@@ -188,6 +187,6 @@ def verification(state: Path) -> Iterator[Metric]:
     yield _gauge("verification_age_seconds", "Since that look.", age_s)
 
 
-def _marks(daemon: Daemon, cameras: frozenset[str] | Mapping[str, str]) -> dict[str, float]:
+def _marks(daemon: Daemon, cameras: Collection[str]) -> dict[str, float]:
     """1 for the cameras named, 0 for the others."""
     return {name: float(name in cameras) for name in daemon.journals.copy()}

@@ -15,7 +15,7 @@ from time import monotonic
 import numpy as np
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.captions import Captioning, PairSettings
+from daemon.threads.captions import Captioning
 from daemon.threads.counters import (
     DROPPED,
     FAILED,
@@ -68,8 +68,7 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        settings: how its pairs are narrated.
-        context: how its events are.
+        context: how its pairs and events are narrated.
         record_sha256: hash (hex) of all settings, the limits included.
         state: what it remembers.
         latest: what was journalled last.
@@ -79,7 +78,6 @@ class _Camera:
     """
 
     plan: CameraPlan
-    settings: PairSettings
     context: EventContext
     record_sha256: str
     state: CameraState
@@ -128,16 +126,7 @@ class Narrator:
             ConfigurationError: the plan does not fit the captioner; nothing has changed then.
             JournalError: the journal cannot be written.
         """
-        settings = PairSettings.of(plan, self._captioner)
-        model = ModelStamp(self._captioner.name, self._captioner.sha256)
-        context = EventContext(
-            settings.changes,
-            plan.describe,
-            plan.source.masks,
-            model,
-            settings.settings_sha256,
-            plan.source.sample_hz,
-        )
+        context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
         earlier = self._cameras.get(plan.name)
         if earlier:
@@ -151,7 +140,7 @@ class Narrator:
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)
-        camera = _Camera(plan, settings, context, record_sha256, state)
+        camera = _Camera(plan, context, record_sha256, state)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
             camera.recorded = {
@@ -253,15 +242,16 @@ class Narrator:
 
     def _compare(self, batch: Sequence[Work]) -> dict[int, tuple[Narration | None, float]]:
         """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
-        alike: dict[PairSettings, list[tuple[int, FramePair, bool]]] = {}
+        groups: dict[str, list[tuple[int, FramePair, bool]]] = {}
         for k, work in enumerate(batch):
             if isinstance(work.item, FramePair):
-                group = alike.setdefault(self._cameras[work.camera].settings, [])
-                group.append((k, work.item, work.late))
+                settings = self._cameras[work.camera].context.settings_sha256
+                groups.setdefault(settings, []).append((k, work.item, work.late))
         narrations: dict[int, tuple[Narration | None, float]] = {}
-        for settings, group in alike.items():
+        for group in groups.values():
             began = monotonic()
-            result = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
+            context = self._cameras[group[0][1].after.camera].context
+            result = self.captioning.narrate([(pair, late) for _, pair, late in group], context)
             took_ms = 1000 * (monotonic() - began)
             narrations |= {
                 k: (narration, took_ms) for (k, _, _), narration in zip(group, result, strict=True)
@@ -410,6 +400,22 @@ class Narrator:
         if self._evidence is None:
             return None
         return self._evidence.keep(narration, pair, camera.plan.evidence)
+
+
+def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
+    """How a camera's pairs and events are narrated.
+
+    Raises:
+        ConfigurationError: the plan does not fit the captioner.
+    """
+    return EventContext(
+        plan.change_options(captioner),
+        plan.describe,
+        plan.source.masks,
+        ModelStamp(captioner.name, captioner.sha256),
+        plan.settings_sha256(captioner),
+        plan.source.sample_hz,
+    )
 
 
 def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:

@@ -23,7 +23,7 @@ def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     )
     with running(config) as daemon:
         (daemon.configuration.state / VERIFIED).write_text('{"ok": true}')
-        until(daemon, lambda: daemon.narrating.captioning)
+        until(daemon, lambda: daemon.narrating.narrator)
         families = [f for f in daemon.metrics.registry.collect() if f.name.startswith("narrated_")]
     found = {}
     for family in families:

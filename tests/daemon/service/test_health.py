@@ -17,6 +17,7 @@ from running_daemon import metrics, page, unused_port
 
 from daemon.service.daemon import Daemon
 from daemon.threads import publication as module
+from pipeline.narration.fallback import FAILED, LATE
 from pipeline.publisher import PublisherOptions, open_publisher
 from pipeline.publisher.publisher import NO_ENTRY, Writer
 
@@ -136,8 +137,8 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
             return journal.published.seq == 2 and loops <= daemon.health.heartbeats.ages_s().keys()
 
         operated(daemon, lambda: until(daemon, all_went))
-        captioning, retention = daemon.narrating.captioning, daemon.retention
-        captioning.late["room"], captioning.failed["room"] = 3, 4
+        captioning, retention = daemon.narrating.narrator.captioning, daemon.retention
+        captioning.fallbacks.update({("room", LATE): 3, ("room", FAILED): 4})
         retention.segments["room", "age"], retention.bytes["room", "age"] = 5, 6
         record = next(iter(daemon.journals["room"]))
         daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
