@@ -24,7 +24,6 @@ from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
-from pipeline.narration.fallback import FAILED
 from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.record import Record
 from pipeline.report.summary import ReportFacts
@@ -214,7 +213,7 @@ class _Replay:
         outcomes = [*self._earlier.values(), *map(self._outcome, self._threads)]
         problems += [line for outcome in outcomes for line in outcome.problems]
         fallbacks = self._narrator.captioning.fallbacks
-        if failed := sum(pairs for (_, reason), pairs in fallbacks.items() if reason == FAILED):
+        if failed := sum(pairs for (_, reason), pairs in fallbacks.items() if reason == "failed"):
             problems.append(
                 f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.threads.camera_thread import SCREENING
 from daemon.threads.counters import PROPOSED
-from pipeline.narration.fallback import FAILED
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
 
@@ -148,8 +146,7 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
         ["camera", "outcome", "reason"],
     )
     narrator = narrating.narrator
-    counts = narrator.captioning.fallbacks.copy() if narrator else Counter()
-    fallbacks = {(name, "failed" if reason == FAILED else reason): n for (name, reason), n in counts.items()}
+    fallbacks = narrator.captioning.fallbacks.copy() if narrator else {}
     text = "Pairs reported without the captioner."
     yield _counter("fallback_narrations", text, fallbacks, ["camera", "reason"])
     limited = _marks(daemon, narrator.at_hourly_limit if narrator else ())

@@ -41,7 +41,7 @@ class Captioning:
     """Narrates batches, whatever happens to the captioner; for one thread.
 
     Attributes:
-        fallbacks: pairs reported by their cluster facts, by camera and reason: late, or the captioner failed.
+        fallbacks: pairs reported by their cluster facts, by camera and reason: late or failed.
         error: the captioner's last error, without secrets; empty where the last batch went well.
     """
 
@@ -149,7 +149,7 @@ class Captioning:
 
     def _narrate_facts(self, pair: FramePair, context: EventContext, reason: str) -> Narration | None:
         """A narration without the captioner, clusters ranked by their area."""
-        self.fallbacks[pair.after.camera, reason] += 1
+        self.fallbacks[pair.after.camera, "late" if reason == LATE else "failed"] += 1
         placed = True
         try:
             (change,) = find_changes([pair], context.changes)

@@ -17,7 +17,6 @@ from running_daemon import metrics, page, unused_port
 
 from daemon.service.daemon import Daemon
 from daemon.threads import publication as module
-from pipeline.narration.fallback import FAILED, LATE
 from pipeline.publisher import PublisherOptions, open_publisher
 from pipeline.publisher.publisher import NO_ENTRY, Writer
 
@@ -138,7 +137,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
 
         operated(daemon, lambda: until(daemon, all_went))
         captioning, retention = daemon.narrating.narrator.captioning, daemon.retention
-        captioning.fallbacks.update({("room", LATE): 3, ("room", FAILED): 4})
+        captioning.fallbacks.update({("room", "late"): 3, ("room", "failed"): 4})
         retention.segments["room", "age"], retention.bytes["room", "age"] = 5, 6
         record = next(iter(daemon.journals["room"]))
         daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))

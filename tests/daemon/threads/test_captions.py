@@ -73,7 +73,7 @@ def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(c
     batch = [proposed(0, late=True), proposed(4), proposed(8, late=True), proposed(12)]
     narrations = captioning.narrate(batch, manner(captioner))
     assert told(narrations) == [(FACTS, LATE), (TOLD, ""), (FACTS, LATE), (TOLD, "")]
-    assert (captioning.fallbacks, captioning.error) == ({("room", LATE): 2}, "")
+    assert (captioning.fallbacks, captioning.error) == ({("room", "late"): 2}, "")
     assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
 
 
@@ -118,7 +118,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
         narrations = told(captioning.narrate(batch, manner(odd)))
         assert [fallback for _, fallback in narrations] == ["", "", FAILED, ""]
         assert narrations[2][0].startswith("Something has changed")
-    assert captioning.fallbacks == {("room", FAILED): 2}
+    assert captioning.fallbacks == {("room", "failed"): 2}
     errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert len(errors) == 1  # it goes on, and is told once
     assert "hunter2" not in errors[0] + captioning.error
