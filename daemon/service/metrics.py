@@ -165,9 +165,8 @@ def _records(daemon: Daemon) -> Iterator[Metric]:
     yield _gauge("publishing_failing", "1 while publishing fails.", failing, _CAMERA)
     pictures = {"kept": daemon.evidence.kept, "failed": daemon.evidence.failed}
     yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["outcome"])
-    retention, labels = daemon.retention, ["camera", "reason"]
-    yield _counter("retention_segments", "Segments deleted.", retention.segments.copy(), labels)
-    yield _counter("retention_bytes", "Bytes of journals deleted.", retention.bytes.copy(), labels)
+    deleted = daemon.retention.segments.copy()
+    yield _counter("retention_segments", "Segments deleted.", deleted, ["camera", "reason"])
 
 
 def verification(state: Path) -> Iterator[Metric]:
