@@ -21,7 +21,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.threads.camera_thread import SCREENING
 from daemon.threads.counters import PROPOSED
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
@@ -33,7 +32,6 @@ VERIFIED = "verified.json"
 """Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-_FRAMES = ("decoded", "sampled", "corrupt", "dropped")
 _CAMERA = ("camera",)
 
 
@@ -108,19 +106,17 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
     state: dict[tuple[str, ...], float] = {}
     skew: dict[tuple[str, ...], float] = {}
     frames: dict[tuple[str, ...], float] = {}
-    reconnections: dict[tuple[str, ...], float] = {}
     for name, camera in daemon.cameras.watched.copy().items():
-        thread, counts = camera.thread, camera.counts
-        report, small = thread.report, thread.report.screening
-        streams = {"main": (thread.state, report.skew_s, "")}
+        thread, small = camera.thread, camera.thread.report.screening
+        streams = {"main": (thread.state, thread.report.skew_s)}
         if small is not None and thread.screening_state is not None:
-            streams["screening"] = thread.screening_state, small.skew_s, SCREENING
-        for stream, (now, skew_s, prefix) in streams.items():
+            streams["screening"] = thread.screening_state, small.skew_s
+        for stream, (now, skew_s) in streams.items():
             state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
             if skew_s is not None:
                 skew[name, stream] = skew_s
-            frames |= {(name, stream, outcome): counts.get(prefix + outcome, 0) for outcome in _FRAMES}
-            reconnections[name, stream] = counts.get(prefix + "reconnections", 0)
+        frames |= {(name, *key): count for key, count in camera.counts.items()}
+    reconnections = {key[:2]: frames.pop(key) for key in list(frames) if key[2] == "reconnections"}
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
     yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
@@ -132,7 +128,7 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
     narrating, counters = daemon.narrating, daemon.queue.counters
     outcomes = counters.copy()
     watched = daemon.cameras.watched.copy()
-    seconds = {("screen", name): camera.counts["screened_s"] for name, camera in watched.items()}
+    seconds = {("screen", name): camera.screened_s for name, camera in watched.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
     proposed = {name: n for (name, outcome, _), n in outcomes.items() if outcome == PROPOSED}
