@@ -11,7 +11,7 @@ import typer
 from daemon.commands.options import CaptionerChoice, Device, load_chosen_captioner
 from daemon.commands.replay import finish
 from daemon.commands.serve import serve_page
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 
 
 def demo(

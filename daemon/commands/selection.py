@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
-from daemon.config.state import usual_state
+from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
 from daemon.questions.question import NoJournalsError, Question, SearchError, merge_options

@@ -11,9 +11,8 @@ import typer
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
 from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.serve import ServeSettings
-from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder, usual_state
+from daemon.config.settings import Configuration, ServeSettings
+from daemon.config.values import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
 

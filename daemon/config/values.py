@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Any
 
+from platformdirs import user_state_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
 
 from daemon.config.durations import parse_duration, parse_rate
@@ -48,6 +52,17 @@ def format_listen(listen: tuple[str, int]) -> str:
     """``host:port``, with an IPv6 address in brackets."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def matching(pattern: str, advice: str) -> AfterValidator:
+    """Refuses a text that does not match as a whole, with advice."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(advice)
+        return text
+
+    return AfterValidator(check)
 
 
 def _parse_loopback(value: object) -> tuple[str, int]:
@@ -113,3 +128,14 @@ PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
 AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_area)]
 TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]
+
+
+def unit_folder(otherwise: Path) -> Path:
+    """The folder that systemd made for the unit, else another."""
+    folder = os.environ.get("STATE_DIRECTORY")
+    return Path(folder.split(":")[0]) if folder else otherwise
+
+
+def usual_state() -> Path:
+    """The folder that systemd made for the service, else the user's."""
+    return unit_folder(user_state_path("narrated", appauthor=False))

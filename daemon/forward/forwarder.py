@@ -12,10 +12,9 @@ from time import monotonic
 from zoneinfo import ZoneInfo
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import ForwardSettings, secret_texts
 from daemon.config.secrets import SecretError, Secrets
-from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder
+from daemon.config.settings import Configuration, ForwardSettings, secret_texts
+from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Parts, Sender
 from daemon.forward.target import target_class

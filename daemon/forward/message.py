@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from daemon.config.forward import FilterSettings, PictureChoice
+from daemon.config.settings import FilterSettings, PictureChoice
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from time import monotonic
 
-from daemon.config.forward import TargetSettings
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
+from daemon.config.settings import TargetSettings
 from daemon.config.template import TemplateError
 from daemon.forward.message import Filter, Message, find_picture
 from daemon.forward.queue import Entry, Queue

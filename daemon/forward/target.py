@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from importlib import import_module
 from typing import Any
 
-from daemon.config.forward import TargetSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import TargetSettings
 from daemon.forward.message import Message
 
 TIMEOUT_S = 10.0
