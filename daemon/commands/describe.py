@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ from daemon.commands.options import (
     Json,
     load_chosen_captioner,
     parse_option,
+    warn,
     write_picture,
 )
 from daemon.config.durations import parse_duration
@@ -80,19 +81,17 @@ def _describe_many(
     lines = list(read_pairs(file))
     failures = [each for each in lines if isinstance(each, PairError)]
     pairs = [each for each in lines if not isinstance(each, PairError)]
-    pairs = [replace(each, gap_s=gap_s if each.gap_s is None else each.gap_s) for each in pairs]
-    with ExitStack() as files:
-        output = files.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
+    pairs = [replace(each, gap_s=gap_s) if each.gap_s is None else each for each in pairs]
+    with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as output:
         for one in describe(pairs, captioner, plan):
             if isinstance(one, PairError):
                 failures.append(one)
                 continue
             sentences = [{name: each[name] for name in _PAIR_MEMBERS} for each in one.sentences()]
             line = {"id": one.id, "sentences": sentences, "gap_s": one.gap_s}
-            output.write(json.dumps(line, ensure_ascii=False) + "\n")
-            output.flush()
+            print(json.dumps(line, ensure_ascii=False), file=output, flush=True)
     for error in failures:
-        typer.echo(f"narrated: {error}", err=True)
+        warn(error)
     return not failures
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, warn
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 
@@ -71,11 +71,11 @@ def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
 
     manifest = exported.manifest
     for problem in manifest.problems:
-        selection.warn(f"does not verify: {problem}")
+        warn(f"does not verify: {problem}")
     for reason, count in Counter(manifest.without_clip.values()).items():
-        selection.warn(f"{count} without a recording: {reason}")
+        warn(f"{count} without a recording: {reason}")
     if manifest.gone:
-        selection.warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
+        warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
     if json:
         values = asdict(manifest) | {"pictures": exported.pictures, "sum": exported.sum}
         typer.echo(json_format.dumps(values))

@@ -42,8 +42,11 @@ CaptionerChoice = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
 
-
 _Value = TypeVar("_Value")
+
+
+def warn(text: object) -> None:
+    typer.echo(f"narrated: {text}", err=True)
 
 
 def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:

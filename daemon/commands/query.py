@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 import typer
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.search import output
 from daemon.search.results import SearchResult
@@ -28,8 +28,6 @@ _EVERY_S = 0.5
 
 
 class OutputFormat(StrEnum):
-    """Formats of an answer."""
-
     TABLE = "table"
     JSONL = "jsonl"
     CSV = "csv"
@@ -75,7 +73,7 @@ def query(
             if empty and not follow:
                 typer.echo("nothing was found", err=True)
             for caveat in output.caveats(search, asked):
-                selection.warn(caveat)
+                warn(caveat)
             if follow:
                 with Signals() as signals:
                     signals.watching()
@@ -106,7 +104,7 @@ def _write_records(
             f"these are the newest {answer.count} (--limit 0 shows all, --count counts them)", err=True
         )
     if missing := search.reader.missing:
-        selection.warn(
+        warn(
             f"{missing} of them were deleted or changed meanwhile; `narrated verify` says whether that may be"
         )
     return answer.count

@@ -18,6 +18,7 @@ from daemon.commands.options import (
     choose_captioner,
     load_chosen_captioner,
     parse_option,
+    warn,
 )
 from daemon.config.configuration import load_configuration
 from daemon.config.durations import parse_moment, parse_rate, parse_time
@@ -77,10 +78,6 @@ def replay(
         bool,
         typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported."),
     ] = False,
-    summaries: Annotated[
-        bool,
-        typer.Option(help="Let a summary stand for the events of a busy minute, or report each by itself."),
-    ] = True,
     fast: Annotated[
         bool, typer.Option("--fast", help="Decode only keyframes, and everything where something happens.")
     ] = False,
@@ -108,8 +105,6 @@ def replay(
     from daemon.service.formatting import offset_line  # noqa: PLC0415
 
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
-    if not summaries:
-        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     plan = replace(plan, source=replace(plan.source, fast=fast))
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
@@ -180,7 +175,7 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
     if json and not report.narrations:
         typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
     for problem in report.problems:
-        typer.echo(f"narrated: {problem}", err=True)
+        warn(problem)
     if out and report.narrations:
         typer.echo(f"{many(report.narrations, 'narration')}; open {out / 'report.html'}", err=True)
     elif not report.problems:

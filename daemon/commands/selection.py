@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
+from daemon.commands.options import Cameras, Journals, Pictures, TimeZone, warn
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
@@ -118,11 +118,6 @@ def errors_as_exits() -> Iterator[None]:
 def present() -> datetime:
     """Now; tests replace it."""
     return datetime.now(UTC)
-
-
-def warn(text: str) -> None:
-    """Write a line to stderr."""
-    typer.echo(f"narrated: {text}", err=True)
 
 
 def _update(search: Search) -> None:

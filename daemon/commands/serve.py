@@ -85,9 +85,6 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
     from pydantic import ValidationError  # noqa: PLC0415
 
     written = configuration.serve.model_dump() if configuration else {}
-    if configuration:
-        host, port = configuration.serve.listen
-        written["listen"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         return ServeSettings.model_validate({**written, **given})
     except ValidationError as error:

@@ -25,12 +25,12 @@ class Section(BaseModel):
 
 
 def parse_listen(value: object) -> tuple[str, int]:
-    """Host and port of an address of this machine.
+    """Host and port of an address of this machine, such as 127.0.0.1:8470, or those themselves.
 
     Raises:
         ValueError: it is none.
     """
-    host, _, port = str(value).rpartition(":")
+    host, _, port = (format_listen(value) if isinstance(value, tuple) else str(value)).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
         known = host == "localhost" or bool(ip_address(host))
