@@ -34,10 +34,7 @@ _SOME_FAILED, _INTERRUPTED = 3, 130
 
 
 def replay(
-    paths: Annotated[
-        list[str],
-        typer.Argument(help="Video files, folders, globs, folders of stills."),
-    ],
+    paths: Annotated[list[str], typer.Argument(help="Video files, folders, globs, folders of stills.")],
     *,
     begin: Annotated[
         str | None, typer.Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
@@ -50,8 +47,7 @@ def replay(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the narrations in --out.")] = False,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on with the interrupted replay in --out."),
+        bool, typer.Option("--resume", help="Go on with the interrupted replay in --out.")
     ] = False,
     start: Annotated[
         str | None,

@@ -111,10 +111,7 @@ class RetentionSettings(Section):
 
 Placeholder = Annotated[
     str,
-    matching(
-        r"\$\{.*\}",
-        "write ${cred:NAME}, ${file:PATH} or ${env:NAME}: keys do not belong in this file",
-    ),
+    matching(r"\$\{.*\}", "write ${cred:NAME}, ${file:PATH} or ${env:NAME}: keys do not belong in this file"),
 ]
 
 

@@ -37,10 +37,7 @@ class Publishing:
     """
 
     def __init__(
-        self,
-        journals: Mapping[str, Journal],
-        publisher: Publisher,
-        heartbeats: Heartbeats | None = None,
+        self, journals: Mapping[str, Journal], publisher: Publisher, heartbeats: Heartbeats | None = None
     ) -> None:
         self.errors: dict[str, str] = {}
         self._journals, self._publisher = journals, publisher
