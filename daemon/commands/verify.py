@@ -156,7 +156,7 @@ def _print(result: Verification, *, known: bool) -> None:
         typer.echo(line)
     if result.pictures:
         typer.echo(f"{many(result.pictures, 'picture')} unchanged")
-    typer.echo(f"in total: {result.lines} lines hold, files read: {result.files}")
+    typer.echo(f"in total: {many(result.lines, 'line')} unchanged, {many(result.files, 'file')}")
 
 
 def _print_comparison(comparison: Comparison) -> None:
@@ -165,10 +165,11 @@ def _print_comparison(comparison: Comparison) -> None:
     if (more := len(comparison.differences) - _SHOWN) > 0:
         warn(f"and {many(more, 'more difference')} (--json names all)")
     for camera, same in comparison.same.items():
-        line = f"{camera}: {many(same.records, 'record')} agree"
+        line = f"{camera}: {many(same.records, 'record')} in agreement"
         if same.of_events:
-            line += f"; of the others {same.events} of {same.of_events} events agree within {WITHIN_S:.0f} s"
+            events = many(same.of_events, "event")
+            line += f"; of the others {same.events} of {events} within {WITHIN_S:.0f} s"
         typer.echo(line)
     total = sum(same.records for same in comparison.same.values())
     differences = many(len(comparison.differences), "difference")
-    typer.echo(f"in total: {many(total, 'record')} agree, {differences}")
+    typer.echo(f"in total: {many(total, 'record')} in agreement, {differences}")

@@ -211,7 +211,7 @@ class Daemon:
         narrated = self.narrating.finish(until - PUBLISHING_S)
         if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
             logger.warning(
-                "%d frames and pairs were not looked at before the end: %s",
+                "frames and pairs not looked at before the end: %d; %s",
                 len(unfinished),
                 "the record says from when to when"
                 if self.narrating.narrator

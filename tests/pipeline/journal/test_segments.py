@@ -201,7 +201,7 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
             assert (journal.held, journal.trouble) == (5, os.strerror(errno.EFBIG))
             assert [record.seq for record, _ in unpublished(journal)] == [1]  # nothing but what is written
             assert not journal.flush()
-            with pytest.raises(JournalError, match="5 narrations are held already"):
+            with pytest.raises(JournalError, match="narrations held already: 5"):
                 journal.append(narration(6))
         assert journal.flush()
         assert (journal.held, journal.trouble) == (0, "")
@@ -217,7 +217,7 @@ def test_what_is_lost_at_the_end_is_named(tmp_path, caplog):
     with opened(tmp_path, hold=3) as journal, disk_full_at(10):
         journal.append(narration(0))
         journal.close()
-    assert "1 narrations are lost: File too large" in caplog.text
+    assert "narrations lost: 1: File too large" in caplog.text
     assert verify([tmp_path]).lines == 0
 
 
@@ -230,7 +230,7 @@ def test_narrations_go_on_in_the_journal_that_appears_later(tmp_path):
     journal = opened(folder, hold=2)
     assert not journal.is_open
     assert [journal.append(narration(second)) for second in (9, 10)] == [None, None]
-    with pytest.raises(JournalError, match="2 narrations are held already"):
+    with pytest.raises(JournalError, match="narrations held already: 2"):
         journal.append(narration(11))
     folder.unlink()
     mounted.rename(folder)
