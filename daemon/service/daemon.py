@@ -37,7 +37,7 @@ from daemon.threads.work_queue import WorkQueue
 from models import read_label
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import NO_SERVER, open_publisher
@@ -51,9 +51,6 @@ GRACE_S = 4.0
 
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
-
-SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
-"""A journal goes on in another file then; whole files are what retention deletes."""
 
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
@@ -338,7 +335,7 @@ def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
     """One for each camera; all of them, or none stays open."""
     with ExitStack() as opened:
         journals = {
-            name: opened.enter_context(Journal(state / "journal", name, limits=SEGMENTS, hold=HELD))
+            name: opened.enter_context(Journal(state / "journal", name, limits=DAILY, hold=HELD))
             for name in cameras
         }
         opened.pop_all()
