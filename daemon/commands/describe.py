@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from daemon.commands.options import (
     CaptionerChoice,
@@ -32,25 +33,25 @@ _PAIR_MEMBERS = ("text", "box", "confidence")
 
 
 def describe(
-    before: Annotated[Path | None, typer.Argument(help="The earlier picture.")] = None,
-    after: Annotated[Path | None, typer.Argument(help="The later picture.")] = None,
+    before: Annotated[Path | None, Argument(help="The earlier picture.")] = None,
+    after: Annotated[Path | None, Argument(help="The later picture.")] = None,
     *,
     pairs: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help='JSON Lines of {"id", "before", "after"}, and "gap_s" where it is known: one JSON line per '
             "pair comes out."
         ),
     ] = None,
     gap: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Time between the pictures, such as 90s or 18h; by default their EXIF times or the stamps "
             "in their names."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
+        Path | None, Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
     ] = None,
     json: Json = False,
     captioner: CaptionerChoice = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
@@ -25,18 +26,15 @@ _SOME_FAILED = 3
 def export(
     chosen: selection.Selection,
     *,
-    out: Annotated[Path, typer.Option(help="Folder to write, or a zip where its name ends with .zip.")],
+    out: Annotated[Path, Option(help="Folder to write, or a zip where its name ends with .zip.")],
     clips: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."
-        ),
+        Option(help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."),
     ] = None,
     linked: Annotated[
-        bool,
-        typer.Option("--linked", help="Also the records in between, up to a signature (without pictures)."),
+        bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""

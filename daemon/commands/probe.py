@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from av.error import FFmpegError
+from typer import Argument, Option
 
 from daemon.commands.options import Json, OptionalFile, address_and_settings, warn
 from daemon.config.configuration import load_configuration
@@ -25,13 +26,13 @@ from pipeline.sources.rtsp import open_camera, why_not_opened
 def probe(
     url: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="rtsp:// URL, or a camera of the configuration. Other users can see the command "
             "line: write its password as ${env:NAME} or ${file:PATH}, in single quotes."
         ),
     ],
     config: OptionalFile = None,
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to look.")] = 5.0,
+    seconds: Annotated[float, Option(min=0.5, max=600, help="How long to look.")] = 5.0,
     json: Json = False,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""

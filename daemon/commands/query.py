@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+from typer import Option
 
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
@@ -37,16 +38,14 @@ class OutputFormat(StrEnum):
 def query(
     chosen: selection.Selection,
     *,
-    count: Annotated[bool, typer.Option("--count", help="Count them.")] = False,
-    by: Annotated[list[str] | None, typer.Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
+    count: Annotated[bool, Option("--count", help="Count them.")] = False,
+    by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
+        bool, Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
     ] = False,
-    shape: Annotated[
-        OutputFormat, typer.Option("--format", help="Format of the answer.")
-    ] = OutputFormat.TABLE,
+    shape: Annotated[OutputFormat, Option("--format", help="Format of the answer.")] = OutputFormat.TABLE,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
+    out: Annotated[Path | None, Option(help="File to write the answer to.")] = None,
 ) -> None:
     """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
 from daemon.commands.selection import errors_as_exits
@@ -21,12 +22,11 @@ def serve(
     *,
     journal: Journals = None,
     evidence: Pictures = None,
-    listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
-    passwords: Annotated[str | None, typer.Option(help="Password file of those who may log in.")] = None,
+    listen: Annotated[str | None, Option(help="Address and port, in place of serve.listen.")] = None,
+    passwords: Annotated[str | None, Option(help="Password file of those who may log in.")] = None,
     timezone: TimeZone = None,
     new_password: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit."),
+        str | None, Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit.")
     ] = None,
     verbose: Verbose = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import cv2
 import numpy as np
 import typer
+from typer import Argument, Option
 
 from daemon.commands.options import ConfigurationFile, address_and_settings, write_picture
 from daemon.config.configuration import load_configuration
@@ -31,14 +32,13 @@ _POLL_S = 0.1
 
 
 def snapshot(
-    camera: Annotated[str, typer.Argument(help="A camera of the configuration.")],
+    camera: Annotated[str, Argument(help="A camera of the configuration.")],
     config: ConfigurationFile,
     out: Annotated[
-        Path | None, typer.Option(help="File to write: PNG, JPEG or WebP; by default CAMERA.png.")
+        Path | None, Option(help="File to write: PNG, JPEG or WebP; by default CAMERA.png.")
     ] = None,
     overlay: Annotated[
-        bool,
-        typer.Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names."),
+        bool, Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names.")
     ] = False,
 ) -> None:
     """Save one picture of a camera; privacy areas are black in it."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import Progress
+from typer import Argument, Option
 
 from daemon.commands.options import Json, Pictures, warn
 from daemon.export.files import is_export
@@ -44,25 +45,24 @@ def _make_key(file: Path | None) -> None:
 
 def verify(
     paths: Annotated[
-        list[Path],
-        typer.Argument(help="Journals, narrations.jsonl, folders of journals, or what export wrote."),
+        list[Path], Argument(help="Journals, narrations.jsonl, folders of journals, or what export wrote.")
     ],
     *,
     against: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
         ),
     ] = None,
     evidence: Pictures = None,
-    no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
+    no_evidence: Annotated[bool, Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
-        typer.Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
+        Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
     ] = None,
     new_key: Annotated[  # noqa: ARG001 - its callback exits
         Path | None,
-        typer.Option(
+        Option(
             help="Make a key for signing journals, write it here, print its public half, and exit.",
             callback=_make_key,
             is_eager=True,

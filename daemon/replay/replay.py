@@ -198,7 +198,7 @@ class _Replay:
                 begin = begins[record.camera] or record.before.moment
                 self._show(record, (record.after.moment - begin).total_seconds())
         if self._publishing and narrated:
-            self._publishing.wake()
+            self._publishing.loop.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
         """End the threads, write and publish the rest; the problems."""

@@ -31,8 +31,7 @@ from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
-from daemon.threads.retention import Retention
-from daemon.threads.signatures import JournalSigning
+from daemon.threads.upkeep import JournalSigning, Retention
 from daemon.threads.work_queue import WorkQueue
 from models import read_label
 from pipeline.camera_memory import CAMERA_MEMORY
@@ -302,7 +301,7 @@ class Daemon:
         """A narration is journalled; called in the narrator's thread."""
         self.narrations[journalled.record.camera] += 1
         self.metrics.observe(journalled.record)
-        self.publishing.wake()
+        self.publishing.loop.wake()
         logger.info("%s", time_line(journalled.record))
 
     def _start_camera(self, plan: CameraPlan, go: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Retention: the oldest segments of the journals are deleted, and the pictures that only they name."""
+"""Upkeep of the journals: old segments and their pictures are deleted, the ends are signed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
-from pipeline.journal.signatures import SigningKey
+from pipeline.journal.signatures import Signatures, SigningKey
 from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
@@ -34,6 +34,10 @@ _JUMP_S = 3600.0
 _EVERY_S = 60.0
 _WITHIN_S = 600.0
 """A run that deletes reads whole journals."""
+
+_SIGN_S = 600.0
+_SIGN_LIMIT_S = 60.0
+_LONGEST_LAST_S = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -256,6 +260,55 @@ class Retention:
             if str(error) != self._reported:
                 self._reported = str(error)
                 logger.error("retention: %s", error)  # noqa: TRY400 - no bug
+
+
+class JournalSigning:
+    """Appends to each camera's signatures whenever its journal has grown, and once more at the end.
+
+    Args:
+        key: signs; None signs nothing.
+        journals: by camera; cameras may come and go while this runs.
+
+    Attributes:
+        errors: why a camera's journal could not be signed last; empty while all is well.
+    """
+
+    def __init__(
+        self, key: SigningKey | None, journals: Mapping[str, Journal], heartbeats: Heartbeats | None = None
+    ) -> None:
+        self.errors: dict[str, str] = {}
+        self._key, self._journals = key, journals
+        self._signatures: dict[str, Signatures] = {}
+        self.loop = Loop(
+            "signing", self.sign, _SIGN_S, heartbeats=heartbeats, within_s=_SIGN_LIMIT_S, last=self.sign
+        )
+
+    def start(self) -> None:
+        """Begin; without a key nothing is to be done."""
+        if self._key:
+            logger.info("journals are signed with the key whose public half is %s", self._key.public)
+            self.loop.start()
+
+    def finish(self) -> None:
+        """Sign what was reported last, and end the thread; before the journals are closed."""
+        self.loop.stop()
+        self.loop.join(_LONGEST_LAST_S)
+
+    def sign(self) -> None:
+        """Sign every journal that has grown since its last signature."""
+        for camera, journal in list(self._journals.items()):
+            end = journal.end
+            if self._key is None or not end.seq:
+                continue
+            signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self._key))
+            try:
+                signatures.add(end)
+                self.errors.pop(camera, None)
+            except OSError as error:
+                reason = f"{signatures.path}: {error.strerror or error}"
+                if self.errors.get(camera) != reason:
+                    logger.warning("camera %s: its journal cannot be signed yet: %s", camera, reason)
+                self.errors[camera] = reason
 
 
 def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:

@@ -12,8 +12,8 @@ from unpublished import unpublished
 from waiting import until
 
 from daemon.config.settings import RetentionSettings
-from daemon.threads import retention as module
-from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
+from daemon.threads import upkeep as module
+from daemon.threads.upkeep import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline.evidence import EvidenceStore
 from pipeline.evidence import store as store_module
 from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
