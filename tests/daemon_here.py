@@ -12,7 +12,7 @@ from typing import Any
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service.daemon import Daemon
-from daemon.service.signals import Signals
+from daemon.service.process import Signals
 
 
 @contextmanager

@@ -41,8 +41,7 @@ def collect(
     from daemon.collect.collector import Collector  # noqa: PLC0415
     from daemon.collect.pictures import PictureFetcher, PictureSource  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
     from pipeline.evidence import EvidenceStore  # noqa: PLC0415
     from pipeline.journal import DAILY  # noqa: PLC0415
     from pipeline.publisher import RedisServer  # noqa: PLC0415

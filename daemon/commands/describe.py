@@ -21,8 +21,8 @@ from daemon.commands.options import (
     warn,
     write_picture,
 )
-from daemon.config.durations import parse_duration
 from daemon.config.settings import CameraDefaults
+from daemon.config.values import parse_duration
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan

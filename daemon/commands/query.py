@@ -21,7 +21,7 @@ from daemon.search import output
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Group
-from daemon.service.signals import Signals
+from daemon.service.process import Signals
 from pipeline.disk import replacing
 
 _SHOWN = 50

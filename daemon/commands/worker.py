@@ -41,8 +41,7 @@ def worker(
     import numpy as np  # noqa: PLC0415
 
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
     from daemon.workers.worker import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 

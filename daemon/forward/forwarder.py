@@ -18,8 +18,7 @@ from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Parts, Sender
 from daemon.forward.target import target_class
-from daemon.service.signals import Signals
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch, Signals
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import Heartbeats
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from daemon.config.durations import format_offset
 from daemon.config.plan import CameraPlan
+from daemon.config.values import format_offset
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress

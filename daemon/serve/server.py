@@ -27,7 +27,7 @@ from daemon.serve.routes import Routes
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.site import Site
 from daemon.serve.tiles import Tiles
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore
 

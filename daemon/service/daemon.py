@@ -21,11 +21,9 @@ from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.service.formatting import time_line
-from daemon.service.health import Health, Phase
+from daemon.service.health import Health, Pages, Phase
 from daemon.service.metrics import Metrics
-from daemon.service.pages import Pages
-from daemon.service.signals import Signals
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread

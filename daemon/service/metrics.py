@@ -21,7 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.threads.counters import PROPOSED
+from daemon.threads.work_queue import PROPOSED
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
 

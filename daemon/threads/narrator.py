@@ -16,7 +16,8 @@ import numpy as np
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.captions import Captioning
-from daemon.threads.counters import (
+from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.work_queue import (
     DROPPED,
     FAILED,
     NOTHING_CHANGED,
@@ -24,9 +25,8 @@ from daemon.threads.counters import (
     REPORTED,
     SUPPRESSED,
     PairCounters,
+    Work,
 )
-from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState

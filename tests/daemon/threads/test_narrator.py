@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.counters import (
+from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.work_queue import (
     DROPPED,
     FAILED,
     NOTHING_CHANGED,
@@ -20,9 +21,9 @@ from daemon.threads.counters import (
     PUBLISHED,
     REPORTED,
     SUPPRESSED,
+    Work,
+    WorkQueue,
 )
-from daemon.threads.narrator import JournalledPair, Narrator
-from daemon.threads.work_queue import Work, WorkQueue
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen

@@ -10,8 +10,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from daemon.threads.counters import DROPPED, ENDED, NEWER_CAME, PROPOSED, PUBLISHED, REMOVED
-from daemon.threads.work_queue import Work, WorkQueue
+from daemon.threads.work_queue import (
+    DROPPED,
+    ENDED,
+    NEWER_CAME,
+    PROPOSED,
+    PUBLISHED,
+    REMOVED,
+    Work,
+    WorkQueue,
+)
 from pipeline.gate import Gap, MotionFrame
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
