@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from time import monotonic
 
 import numpy as np
 
@@ -43,7 +42,7 @@ from pipeline.narration.events import (
 )
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
-from pipeline.record import Evidence, Record
+from pipeline.record import Record
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
@@ -197,19 +196,21 @@ class Narrator:
         Raises:
             JournalError: the journal of a replay cannot be written; a daemon goes on.
         """
-        motions = [work.item for work in batch if isinstance(work.item, MotionFrame)]
-        detections = iter(self.captioning.detect([motion.small for motion in motions]))
+        motions = [work.item.small for work in batch if isinstance(work.item, MotionFrame)]
+        detections = iter(self.captioning.detect(motions))
         narrations = self._compare(batch)
         for k, work in enumerate(batch):
             camera = self._cameras[work.camera]
-            if isinstance(work.item, FramePair):
-                self._report_pair(camera, work.item, *narrations[k])
-            elif isinstance(work.item, Gap):
-                self._report_gap(camera, stamp(work.item.before), work.item.after, work.item.reason)
-            elif isinstance(work.item, Seen):
-                self._note_seen(camera, work.item)
-            elif (result := next(detections)) is not None:
-                self._track(camera, work.item, result)
+            match work.item:
+                case FramePair() as pair:
+                    self._report_pair(camera, pair, narrations[k])
+                case Gap(before, after, reason):
+                    self._report_gap(camera, stamp(before), after, reason)
+                case Seen() as seen:
+                    self._note_seen(camera, seen)
+                case MotionFrame() as motion:
+                    if (found := next(detections)) is not None:
+                        self._track(camera, motion, found)
         return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[JournalledPair]:
@@ -240,22 +241,18 @@ class Narrator:
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()
 
-    def _compare(self, batch: Sequence[Work]) -> dict[int, tuple[Narration | None, float]]:
+    def _compare(self, batch: Sequence[Work]) -> dict[int, Narration | None]:
         """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
         groups: dict[str, list[tuple[int, FramePair, bool]]] = {}
         for k, work in enumerate(batch):
             if isinstance(work.item, FramePair):
                 settings = self._cameras[work.camera].context.settings_sha256
                 groups.setdefault(settings, []).append((k, work.item, work.late))
-        narrations: dict[int, tuple[Narration | None, float]] = {}
+        narrations: dict[int, Narration | None] = {}
         for group in groups.values():
-            began = monotonic()
             context = self._cameras[group[0][1].after.camera].context
             result = self.captioning.narrate([(pair, late) for _, pair, late in group], context)
-            took_ms = 1000 * (monotonic() - began)
-            narrations |= {
-                k: (narration, took_ms) for (k, _, _), narration in zip(group, result, strict=True)
-            }
+            narrations |= zip((k for k, _, _ in group), result, strict=True)
         return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
@@ -270,7 +267,6 @@ class Narrator:
             frames = state.frames_of(event)
             if frames is None or state.is_masked(event, camera.context.masks):
                 continue
-            began = monotonic()
             narration, pair = narrate_event(
                 state.with_boxes_at(event, frames),
                 frames,
@@ -282,11 +278,11 @@ class Narrator:
             )
             kind = None if narration.continues else (event.kind, event.object, event.edge)
             state.reported[event.track] = narration.id
-            self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
+            self._report(camera, narration, pair, kind)
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         """Journal that nothing was seen for a while; without pictures."""
-        self._report(camera, gap_narration(before, after, reason, camera.context), None, None, None)
+        self._report(camera, gap_narration(before, after, reason, camera.context))
 
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
@@ -313,11 +309,9 @@ class Narrator:
             memory.masks = now
             hidden = float(polygon_mask(areas, seen.luma.shape).mean()) if areas else 0.0
             narration = mask_narration(seen, hidden, camera.context)
-            self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
+            self._journal(camera, replace(narration, held="" if is_new else "merged"))
 
-    def _report_pair(
-        self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float
-    ) -> None:
+    def _report_pair(self, camera: _Camera, pair: FramePair, narration: Narration | None) -> None:
         """Decide what becomes of a pair's narration."""
         name, state = camera.plan.name, camera.state
         if narration is None:
@@ -333,7 +327,7 @@ class Narrator:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
             self.counters.count(name, SUPPRESSED, reason)
             return
-        if self._report(camera, result, pair, took_ms, None):
+        if self._report(camera, result, pair):
             self.counters.count(name, PUBLISHED)
         else:
             self.counters.count(name, DROPPED, FAILED)
@@ -342,9 +336,8 @@ class Narrator:
         self,
         camera: _Camera,
         narration: Narration,
-        pair: FramePair | None,
-        took_ms: float | None,
-        kind: tuple[str, str, str] | None,
+        pair: FramePair | None = None,
+        kind: tuple[str, str, str] | None = None,
     ) -> bool:
         """Journal a narration, marked where a limit holds it from messages; whether it was journalled."""
         state, time = camera.state, narration.after.time
@@ -354,16 +347,14 @@ class Narrator:
         held = state.limits.hold(time, event, narration.sentences)
         if not held and kind and state.summary.add(time, narration.id, kind):
             held = "summary"
-        return self._journal(camera, replace(narration, held=held), pair, took_ms)
+        return self._journal(camera, replace(narration, held=held), pair)
 
     def _close_minute(self, camera: _Camera) -> None:
         if (summary := camera.state.summary.close()) and camera.latest:
             narration, pair = camera.latest
-            self._journal(camera, summary_narration(narration, *summary), pair, None)
+            self._journal(camera, summary_narration(narration, *summary), pair)
 
-    def _journal(
-        self, camera: _Camera, narration: Narration, pair: FramePair | None, took_ms: float | None
-    ) -> bool:
+    def _journal(self, camera: _Camera, narration: Narration, pair: FramePair | None = None) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
         Raises:
@@ -378,8 +369,10 @@ class Narrator:
             record = self._journals[narration.camera].append(
                 replace(narration, settings_sha256=camera.record_sha256),
                 suppressed=camera.state.suppressed,
-                latency_ms=_latency_ms(narration, took_ms) if self._live and took_ms is not None else None,
-                evidence=self._keep(camera, narration, pair) if pair and not narration.held else None,
+                latency_ms=_latency_ms(narration) if self._live else None,
+                evidence=self._evidence.keep(narration, pair, camera.plan.evidence)
+                if self._evidence and pair and not narration.held
+                else None,
             )
         except JournalError as error:
             if not self._live:
@@ -395,11 +388,6 @@ class Narrator:
     def _give_out(self) -> list[JournalledPair]:
         written, self._written = self._written, []
         return written
-
-    def _keep(self, camera: _Camera, narration: Narration, pair: FramePair) -> Evidence | None:
-        if self._evidence is None:
-            return None
-        return self._evidence.keep(narration, pair, camera.plan.evidence)
 
 
 def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
@@ -418,13 +406,12 @@ def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
     )
 
 
-def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:
-    """Milliseconds of narrating, and from the capture of a live frame to its journal."""
-    latency_ms = {"batch": took_ms}
-    if narration.clock != "file":
-        since = datetime.now(UTC) - narration.after.time
-        latency_ms["capture_to_narration"] = max(0.0, 1000 * since.total_seconds())
-    return latency_ms
+def _latency_ms(narration: Narration) -> dict[str, float] | None:
+    """Milliseconds from the capture of a live frame to its journal."""
+    if narration.clock == "file" or not isinstance(narration.event, SceneEvent):
+        return None
+    since = datetime.now(UTC) - narration.after.time
+    return {"capture_to_narration": max(0.0, 1000 * since.total_seconds())}
 
 
 def warm_up(captioner: Captioner) -> None:
