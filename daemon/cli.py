@@ -92,7 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Say what is wrong; the exit code."""
     from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - not for --help
     from daemon.config.secrets import SecretError  # noqa: PLC0415
     from pipeline.extras import missing_extra  # noqa: PLC0415

@@ -50,7 +50,6 @@ def forward(
 def _handle_dead_letters(
     url: str, target: str | None, record: str | None, retry: bool, *, json: bool
 ) -> None:
-    """Show them, or put them back into the queues."""
     from daemon.forward.queue import TIMEOUT_S, read_dead_letters, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 

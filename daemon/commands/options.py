@@ -81,7 +81,6 @@ def choose_captioner(
 def load_chosen_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> Captioner:
-    """The captioner of `choose_captioner`, where it says."""
     from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
 
     path, place = choose_captioner(captioner, device, configuration)

@@ -94,7 +94,6 @@ def _count_lines(groups: list[Group], asked: Question, shape: OutputFormat) -> I
 def _write_records(
     search: Search, asked: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> int:
-    """Write the records that match; their number."""
     some = follow or (shape is OutputFormat.TABLE and asked.measure.order == "all")
     answer = search.answer(asked, _SHOWN if some else None)
     _write(file, _record_lines(answer.results, search, shape))
@@ -123,7 +122,6 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 @contextmanager
 def _open_output(out: Path | None) -> Iterator[TextIO]:
-    """The file of the answer, replaced at once, or stdout."""
     if out is None:
         yield sys.stdout
         return

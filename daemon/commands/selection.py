@@ -132,7 +132,6 @@ def _update(search: Search) -> None:
 
 
 def _progress() -> Callable[[int], None]:
-    """Shows the progress of indexing, on a terminal."""
     shown = 0
 
     def show(records: int) -> None:

@@ -62,8 +62,6 @@ class EvidenceSettings(Section):
 
 
 class CameraDefaults(Section):
-    """Sections of every camera, which may override them."""
-
     rtsp: Rtsp = Rtsp()
     pairs: Pairs = Pairs()
     narrate: Narrate = Narrate()
@@ -122,8 +120,6 @@ class SigningSettings(Section):
 
 
 class HttpSettings(Section):
-    """Metrics and health."""
-
     listen: Listen | None = None
 
 
@@ -142,7 +138,6 @@ class CaptionerSettings(Section):
 
     @property
     def checkpoint(self) -> Path:
-        """The file that is named, or that of the captioner that ships under the name."""
         model = self.model or DEFAULT
         return SHIPPED[model] if model in SHIPPED else Path(model)
 
@@ -223,8 +218,6 @@ TargetName = Annotated[
 
 
 class FilterSettings(Section):
-    """Which narrations a target is sent; what is empty asks for nothing."""
-
     camera: Words = ()  # names, or patterns such as yard-*
     zone: Words = ()
     object: Words = ()
@@ -234,8 +227,6 @@ class FilterSettings(Section):
 
 
 class TargetSettings(Section):
-    """Keys of every kind of target."""
-
     kind: ClassVar[str]
 
     filter: FilterSettings = FilterSettings()
@@ -265,8 +256,6 @@ class AppriseSettings(TargetSettings):
 
 
 class ForwardSettings(Section):
-    """Targets of `narrated forward`."""
-
     mqtt: dict[TargetName, MqttSettings] = Field(default_factory=dict)
     apprise: dict[TargetName, AppriseSettings] = Field(default_factory=dict)
 
@@ -277,7 +266,6 @@ class ForwardSettings(Section):
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
-        """All targets with their names."""
         for kind in KINDS:
             yield from getattr(self, kind).items()
 

@@ -114,7 +114,6 @@ def parse_listen(value: object) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """True for an address that only this machine can reach."""
     return host == "localhost" or ip_address(host).is_loopback
 
 

@@ -88,7 +88,6 @@ class Health:
         }
 
     def readiness(self) -> dict[str, Any]:
-        """Members of `/readyz`: `ready`, else `reasons`."""
         reasons = self.unready()
         return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
 

@@ -73,7 +73,6 @@ class Metrics(Collector):
             self.registry.register(collector)
 
     def observe(self, record: Record) -> None:
-        """A narration was journalled."""
         took_ms = (record.latency_ms or {}).get("capture_to_narration")
         if took_ms is not None:
             self._latency.labels(record.camera).observe(took_ms / 1000)
@@ -83,7 +82,6 @@ class Metrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, with the values of this moment."""
         daemon = self._daemon
         yield _gauge("build_info", "Version.", {__version__: 1}, ["version"])
         yield from _process(daemon)
@@ -180,5 +178,4 @@ def verification(state: Path) -> Iterator[Metric]:
 
 
 def _marks(daemon: Daemon, cameras: Collection[str]) -> dict[str, float]:
-    """1 for the cameras named, 0 for the others."""
     return {name: float(name in cameras) for name in daemon.journals.copy()}

@@ -66,7 +66,6 @@ class CameraThread:
         self.loop = Loop(f"camera {plan.name}", self._run, last=self._end)
 
     def stop(self) -> None:
-        """Ask the thread to end; it does so at its next frame."""
         self.loop.stop()
         if (source := self._source) is not None:
             source.close()

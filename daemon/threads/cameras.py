@@ -86,7 +86,6 @@ class Cameras:
 
     @property
     def tried(self) -> bool:
-        """True once every camera was opened, or could not be."""
         return all(thread.tried for thread in self.threads.values())
 
     @property

@@ -171,5 +171,4 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
-    """An error in one line without secrets, and its kind."""
     return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"

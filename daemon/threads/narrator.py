@@ -154,7 +154,6 @@ class Narrator:
         self._cameras[plan.name] = camera
 
     def remove(self, camera: str) -> None:
-        """Let a camera go whose work is all done."""
         self._close_minute(self._cameras[camera])
         del self._cameras[camera]
 
@@ -176,7 +175,6 @@ class Narrator:
 
     @property
     def at_hourly_limit(self) -> frozenset[str]:
-        """The cameras whose messages are held by the hourly limit now."""
         cameras = self._cameras.copy().items()
         return frozenset(name for name, camera in cameras if camera.state.limits.at_hourly_limit)
 
@@ -312,7 +310,6 @@ class Narrator:
             self._journal(camera, replace(narration, held="" if is_new else "merged"))
 
     def _report_pair(self, camera: _Camera, pair: FramePair, narration: Narration | None) -> None:
-        """Decide what becomes of a pair's narration."""
         name, state = camera.plan.name, camera.state
         if narration is None:
             self.counters.count(name, DROPPED, FAILED)

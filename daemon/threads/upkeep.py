@@ -237,12 +237,10 @@ class Retention:
                 return left
 
     def _size(self, segment: Segment) -> int:
-        """Bytes of a segment and of the pictures that it names."""
         paths = [self._evidence.find(digest) for digest in _digests_in(segment.path)]
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
     def _excess(self) -> dict[str, int]:
-        """Bytes beyond each limit, negative within it."""
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
             kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
@@ -284,7 +282,6 @@ class JournalSigning:
         )
 
     def start(self) -> None:
-        """Begin; without a key nothing is to be done."""
         if self._key:
             logger.info("journals are signed with the key whose public half is %s", self._key.public)
             self.loop.start()
@@ -295,7 +292,6 @@ class JournalSigning:
         self.loop.join(_LONGEST_LAST_S)
 
     def sign(self) -> None:
-        """Sign every journal that has grown since its last signature."""
         for camera, journal in list(self._journals.items()):
             end = journal.end
             if self._key is None or not end.seq:
@@ -320,7 +316,6 @@ def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
 
 
 def _digests_in(path: Path) -> set[str]:
-    """The digests of the pictures that a file of a journal names."""
     with path.open("rb") as file:
         return {digest for line in file for digest in references(line)}
 

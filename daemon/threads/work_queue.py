@@ -83,7 +83,6 @@ class Work:
 
     @property
     def camera(self) -> str:
-        """Name of the camera."""
         frame = self.item.frame if isinstance(self.item, MotionFrame | Seen) else self.item.after
         return frame.camera
 
@@ -93,7 +92,6 @@ class Work:
         return isinstance(self.item, FramePair)
 
     def overdue(self, now: float) -> bool:
-        """True where it has waited too long for the captioner."""
         return self.until is not None and now > self.until
 
 
@@ -125,7 +123,6 @@ class WorkQueue:
 
     @property
     def dropped(self) -> Counter[str]:
-        """Pairs that were not looked at, by camera."""
         dropped = Counter[str]()
         for (camera, outcome, _), pairs in self.counters.copy().items():
             if outcome == DROPPED:
@@ -179,7 +176,6 @@ class WorkQueue:
                         mine[k] = replace(work, since=now, until=until)
 
     def end(self, camera: str) -> None:
-        """No more work of this camera will come."""
         with self._changed:
             self._ended.add(camera)
             self._changed.notify_all()
@@ -254,7 +250,6 @@ class WorkQueue:
 
     @property
     def held(self) -> int:
-        """Frames and pairs waiting."""
         with self._changed:
             return sum(map(len, self._work.values()))
 
@@ -281,7 +276,6 @@ class WorkQueue:
         return not self._closed and self._work.get(camera) is mine
 
     def _idle(self) -> bool:
-        """All cameras have ended."""
         return self._closed or len(self._ended) == len(self._work)
 
     def _ready_camera(self, size: int) -> str | None:
