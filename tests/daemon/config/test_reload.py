@@ -104,7 +104,6 @@ def test_a_bug_in_any_loop_ends_the_daemon(
         with pytest.raises(ZeroDivisionError, match="a bug"):
             daemon.main_loop()
         end.cancel()
-        until(daemon, lambda: daemon.narrating.narrator)  # else it still loads when it is to end
         each = (
             daemon.narrating,
             daemon.publishing,
