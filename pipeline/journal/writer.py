@@ -196,7 +196,7 @@ class Journal:
             except (JournalError, OSError) as error:
                 self._report(error)
                 return False
-            _log.warning("%s is written again; %d held narrations are on disk", self.path, held)
+            _log.warning("%s is written again; held narrations now on disk: %d", self.path, held)
             self.trouble = ""
             return True
 

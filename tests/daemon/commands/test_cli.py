@@ -203,6 +203,7 @@ def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: Embedde
     assert done.code == 0, done.out
     assert [line.partition(":")[0] for line in done.out.splitlines()] == [
         "ok     versions",
+        "ok     kernels",
         "ok     captioner",
         "ok     configuration",
         "ok     Redis",

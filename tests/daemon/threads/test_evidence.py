@@ -109,6 +109,11 @@ def test_two_replays_give_the_same_bytes_pictures_included(
     assert "room: 2 records in agreement" in same.out
     assert "in total: 2 records in agreement, 0 differences" in same.out
     assert same.out.count("in total: 4 lines unchanged, 2 files") == 2
+    first, *_ = (tmp_path / "one" / "journal" / "room.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "room.jsonl").write_bytes(first)
+    fewer = narrated("verify", tmp_path / "one" / "journal", "--against", tmp_path / "room.jsonl")
+    assert "room: 1 record in agreement; of the others 0 of 1 event within 5 s" in fewer.out
+    assert "in total: 1 record in agreement, 1 difference" in fewer.out
     for name, line in (("narrations.jsonl", 1), ("journal/room.jsonl", 2)):
         path = tmp_path / "two" / name
         whole = path.read_bytes()
