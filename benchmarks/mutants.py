@@ -49,7 +49,7 @@ ROOMS = {  # sources that are spoilt, and the tests that should notice
         "tests/pipeline/test_limits.py",
         "tests/daemon/threads/test_narrator.py",
     ),
-    "retention": ("daemon/threads/upkeep.py", "tests/daemon/threads/test_upkeep.py"),
+    "retention": ("daemon/threads/retention.py", "tests/daemon/threads/test_retention.py"),
     "pairs": ("pipeline/pairs.py", "tests/pipeline/test_pairs.py"),
     "tracking": ("pipeline/tracking/*.py", "tests/pipeline/tracking"),
 }

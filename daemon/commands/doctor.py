@@ -103,10 +103,10 @@ def _check_file(path: Path, configuration: Configuration) -> str:
 
 
 def _check_redis(configuration: Configuration) -> str:
-    from pipeline.publisher import open_publisher  # noqa: PLC0415
+    from pipeline.publisher import Publisher  # noqa: PLC0415
 
     url = configuration.redis.url or ""
-    with closing(open_publisher(Secrets().reveal(url))) as publisher:
+    with closing(Publisher(Secrets().reveal(url))) as publisher:
         publisher.entry("doctor", "1-1")
     return f"{redact(url)} answers"
 

@@ -17,7 +17,7 @@ from daemon.questions.restatement import restate
 from pipeline.report.words import many
 
 if TYPE_CHECKING:
-    from daemon.export.export import ExportSummary
+    from daemon.export.export import Manifest
 
 _SOME_FAILED = 3
 
@@ -57,18 +57,17 @@ def export(
             footage=Footage(clips, search.local) if clips else None,
             force=force,
         )
-        exported = write_export(answer.results, out, options)
-    _print(exported, out, json=json)
-    if exported.manifest.problems:
+        manifest, pictures, total = write_export(answer.results, out, options)
+    _print(manifest, pictures, total, out, json=json)
+    if manifest.problems:
         raise typer.Exit(_SOME_FAILED)
 
 
-def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
+def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
     from daemon.export.export import spell_runs  # noqa: PLC0415
 
-    manifest = exported.manifest
     for problem in manifest.problems:
         warn(f"does not verify: {problem}")
     for reason, count in Counter(manifest.without_clip.values()).items():
@@ -76,7 +75,7 @@ def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
     if manifest.gone:
         warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
     if json:
-        values = asdict(manifest) | {"pictures": exported.pictures, "sum": exported.sum}
+        values = asdict(manifest) | {"pictures": pictures, "sum": total}
         typer.echo(json_format.dumps(values))
         return
     for camera, chain in manifest.chains.items():
@@ -85,7 +84,7 @@ def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
         )
         typer.echo(f"{camera}: records {spell_runs(chain['pieces'])}, {reach}")
     typer.echo(
-        f"{out}: {many(manifest.records, 'record')}, {many(exported.pictures, 'picture')}, "
+        f"{out}: {many(manifest.records, 'record')}, {many(pictures, 'picture')}, "
         f"{many(len(manifest.clips), 'recording')}; "
-        f"note the sum of all, {exported.sum}"
+        f"note the sum of all, {total}"
     )

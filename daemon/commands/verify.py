@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import os
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.journal.signatures import new_key as make_key
 from pipeline.journal.signatures import public_key as parse_key
+from pipeline.journal.timestamps import TimestampError, load_roots
 from pipeline.report.words import many
 
 _SHOWN = 20
@@ -68,23 +70,31 @@ def verify(
             is_eager=True,
         ),
     ] = None,
+    head: Annotated[
+        list[str] | None, Option(help="Hash of a record that was noted elsewhere: it must still be there.")
+    ] = None,
+    timestamp_ca: Annotated[
+        Path | None,
+        Option(help="Certificates (PEM) of authorities whose time stamps count; checks them."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, their pictures or their signatures has changed."""
     if against and len(paths) != 1:
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
+    _check_options(head or [], timestamp_ca)
     if exports := [path for path in paths if is_export(path)]:
         if against or len(exports) < len(paths):
             raise typer.BadParameter("check an export by itself: without journals and --against")
-        _verify_exports(exports, keys, json=json)
+        _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys))
+    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys, head or (), timestamp_ca))
     other = _check([against], VerifyOptions(not no_evidence)) if against else None
     if not json:
-        _print(result, known=bool(keys))
+        _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
-            _print(other, known=False)
+            _print(other, known=False, checked=False)
     comparison = compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
@@ -96,11 +106,25 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> None:
+def _check_options(heads: list[str], roots: Path | None) -> None:
+    """Refuse what is no hash and what holds no certificates."""
+    for head in heads:
+        if not re.fullmatch(r"[0-9a-f]{64}", head):
+            raise typer.BadParameter(f"{head!r} is no hash: 64 hexadecimal digits", param_hint="--head")
+    if roots:
+        try:
+            load_roots(roots)
+        except TimestampError as error:
+            raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
+
+
+def _verify_exports(
+    paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, *, json: bool
+) -> None:
     """Check what `narrated export` wrote, and say what it proves."""
     from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
 
-    checked = [verify_export(path, keys) for path in paths]
+    checked = [verify_export(path, keys, timestamp_ca) for path in paths]
     problems = [problem for result in checked for problem in result.problems]
     if json:
         exports = [asdict(result) | {"problems": len(result.problems)} for result in checked]
@@ -138,14 +162,15 @@ def _members(result: Verification) -> dict[str, Any]:
     ends = [
         {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
         | ({"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)} if signed else {})
+        | ({"stamped": stamped[0], "stamped_at": stamped[1]} if stamped else {})
         for (path, camera), end in result.ends.items()
-        for signed in [result.signed.get((path, camera))]
+        for signed, stamped in [(result.signed.get((path, camera)), result.stamped.get((path, camera)))]
     ]
     counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures")}
     return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}
 
 
-def _print(result: Verification, *, known: bool) -> None:
+def _print(result: Verification, *, known: bool, checked: bool) -> None:
     for problem in result.problems:
         warn(problem)
     for (path, camera), end in result.ends.items():
@@ -153,6 +178,9 @@ def _print(result: Verification, *, known: bool) -> None:
         if signed := result.signed.get((path, camera)):
             whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
             line += f", signed up to {signed.seq} at {signed.time}{whose}"
+        if stamped := result.stamped.get((path, camera)):
+            line += f", time-stamped up to {stamped[0]} at {stamped[1]}"
+            line += "" if checked else " (not checked: --timestamp-ca)"
         typer.echo(line)
     if result.pictures:
         typer.echo(f"{many(result.pictures, 'picture')} unchanged")

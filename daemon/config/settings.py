@@ -117,6 +117,7 @@ class SigningSettings(Section):
     """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
     key: Placeholder | None = None
+    timestamps: Annotated[str, Field(pattern="^https?://[^/]+")] | None = None  # of an RFC 3161 server
 
 
 class HttpSettings(Section):

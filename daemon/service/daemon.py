@@ -29,15 +29,17 @@ from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
-from daemon.threads.upkeep import JournalSigning, Retention
+from daemon.threads.retention import Retention
+from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models import read_label
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
+from pipeline.journal.timestamps import TimestampAuthority
 from pipeline.loop import Heartbeats, Loop
-from pipeline.publisher import NO_SERVER, open_publisher
+from pipeline.publisher import Publisher
 from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads ONNX Runtime
@@ -134,15 +136,15 @@ class Daemon:
         )
         self.cameras = Cameras(plans, self.queue, self._start_camera, self._forget_camera)
         # The secret is read at every connection: a password may change while this runs.
-        url = configuration.redis.url or NO_SERVER
-        publisher = open_publisher(lambda: secrets.reveal(url))
+        url, signing = configuration.redis.url, configuration.signing
+        publisher = Publisher(partial(secrets.reveal, url)) if url else None
         self.publishing = Publishing(self.journals, publisher, heartbeats)
-        placeholder = configuration.signing.key
-        key = SigningKey(secrets.reveal(placeholder)) if placeholder else None
+        key = SigningKey(secrets.reveal(signing.key)) if signing.key else None
+        authority = TimestampAuthority(secrets.reveal(signing.timestamps)) if signing.timestamps else None
         self.retention = Retention(
             configuration.retention, self.journals, self.evidence.store, key, heartbeats
         )
-        self.signing = JournalSigning(key, self.journals, heartbeats)
+        self.signing = JournalSigning(key, self.journals, heartbeats, authority)
         self.health = Health(self.cameras, self.journals, self.publishing, heartbeats)
         self.metrics = Metrics(self)
 

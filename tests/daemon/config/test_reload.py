@@ -15,7 +15,7 @@ from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
 from daemon.service.daemon import Daemon
 from daemon.threads.publication import Publishing
-from daemon.threads.upkeep import Retention
+from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
 from pipeline.publisher import subscribe
 

@@ -17,7 +17,7 @@ from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
-from daemon.threads.upkeep import JournalSigning
+from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore

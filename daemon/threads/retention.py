@@ -1,4 +1,4 @@
-"""Upkeep of the journals: old segments and their pictures are deleted, the ends are signed."""
+"""Retention: the oldest segments of the journals are deleted, and the pictures that only they name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,8 @@ from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
-from pipeline.journal.signatures import Signatures, SigningKey
+from pipeline.journal.holds import Hold, load_holds
+from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
@@ -34,10 +35,6 @@ _JUMP_S = 3600.0
 _EVERY_S = 60.0
 _WITHIN_S = 600.0
 """A run that deletes reads whole journals."""
-
-_SIGN_S = 600.0
-_SIGN_LIMIT_S = 60.0
-_LONGEST_LAST_S = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +100,8 @@ class Retention:
     """Deletes what is older, or more, than may be kept; in a thread of its own.
 
     What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
-    journal itself. Nothing goes that is not published, and never the segment that is being written.
+    journal itself. Nothing goes that is not published, that is held (`narrated hold`), or that is still being
+    written.
 
     Args:
         settings: how much is kept; None is no limit.
@@ -172,7 +170,8 @@ class Retention:
         age_s = self._settings.age
         before = float("-inf") if age_s is None else self._now() - age_s
         excess = self._excess()
-        due, unpublished = list[_Due](), set[str]()
+        due, unpublished, held = list[_Due](), set[str](), set[str]()
+        holds, now = self._holds(), datetime.now(UTC)
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
             if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
@@ -181,10 +180,17 @@ class Retention:
             if camera in unpublished or segment.last_record().seq > journal.published.seq:
                 unpublished.add(camera)
                 continue
+            if camera in held or _is_held(segment, holds, now):
+                held.add(camera)  # and what follows it: a chain has one beginning
+                continue
             due.append((camera, segment, "age" if written < before else over[0]))
             freed = self._size(segment) if over else 0
             excess = {reason: size - freed for reason, size in excess.items()}
         return due
+
+    def _holds(self) -> tuple[Hold, ...]:
+        folders = {journal.folder for journal in list(self._journals.values())}
+        return tuple(hold for folder in folders for hold in load_holds(folder))
 
     def _now(self) -> float:
         """The time by which records are old; at the very first start, when a journal was written last."""
@@ -243,7 +249,7 @@ class Retention:
     def _excess(self) -> dict[str, int]:
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
-            kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
+            kept = sum(journal.size for journal in journals) + self._evidence.size()
             excess["size"] = kept - self._settings.size
         if self._settings.free is not None and journals:
             with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
@@ -260,59 +266,20 @@ class Retention:
                 logger.error("retention: %s", error)  # noqa: TRY400 - no bug
 
 
-class JournalSigning:
-    """Appends to each camera's signatures whenever its journal has grown, and once more at the end.
-
-    Args:
-        key: signs; None signs nothing.
-        journals: by camera; cameras may come and go while this runs.
-
-    Attributes:
-        errors: why a camera's journal could not be signed last; empty while all is well.
-    """
-
-    def __init__(
-        self, key: SigningKey | None, journals: Mapping[str, Journal], heartbeats: Heartbeats | None = None
-    ) -> None:
-        self.errors: dict[str, str] = {}
-        self._key, self._journals = key, journals
-        self._signatures: dict[str, Signatures] = {}
-        self.loop = Loop(
-            "signing", self.sign, _SIGN_S, heartbeats=heartbeats, within_s=_SIGN_LIMIT_S, last=self.sign
-        )
-
-    def start(self) -> None:
-        if self._key:
-            logger.info("journals are signed with the key whose public half is %s", self._key.public)
-            self.loop.start()
-
-    def finish(self) -> None:
-        """Sign what was reported last, and end the thread; before the journals are closed."""
-        self.loop.stop()
-        self.loop.join(_LONGEST_LAST_S)
-
-    def sign(self) -> None:
-        for camera, journal in list(self._journals.items()):
-            end = journal.end
-            if self._key is None or not end.seq:
-                continue
-            signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self._key))
-            try:
-                signatures.add(end)
-                self.errors.pop(camera, None)
-            except OSError as error:
-                reason = f"{signatures.path}: {error.strerror or error}"
-                if self.errors.get(camera) != reason:
-                    logger.warning("camera %s: its journal cannot be signed yet: %s", camera, reason)
-                self.errors[camera] = reason
-
-
 def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
     """The closed segments with the time of their last write, which never falls: footage may be much older."""
     written = 0.0
     for segment in journal.closed():
         written = max(written, segment.path.stat().st_mtime)
         yield written, segment
+
+
+def _is_held(segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
+    """True where a hold covers one of the segment's records."""
+    if not holds:
+        return False
+    first, last = segment.first_record(), segment.last_record()
+    return any(hold.covers(first, last, now) for hold in holds)
 
 
 def _digests_in(path: Path) -> set[str]:
