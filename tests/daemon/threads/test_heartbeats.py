@@ -21,7 +21,6 @@ from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats
-from pipeline.publisher import NO_SERVER, open_publisher
 from pipeline.sources import SourceOptions
 
 
@@ -33,7 +32,7 @@ class Clock:
 
 
 def health_of(cameras: Cameras, clock: Callable[[], float] = time.monotonic) -> Health:
-    return Health(cameras, {}, Publishing({}, open_publisher(NO_SERVER)), Heartbeats(clock))
+    return Health(cameras, {}, Publishing({}, None), Heartbeats(clock))
 
 
 def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:

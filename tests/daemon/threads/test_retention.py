@@ -276,7 +276,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
     again = retention(cameras, store)
     again.run()
     assert not left[0].path.exists()
-    assert store.size().files == 12
+    assert pictures(store) == 12
     assert verify([cameras["yard"].folder]).ok
 
 
