@@ -18,6 +18,8 @@ from daemon.commands.options import Json, Pictures, warn
 from daemon.export.files import is_export
 from pipeline.journal import Comparison, Verification, VerifyOptions, compare
 from pipeline.journal import verify as verify_journals
+from pipeline.journal.access_log import FILE as ACCESS_LOG
+from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.journal.signatures import new_key as make_key
@@ -47,7 +49,10 @@ def _make_key(file: Path | None) -> None:
 
 def verify(
     paths: Annotated[
-        list[Path], Argument(help="Journals, narrations.jsonl, folders of journals, or what export wrote.")
+        list[Path],
+        Argument(
+            help="Journals, narrations.jsonl, folders of journals, what export wrote, or an access.log."
+        ),
     ],
     *,
     against: Annotated[
@@ -84,6 +89,9 @@ def verify(
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
     _check_options(head or [], timestamp_ca)
+    if logs := [path for path in paths if path.name == ACCESS_LOG]:
+        _verify_logs(logs, alone=len(logs) == len(paths) and not against)
+        return
     if exports := [path for path in paths if is_export(path)]:
         if against or len(exports) < len(paths):
             raise typer.BadParameter("check an export by itself: without journals and --against")
@@ -104,6 +112,15 @@ def verify(
     held = result.ok and (other is None or other.ok)
     if not held or (comparison and comparison.differences):
         raise typer.Exit(1)
+
+
+def _verify_logs(logs: list[Path], *, alone: bool) -> None:
+    """Check access logs."""
+    if not alone:
+        raise typer.BadParameter("check an access log by itself: without journals and --against")
+    for path in logs:
+        seq, digest = verify_access(path)
+        typer.echo(f"{path}: {many(seq, 'line')} unchanged, last hash {digest}")
 
 
 def _check_options(heads: list[str], roots: Path | None) -> None:
