@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -60,9 +61,21 @@ def export(
             force=force,
         )
         manifest, pictures, total = write_export(answer.results, out, options)
+        _record(search.folder, f"{options.selection} to {out}")
     _print(manifest, pictures, total, out, json=json)
     if manifest.problems:
         raise typer.Exit(_SOME_FAILED)
+
+
+def _record(journals: Path, detail: str) -> None:
+    """Record the export in the access log of a daemon's state folder, if this user may write there."""
+    import getpass  # noqa: PLC0415
+
+    from pipeline.journal.access_log import FILE, record_access  # noqa: PLC0415
+
+    if journals.name == "journal" and os.access(journals.parent, os.W_OK):
+        who = os.environ.get("SUDO_USER") or getpass.getuser()
+        record_access(journals.parent / FILE, "export", who=who, address="local", detail=detail)
 
 
 def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bool) -> None:
