@@ -45,16 +45,16 @@ from torch.nn.functional import (
 )
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
+from models.papers.captioner import Recurrent
+from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import WholePair
-from models.papers.state import State
 from models.papers.vocabulary import PAD, Vocabulary
 
 GREY = 127.5
 """Input of the CNN where nothing differs."""
 
 
-class SpotIt(WholePair):
+class SpotIt(Recurrent):
     """See the head of this file.
 
     A row's `State.pictures` are keys and values ``(N, 196, ...)`` of the attention, if there is one; its
@@ -62,7 +62,7 @@ class SpotIt(WholePair):
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(WholePair.Options):
+    class Options(Recurrent.Options):
         recurrent: Literal["lstm", "gru"] = "lstm"  # "lstm" or "gru"
         features: int = 512  # size of v and of the word vectors
         hidden: int = 512  # size of the recurrent network
@@ -81,7 +81,9 @@ class SpotIt(WholePair):
                 raise ValueError(f"recurrent must be 'lstm' or 'gru', not {self.recurrent!r}")
 
     name = "spot-it"
+    whole = True
     needs_images = True
+    needs_masks = False
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:

@@ -130,7 +130,7 @@ def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) ->
     pairs = make_pairs(PLACES)
     described = captioner.describe(pairs, ALL)
     if captioner.whole:
-        assert all(len(told) <= 1 or captioner.restarts for told in described)
+        assert all(len(told) <= 1 or captioner.joined for told in described)
     else:
         assert [len(told) > 0 for told in described] == [True, True, False, True]
     assert any(described)

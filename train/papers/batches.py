@@ -13,10 +13,7 @@ import torch
 from torch import Tensor
 
 from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner
-from models.papers.nearest import Nearest
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import WholePair
 from models.papers.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions
 from train.papers.datasets import load_pairs
@@ -162,11 +159,6 @@ def by_pair(split: Split) -> Split:
     for position, sentences in split.annotations:
         sentences_of[position] = (*sentences_of.get(position, ()), *sentences)
     return replace(split, annotations=tuple(sentences_of.items()))
-
-
-def tells_stories(captioner: WordCaptioner) -> bool:
-    """True where the sentences of an annotation are learnt as one text, so that annotations stay separate."""
-    return isinstance(captioner, (WholePair, Nearest)) and captioner.joined
 
 
 def prior_features(split: Split) -> Tensor:

@@ -30,13 +30,7 @@ from train.papers.config import TrainConfig, build_encoder, checked_config
 from train.papers.datasets import has_split
 from train.papers.evaluation import evaluate, silence_of
 from train.papers.metrics.scores import BEST_CONSTANT
-from train.papers.results import (
-    Result,
-    read_result,
-    trivial_results,
-    with_meteor,
-    write_result,
-)
+from train.papers.results import Result, read_result, trivial_results, with_meteor, write_result
 from train.papers.runs import new_captioner, record_of, train_on_splits
 from train.papers.suites import FolderName, SizeName, System, load_suite, merge
 from train.papers.tables import Report, page
@@ -92,7 +86,7 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
             f"{result.row}, seed {result.seed}: CIDEr {single['cider']:.3f}, {result.evaluation['distinct']} "
             f"sentences said of {single['pairs']}, epoch {result.best_epoch}"
         )
-    trivial = trivial_results(splits.measured, splits.training.sentences)
+    trivial = trivial_results(splits.measured.samples, splits.training.sentences)
     every = with_meteor([*results, *trivial], splits.measured)
     ours, rest = tuple(every[: len(results)]), tuple(every[len(results) :])
     constant = next((r for r in rest if r.row == BEST_CONSTANT), None)

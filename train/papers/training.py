@@ -32,7 +32,6 @@ from train.papers.batches import (
     by_pair,
     epoch_batches,
     prior_features,
-    tells_stories,
 )
 from train.papers.evaluation import likelihood, single_sentences
 from train.papers.metrics.scores import text_scores
@@ -328,7 +327,7 @@ def _suitable_split(
         )
     if not options.by_pair:
         return training
-    if objective.one_text or tells_stories(captioner):
+    if objective.one_text or captioner.joined:
         name = f"objective {objective.name}" if objective.one_text else captioner.name
         raise TrainError(
             f"{name} takes an annotator's sentences as one text, and would take those of all: leave out "

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.papers.decoding import Decoded, beam, decode, greedy
-from models.papers.state import State
+from models.papers.decoding import Decoded, State, beam, decode, greedy
 from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 WORDS = 9

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from models.encoders.encoder import Encoder
-from models.papers.idc_pcl import IDCPCL, IMAGE
+from models.papers.idc_pcl import IDCPCL, IMAGE, Layer
 from models.papers.pair_batch import PairBatch
-from models.papers.transformer import Layer
 from models.papers.vocabulary import BOS, Vocabulary
 
 MakePairs = Callable[..., PairBatch]

@@ -47,11 +47,11 @@ def tells_change(sample: Sample, sentences: Sequence[str]) -> bool:
 
 def group_scores(
     groups: Sequence[Sequence[str]], predicted: Sequence[str], references: Sequence[Sequence[str]]
-) -> tuple[tuple[str, TextScores], ...]:
+) -> dict[str, TextScores]:
     """Text scores of every group: changed, distractor, then the types by name."""
     names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
-    results = []
-    for name in names:
-        chosen = [k for k, own in enumerate(groups) if name in own]
-        results.append((name, text_scores([predicted[k] for k in chosen], [references[k] for k in chosen])))
-    return tuple(results)
+    chosen = {name: [k for k, own in enumerate(groups) if name in own] for name in names}
+    return {
+        name: text_scores([predicted[k] for k in rows], [references[k] for k in rows])
+        for name, rows in chosen.items()
+    }

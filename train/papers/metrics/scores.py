@@ -11,8 +11,8 @@ import importlib.util
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,16 @@ class TextScores:
     cider: float  # CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100)
     pairs: int  # how many pairs were scored
 
-    def plain(self) -> dict[str, Any]:
-        """Plain values, rounded to 4 places, for JSON and training records."""
-        return {
-            key: [round(x, 4) for x in value] if isinstance(value, tuple) else round(value, 4)
-            for key, value in asdict(self).items()
-        }
 
-
-_NOTHING = (0.0, 0.0, 0.0, 0.0)
+def plain(value: Any) -> Any:
+    """Scores as plain values for JSON, numbers rounded to 4 places."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def text_scores(predicted: Texts, references: References) -> TextScores:
@@ -60,7 +61,7 @@ def text_scores(predicted: Texts, references: References) -> TextScores:
     """
     gold, predictions = _tokenize(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
-        return TextScores(_NOTHING, 0.0, 0.0, len(predicted))
+        return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, len(predicted))
     bleu, _ = Bleu(4).compute_score(gold, predictions, verbose=0)
     rouge, _ = Rouge().compute_score(gold, predictions)
     cider, _ = Cider().compute_score(gold, predictions)

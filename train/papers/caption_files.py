@@ -1,4 +1,4 @@
-"""Caption files: COCO's form, its results form, and the Spot-the-diff form.
+"""Scores of files of captions: COCO's form, its results form, and the Spot-the-diff form.
 
 * ``{"annotations": [{"image_id": ..., "caption": ...}, ...]}``, or that list alone;
 * ``[{"img_id": ..., "sentences": [...]}, ...]``: every sentence is a caption of the pair.
@@ -12,8 +12,8 @@ Captions of one id are merged in their order. An entry may say what kind of pair
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,14 @@ from pydantic import TypeAdapter
 
 from models.papers.wording import read
 from train.papers.datasets.files import read_json
+from train.papers.evaluation import Evaluation, evaluate_texts
 from train.papers.metrics.groups import CHANGED, DISTRACTOR
+from train.papers.metrics.scores import TextScores, meteors, plain, spices, text_scores, trivial_captions
 from train.papers.metrics.tokens import ptb_tokens
 from train.samples import SampleError
 
 _ANY = TypeAdapter(Any)
 _FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
-
-
 _CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)?(_n)?(?:\.png)?")
 
 
@@ -151,3 +151,81 @@ def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str
         return ()
     spoken = [c for c in captions if ptb_tokens(c)]
     return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,) if spoken else ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileScores:
+    # the predictions first, then the trivial rows and, where annotators are known, the human rows: their
+    # text scores as plain values, and the "sentence" of a constant
+    rows: dict[str, dict[str, Any]]
+    evaluation: Evaluation  # of the predictions
+    notes: tuple[str, ...]  # what the user should know
+
+    def plain(self) -> dict[str, Any]:
+        found = self.evaluation.plain()
+        own = {name: found[name] for name in ("groups", "truth", "length_ratio", "distinct")}
+        return {"rows": self.rows, **own, "notes": list(self.notes)}
+
+
+def score_files(
+    references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
+) -> FileScores:
+    """Score predicted captions against references, trivial rows of the `training` captions beside them."""
+    gold, answers = read_captions(references), read_captions(predictions, may_be_silent=True)
+    predicted, texts = match_captions(gold, answers, (references, predictions)), list(gold.texts.values())
+    notes = _notes(references, gold)
+    systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
+    rows = {
+        name: {**plain(text_scores(said, texts)), "sentence": said[0] if n and len(set(said)) == 1 else ""}
+        for n, (name, said) in enumerate(systems.items())
+    }
+    for name, scores in (("meteor", meteors), ("spice", spices)):
+        values = scores(list(systems.values()), texts)
+        if values is None and name == "meteor":
+            notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
+        for row, value in zip(rows.values(), values or (), strict=False):
+            row[name] = round(value, 4)
+    people = human_scores([own for own in gold.annotators.values() if len(own) > 1])
+    rows |= {name: plain(scores) for name, scores in people.items()}
+    groups = read_types(types, gold.texts) if types else gold.groups
+    evaluation = evaluate_texts(predicted, texts, [groups[name] for name in gold.texts])
+    return FileScores(rows, evaluation, tuple(notes))
+
+
+def human_scores(annotated: Sequence[Sequence[Sequence[str]]]) -> dict[str, TextScores]:
+    """People: every annotator of a pair in turn, judged by the pair's others.
+
+    Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
+    all sentences of the others compares with a prediction of one sentence.
+    """
+    if not annotated:
+        return {}
+    turns = [(own[k], [*own[:k], *own[k + 1 :]]) for own in annotated for k in range(len(own))]
+    joined = [(" ".join(one), [" ".join(each) for each in others]) for one, others in turns]
+    apart = [(one[0], [sentence for each in others for sentence in each]) for one, others in turns]
+    return {
+        name: replace(text_scores(*map(list, zip(*own, strict=True))), pairs=len(annotated))
+        for name, own in (("human, by the others", joined), ("human, first sentence", apart))
+    }
+
+
+def _with_words(path: Path | None) -> list[tuple[str, ...]]:
+    if path is None:
+        return []
+    texts = (tuple(text for text in own if ptb_tokens(text)) for own in read_captions(path).texts.values())
+    return [own for own in texts if own]
+
+
+def _notes(path: Path, gold: Captions) -> list[str]:
+    notes = []
+    if gold.empty:
+        notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")
+    if gold.bare:
+        few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
+        notes.append(f"{path}: {len(gold.bare)} pairs have no reference and are not scored ({few})")
+    if not gold.annotators and any(len(own) > 1 for own in gold.texts.values()):
+        notes.append(
+            f"{path} does not say who wrote which caption, so there is no human row; give an entry for each "
+            'annotator ({"img_id": ..., "sentences": [...]}), or name each caption\'s "annotator"'
+        )
+    return notes
