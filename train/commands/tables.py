@@ -51,10 +51,10 @@ def _score_line(name: str, scores: Plain) -> str:
 def _truth_lines(truth: Plain, length_ratio: float) -> list[str]:
     """The shares of right first sentences, the silences, and LenRatio."""
     shares = {name: "-" if value is None else f"{value:.3f}" for name, value in truth.items()}
-    right = ", ".join(f"{name} {shares[name]}" for name in ("type", "polarity", "object", "place"))
+    shown = [f"{name} {shares[name]}" for name in ("type", "polarity", "object", "place")]
     return [
-        f"right, of {truth['pairs']} pairs with a change: {right},",
-        f"  all three {shares['all']}",
+        f"right, of {truth['pairs']} pairs with a change: {', '.join(shown[:2])},",
+        f"  {', '.join(shown[2:])}, all three {shares['all']}",
         f"no change: precision {shares['no_change_precision']}, recall {shares['no_change_recall']}",
         f"LenRatio {length_ratio:.3f}",
     ]

@@ -57,7 +57,7 @@ class _Lesson(nn.Module):
     def loss(self, batch: Example) -> Tensor:
         decided = batch.table != UNKNOWN
         same = (batch.table[decided] == SAME).float()
-        cosine = self.embedding(batch.before.feature) @ self.embedding(batch.after.feature).mT
+        cosine = self.embedding(batch.before) @ self.embedding(batch.after).mT
         weight = torch.where(same > 0, 0.5 / max(_FEW, int(same.sum())), 0.5 / max(1, len(same)))
         odds = cosine[decided] * self.scale[0] + self.scale[1]
         contrastive = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import av
 import cv2
@@ -27,10 +26,9 @@ from torch import Tensor
 from models.boxes import overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
-from models.families import OBJECTS, first_of
+from models.families import first_of
 from models.grounded.detections import Floats, decode, pool_features
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import colour_histograms
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
@@ -52,18 +50,8 @@ _HITS = 4  # looks in which a track must be seen
 _LOST = 3  # looks for which a track may be missed
 _LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
+_FORMAT = 2  # of what is kept of a camera
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ObservedTensors:
-    """`models.detections.Detections` as tensors, any leading dimensions in common."""
-
-    box: Tensor
-    score: Tensor
-    label: Tensor
-    feature: Tensor
-    colours: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +61,9 @@ class Snapshot:
     occasion: str  # clip, sequence or still, by name; tracks are numbered within it
     seconds: float  # since the occasion's begin
     clock_s: float  # seconds of the wall clock since 1970 at the occasion's begin; NaN where it is not known
-    observed: ObservedTensors  # box, score, label, feature, colours
+    box: Tensor  # float32 ``(N, 4)``, ``x, y, width, height`` in 0..1
+    family: Tensor  # int64 ``(N,)``, the first object of each one's family
+    feature: Tensor  # float32 ``(N, FEATURES)``, of the detector
     track: Tensor  # int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `FALSE_POSITIVE`
     seen: Tensor  # float32 ``(N, 2)``, from and until which second its track is seen
     reid: Tensor  # float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked
@@ -183,24 +173,23 @@ class Collector:
                 continue
             track = _label_detections(seen, numbers, frame)[:_AT_ONCE]
             planted = _plant_false_positives(pool, frame, seen, chance)
-            box, score, label = (
-                np.concatenate([own[:_AT_ONCE], made])
-                for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
-            )
+            box = np.concatenate([seen.box[:_AT_ONCE], planted[0]])
             track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
-            arrays = box, score, label, pool_features(maps, box), colour_histograms(picture, box)
-            observed = ObservedTensors(*map(torch.from_numpy, arrays))
-            reid = self._embed_crops(image, box, track, every=len(found) % 3 == 0)
-            times = torch.zeros(len(box), 2)
-            one = Snapshot(occasion, seconds, clock_s, observed, torch.from_numpy(track), times, reid)
+            one = Snapshot(
+                occasion,
+                seconds,
+                clock_s,
+                box=torch.from_numpy(box),
+                family=torch.from_numpy(np.concatenate([seen.family[:_AT_ONCE], planted[1]])),
+                feature=torch.from_numpy(pool_features(maps, box)),
+                track=torch.from_numpy(track),
+                seen=torch.zeros(len(box), 2),
+                reid=self._embed_crops(image, box, track, every=len(found) % 3 == 0),
+            )
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
-                dim = _relit(picture, chance)
-                feature, colours = pool_features(self._detect(dim)[1], box), colour_histograms(dim, box)
-                other = replace(
-                    observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
-                )
-                found.append(replace(one, observed=other, relit=True))
+                dim = self._detect(_relit(picture, chance))[1]
+                found.append(replace(one, feature=torch.from_numpy(pool_features(dim, box)), relit=True))
         return [_with_tracks(one, follower.tracks) for one in found]
 
     def _detect(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
@@ -282,22 +271,20 @@ def _plant_false_positives(
     frame: LabelledFrame,
     seen: Detections,
     chance: np.random.Generator,
-) -> tuple[Floats, Floats, Floats]:
-    """Boxes, scores and labels of false positives, where another frame has an object and this one nothing."""
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Boxes and families of false positives, where another frame has an object and this one nothing."""
     voted = np.array([vote.box for vote in frame.votes], np.float32).reshape(-1, 4)
     taken = np.concatenate([voted, seen.box])
-    boxes, labels = list[Floats](), list[Floats]()
+    boxes, families = list[Floats](), list[int]()
     for i in chance.permutation(len(pool))[: 4 * _PLANTED]:
         family, (x, y, w, h) = pool[i]
         dx, dy = chance.uniform(-0.1, 0.1, 2)
         box = np.array([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], np.float32)
         if len(boxes) < _PLANTED and not (overlaps(box, taken) > 0.05).any():  # noqa: PLR2004
             boxes.append(box)
-            labels.append(np.eye(len(OBJECTS), dtype=np.float32)[[first_of(family)]])
-    score = chance.uniform(_FAINT, 0.45, len(boxes)).astype(np.float32)
-    none = np.zeros((0, 4), np.float32), np.zeros((0, len(OBJECTS)), np.float32)
-    box, label = np.concatenate([none[0], *boxes]), np.concatenate([none[1], *labels])
-    return box, score, label * score[:, None]
+            families.append(first_of(family))
+    chance.random(len(boxes))  # drawn for nothing, so that a seed gives what it gave when these had scores
+    return np.concatenate([np.zeros((0, 4), np.float32), *boxes]), np.array(families, np.int64)
 
 
 def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
@@ -325,12 +312,11 @@ def collect(
         key: what the snapshots depend on beside their footage, such as the detector's hash.
     """
     labels = hashlib.sha256(repr(frames).encode()).hexdigest()
-    stamp = hashlib.sha256(f"{key} {labels}".encode()).hexdigest()[:16]
+    stamp = hashlib.sha256(f"{_FORMAT} {key} {labels}".encode()).hexdigest()[:16]
     path = cache / f"{frames[0].camera}-{stamp}.pt"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         made = [asdict(one) for one in collector.camera(frames, footage)]
         with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
             torch.save(made, file)
-    rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
-    return [Snapshot(**{**row, "observed": ObservedTensors(**row["observed"])}) for row in rows]
+    return [Snapshot(**row) for row in torch.load(path, weights_only=True)]

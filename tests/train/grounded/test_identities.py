@@ -13,7 +13,7 @@ from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import COLOUR_BINS, FEATURES
+from models.grounded.observations import FEATURES
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 from train.grounded.graph import draw
@@ -88,13 +88,13 @@ def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], 
     found = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
-    planted = [one.observed.box[one.track == FALSE_POSITIVE] for one in plain]
+    planted = [one.box[one.track == FALSE_POSITIVE] for one in plain]
     near = [(box[:, :2] - 0.1).abs().amax(1) < 0.04 for box in planted]
     assert not near[0].any(), "there is a car"
     assert near[1].any(), "there was one"
     for one in found:
-        assert one.observed.colours.shape == (len(one.track), COLOUR_BINS)
-        assert one.observed.box.dtype == torch.float32
+        assert one.feature.shape == (len(one.track), FEATURES)
+        assert one.box.dtype == torch.float32
         assert one.reid.isnan().all()
 
 
@@ -105,6 +105,6 @@ def test_what_was_collected_is_kept(frames: list[LabelledFrame], tmp_path: Path)
         path.unlink()
     again = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     assert [one.occasion for one in again] == [one.occasion for one in first]
-    assert all(torch.equal(a.observed.feature, b.observed.feature) for a, b in zip(first, again, strict=True))
+    assert all(torch.equal(a.feature, b.feature) for a, b in zip(first, again, strict=True))
     with pytest.raises(SystemExit, match="cannot be read"):
         collect(collector, frames, tmp_path, tmp_path / "cache", "another detector")

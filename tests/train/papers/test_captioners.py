@@ -86,7 +86,7 @@ def test_it_is_trained_and_measured(
     assert again.plain() == evaluation.plain()
     assert captioner.record["train_annotations"] == 12, "pairs without clusters are no hindrance"
     assert captioner.record["best_epoch"] == trained.best_epoch
-    assert captioner.record["scores"]["val"] == evaluation.plain()
+    assert captioner.record["scores"]["val"].items() >= evaluation.plain().items()
 
 
 def test_nearest_neighbours_know_what_they_were_trained_on(
