@@ -92,9 +92,7 @@ def judged(found: Found, known: list[tuple[float, float, float, float]]) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
     parser.add_argument("--start", type=Path, help="PicoDet-S (.onnx) as it was published")
     parser.add_argument(
