@@ -144,26 +144,8 @@ class ResNet101Stage3(ResNet101Map):
     stages = 3
 
 
-class Blind(Encoder):
-    """No encoder: for captioners that have eyes of their own. One channel of zeros, without weights."""
-
-    name = "none"
-    channels = 1
-    image_size = (288, 384)
-
-    def __init__(self, weights: Path | None = None) -> None:
-        super().__init__()
-        if weights is not None:
-            raise RuntimeError(f"it has no weights: leave out {weights}")
-        self._freeze({})
-
-    def features(self, images: Tensor) -> Tensor:
-        """The map, 1 channel of zeros."""
-        return images.new_zeros(len(images), 1, GRID, GRID)
-
-
 ENCODERS: dict[str, type[Encoder]] = {
-    encoder.name: encoder for encoder in (EfficientNetLite0, ResNet101Map, ResNet101Stage3, Blind)
+    encoder.name: encoder for encoder in (EfficientNetLite0, ResNet101Map, ResNet101Stage3)
 }
 """Every encoder by its name; each takes ``weights: Path | None``."""
 

@@ -67,9 +67,6 @@ class TrainOptions:
     # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
     # `train.papers.batches.twins`. Not for captioners that look at masks.
     swapped: float = 0.0
-    # whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer, validation and
-    # decoding stay float32
-    bf16: bool = False
 
     def __post_init__(self) -> None:
         counts = (self.epochs, self.batch, self.max_words, self.decay_every)
@@ -180,8 +177,7 @@ class _Run:
             for each in self.optimizer.param_groups:
                 each["lr"] = options.rate(step)
             pairs, tokens = seen.to(captioner.device), said.to(captioner.device)
-            with torch.autocast(torch.device(captioner.device).type, torch.bfloat16, enabled=options.bf16):
-                loss = self.objective.loss(captioner, pairs, tokens, step)
+            loss = self.objective.loss(captioner, pairs, tokens, step)
             if not math.isfinite(value := loss.item()):
                 raise TrainError(
                     f"the loss is {value} in epoch {epoch}, batch {number}; lower learning_rate "
