@@ -22,6 +22,9 @@ from pipeline.sources import Image
 CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 
+TEST_FOOTAGE = ("vtest*", "opencv_vtest*")
+"""OpenCV's sample clip stays a test scene: it is never trained on."""
+
 MANIFEST = "MANIFEST.json"
 """Beside the clips or one folder above: a list of {"name": CAMERA, "repo", "licence", ...}."""
 
@@ -44,22 +47,19 @@ class CameraFiles:
         return {file: _sha256(self.folder / file) for file in self.files}
 
 
-def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
+def cameras_in(folder: Path) -> list[CameraFiles]:
     """The cameras of a folder.
 
     What lies in a subfolder is of one camera, which has the subfolder's name. A file beside the subfolders is
     of the camera that its name gives without a last ``_`` and digits (``corner_0628.mp4`` is of ``corner``).
-
-    Args:
-        folder: where the footage is; links are followed.
-        exclude: patterns of file names that are never used, whatever their case.
+    Links are followed; `TEST_FOOTAGE` is left out.
 
     Raises:
         FootageError: there is no footage, or a subfolder and files beside it name one camera.
     """
     results: dict[str, list[Path]] = {}
     for path in _files(folder):
-        named = any(fnmatch(path.name.lower(), pattern.lower()) for pattern in exclude)
+        named = any(fnmatch(path.name.lower(), pattern) for pattern in TEST_FOOTAGE)
         if path.suffix.lower() in (*CLIP_SUFFIXES, *STILL_SUFFIXES) and not named:
             parts = path.relative_to(folder).parts
             camera = parts[0] if len(parts) > 1 else re.sub(r"_\d+$", "", path.stem)

@@ -21,7 +21,6 @@ from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.frames import LabelledFrame, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
-from train.footage.recipe import TEST_FOOTAGE
 from train.footage.teachers import TeacherFile
 from train.grounded.chain import accuracy
 from train.grounded.change_classifier import change_labels
@@ -56,7 +55,6 @@ class AdaptOptions:
     rate: float = 5e-5  # its largest learning rate
     batch: int = 8  # pictures of one batch
     avoid: Path | None = None  # JSON Lines naming clips and seconds near which nothing is learnt
-    exclude: tuple[str, ...] = TEST_FOOTAGE  # patterns of file names that are never used
     seed: int = 1  # of what is drawn
 
 
@@ -102,7 +100,8 @@ def adapt(
     captioner = load_grounded(options.checkpoint)
     stages = Stages(options.out.with_suffix(".run"), note)
     folder = stages.folder / "frames"
-    labelled = label_frames(_label_options(options, folder), progress)
+    labelling = LabelOptions(options.clips, folder, options.teachers, options.labels, options.avoid)
+    labelled = label_frames(labelling, progress)
     for line in labelled.notes:
         stages.say(line)
     learn, held = split_by_time(read_frames(folder), LAST_PART)
@@ -184,17 +183,6 @@ def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, An
     """The source of each camera's frames, where it is known."""
     names = sorted({frame.camera for frame in frames})
     return [source for name in names if (source := read_source(folder, name)) is not None]
-
-
-def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:
-    return LabelOptions(
-        options.clips,
-        folder,
-        options.teachers,
-        labels=options.labels,
-        exclude=options.exclude,
-        avoid=options.avoid,
-    )
 
 
 def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence[LabelledFrame]) -> None:

@@ -59,7 +59,7 @@ class ChainRun:
     out: Path  # checkpoint to write; the stages are kept in ``<out without suffix>.run``
     options: ChainOptions  # how much each part learns
     seed: int  # of everything that is drawn
-    changes: Mapping[str, Any]  # the mask pipeline's options as plain values, for the record
+    changes: Mapping[str, Any]  # the change options as plain values, see `pipeline.changes.ChangeOptions`
     start: Path | None = None  # what the detector starts from, see `train.grounded.start`
     val_cameras: tuple[str, ...] = ()  # held out; empty holds out about every fifth, by a hash of its name
     leave_out: frozenset[str] = frozenset()  # cameras that are used for nothing
@@ -111,7 +111,7 @@ def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded
     several = {"members": own.members, **seed}
     embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
     embedding = stages.run("embedding", embedded, partial(_embedding, run, footage, detector))
-    captioner = _assemble(detector, embedding)
+    captioner = _assemble(run, detector, embedding)
     asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
     classifier = stages.run("classifier", {**asked, **several}, partial(_classifier, run, footage, captioner))
     captioner.weights.classifier = ChangeClassifier.of(_arrays(classifier.result["weights"]))
@@ -223,7 +223,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     return {"weights": _tensors({"weight": learnt.weight, "bias": learnt.bias})}
 
 
-def _assemble(detector: StageOutput, embedding: StageOutput) -> Grounded:
+def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> Grounded:
     """The packaged captioner with another detector and embedding of its features."""
     packaged = load_captioner()
     assert isinstance(packaged, Grounded)  # noqa: S101
@@ -231,7 +231,8 @@ def _assemble(detector: StageOutput, embedding: StageOutput) -> Grounded:
     learnt = FeatureEmbedding(own["weight"].astype(np.float64), own["bias"].astype(np.float64))
     weights = replace(packaged.weights, embedding=learnt)
     captioner = Grounded(weights, {**packaged.graphs, "detector": _graph(detector)})
-    captioner.record = {name: packaged.record[name] for name in ("decisions", "embedding")}
+    kept = {name: packaged.record[name] for name in ("decisions", "embedding")}
+    captioner.record = {**kept, "changes": dict(run.changes)}
     return captioner
 
 
@@ -299,7 +300,6 @@ def _record(
     return {
         "captioner": captioner.name,
         "command": run.command,
-        "changes": dict(run.changes),
         "seed": run.seed,
         "steps": asdict(run.options),
         "start": plain_start(run.start),

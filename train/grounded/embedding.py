@@ -30,7 +30,6 @@ from pipeline.pairs import small_image
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
-from train.footage.recipe import TEST_FOOTAGE
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
 from train.grounded.start import plain_start
 
@@ -102,7 +101,7 @@ def add_embedding(
     """
     refuse_folder(out)
     captioner, net, stated = load_grounded(start), starting_osnet(reid), stated_sources(footage)
-    cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
+    cameras = [each for each in cameras_in(footage) if each.name not in val_cameras]
     cache = out.with_suffix(".run") / f"stretches-{captioner.sha256[:12]}-{options.seed}"
     learnt = learn_embedding(net, captioner, cameras, options, cache, note=note)
     captioner.graphs["embedding"] = graph_of(net)

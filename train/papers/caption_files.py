@@ -20,12 +20,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from models.papers.wording import read
-from train.papers.datasets.files import read_json
 from train.papers.evaluation import Evaluation, evaluate_texts
 from train.papers.metrics.groups import CHANGED, DISTRACTOR
 from train.papers.metrics.scores import TextScores, meteors, plain, spices, text_scores, trivial_captions
 from train.papers.metrics.tokens import ptb_tokens
-from train.samples import SampleError
+from train.samples import SampleError, read_json
 
 _ANY = TypeAdapter(Any)
 _FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
