@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from models.boxes import Box, area, intersection
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
@@ -274,7 +275,7 @@ class WordCaptioner(nn.Module, Captioner):
                 state = self.encode(pairs)
                 state = state.select(self.select_rows(state, pairs, options))
                 most = options.max_words * (_STORY if self.joined else 1)
-                decoded = decode(self.step, state, options.beam_size, most, joined=self.joined)
+                decoded = decode(self.step, state, most, joined=self.joined)
         finally:
             if was_training:
                 self.train()
@@ -331,6 +332,19 @@ def given_sentences(sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
     tokens = sentences[b, t]
     return b, t, tokens[:, : int((tokens != PAD).sum(dim=1).max())] if len(b) else tokens
+
+
+def batch_normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+    """Batch norm of ``(N, size)``; by the running statistics where N is 1, which has none of its own."""
+    return batch_norm(
+        x,
+        norm.running_mean,
+        norm.running_var,
+        norm.weight,
+        norm.bias,
+        training=norm.training and len(x) > 1,
+        eps=norm.eps,
+    )
 
 
 def stories(sentences: Tensor) -> Tensor:

@@ -35,17 +35,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    adaptive_avg_pool2d,
-    affine_grid,
-    batch_norm,
-    grid_sample,
-    interpolate,
-    layer_norm,
-)
+from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, interpolate, layer_norm
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
-from models.papers.captioner import Recurrent
+from models.papers.captioner import Recurrent, batch_normalise
 from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
@@ -122,16 +115,8 @@ class SpotIt(Recurrent):
             before, after = self._augment(before, after)
         seen = GREY + difference(before, after) / 2
         seen_map = self.cnn.features(seen.contiguous(memory_format=torch.channels_last))
-        norm, several = self.norm, self.training and len(seen) > 1
-        vector = batch_norm(
-            self.reduce(adaptive_avg_pool2d(seen_map, (1, 1 + self.options.halves)).flatten(1)),
-            norm.running_mean,
-            norm.running_var,
-            norm.weight,
-            norm.bias,
-            training=several,
-            eps=norm.eps,
-        )
+        pooled = adaptive_avg_pool2d(seen_map, (1, 1 + self.options.halves)).flatten(1)
+        vector = batch_normalise(self.norm, self.reduce(pooled))
         zeros = vector.new_zeros(len(vector), self.cell.hidden_size)
         memory = (zeros, zeros) if isinstance(self.cell, nn.LSTMCell) else (zeros,)
         pictures: tuple[Tensor, ...] = ()

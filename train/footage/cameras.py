@@ -126,11 +126,7 @@ def sample_frames(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, 
 
 
 def frames_of(path: Path, wanted: Sequence[int]) -> Iterator[Image]:
-    """The frames of these ascending numbers, RGB.
-
-    Raises:
-        FootageError: one of them cannot be read.
-    """
+    """The frames of these ascending numbers, RGB; FootageError if one of them cannot be read."""
     left = list(wanted)
     for number, _, frame in _decode(path):
         if left and number == left[0]:

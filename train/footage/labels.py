@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -54,69 +55,44 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
     tell = progress or (lambda _what, _done, _whole: None)
     if not options.teachers and options.labels is None:
         raise TeacherError("no teacher: give a detector's file with --teacher, or label files with --labels")
-    cameras = cameras_in(options.clips)
-    work = _Labelling(options)
+    cameras, there = cameras_in(options.clips), written_cameras(options.out)
+    stated = stated_sources(options.clips)
+    times = avoided_times(options.avoid) if options.avoid is not None else {}
+    by = [file.plain() for file in options.teachers]
+    networks = cache(partial(teachers, options.teachers))  # what is labelled already needs no teacher
+    counts: dict[str, int] = {}
+    notes: list[str] = []
     for number, camera in enumerate(cameras):
+        name, given = camera.name, _user_labels(options, camera)
         tell("cameras", number, len(cameras))
-        work.add(camera, tell)
-    tell("cameras", len(cameras), len(cameras))
-    return LabelReport(work.counts, tuple(work.notes))
-
-
-class _Labelling:
-    """State while one camera after another is labelled."""
-
-    def __init__(self, options: LabelOptions) -> None:
-        self._options = options
-        self._stated = stated_sources(options.clips)
-        self._times = avoided_times(options.avoid) if options.avoid is not None else {}
-        self._by = [file.plain() for file in options.teachers]
-        self._there = written_cameras(options.out)
-        self._teachers: Teachers | None = None
-        self.counts: dict[str, int] = {}
-        self.notes: list[str] = []
-
-    def add(self, camera: CameraFiles, tell: Progress) -> None:
-        """Label a camera and write its frames, unless they are there."""
-        options, name = self._options, camera.name
-        given = _user_labels(options, camera)
         if given is None and not options.teachers:
-            self.notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
-            return
-        made_of = _made_of(camera, self._times, given, self._by)
+            notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
+            continue
+        made_of = _made_of(camera, times, given, by)
         known = read_source(options.out, name)
         same = known is not None and known["made_of"] == made_of
-        if name in self._there and not same:
+        if name in there and not same:
             raise SampleError(
                 f"{options.out} holds {name} already, made of other footage or by other teachers; delete it "
                 "or choose another folder"
             )
         labels = given or options.out / "labels" / (name + _LABELS)
         if given is None and not (same and _is_complete(labels)):
-            # Loaded only now: what is cached needs no teacher.
-            self._teachers = self._teachers or teachers(options.teachers)
-            label_camera(camera, self._teachers, labels, tell)
-        _write_source(options, camera, made_of, self._stated.get(name))
-        self._without(camera, labels)
-        written = 0 if name in self._there else self._write(camera, labels)
-        self.counts[name] = written
+            label_camera(camera, networks(), labels, tell)
+        _write_source(options, camera, made_of, stated.get(name))
+        labelled = {str(row["file"]) for row in read_labels(labels)}
+        missing = [file for file in camera.files if file not in labelled]
+        notes += [f"{name}: {file} is left out: nothing of it can be read" for file in missing]
+        wanted = partial(_is_wanted, times)
+        counts[name] = 0 if name in there else write_camera(options.out, name, labels, camera.folder, wanted)
+    tell("cameras", len(cameras), len(cameras))
+    return LabelReport(counts, tuple(notes))
 
-    def _write(self, camera: CameraFiles, labels: Path) -> int:
-        """Write a camera's frames, none that is near a time to avoid; how many these are."""
-        options = self._options
 
-        def wanted(file: str, seconds: float | None) -> bool:
-            times = self._times.get(Path(file).name, ())
-            return seconds is None or all(abs(seconds - time) > _AVOID_S + _ROUNDED_S for time in times)
-
-        return write_camera(options.out, camera.name, labels, camera.folder, wanted)
-
-    def _without(self, camera: CameraFiles, labels: Path) -> None:
-        """Note the files of a camera of which its labels hold no frame."""
-        there = {str(row["file"]) for row in read_labels(labels)}
-        for file in camera.files:
-            if file not in there:
-                self.notes.append(f"{camera.name}: {file} is left out: nothing of it can be read")
+def _is_wanted(times: Mapping[str, Sequence[float]], file: str, seconds: float | None) -> bool:
+    """True for a frame that is near no time to avoid."""
+    avoided = times.get(Path(file).name, ())
+    return seconds is None or all(abs(seconds - time) > _AVOID_S + _ROUNDED_S for time in avoided)
 
 
 def label_camera(

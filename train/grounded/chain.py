@@ -37,7 +37,7 @@ from train.footage.teachers import TeacherFile
 from train.grounded.change_classifier import ChangeLabels, change_labels, classifier_of, train_classifier
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
-from train.grounded.embedding import EmbeddingOptions, learn_embedding
+from train.grounded.embedding import EmbeddingOptions, embedding_record, learn_embedding
 from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
 from train.grounded.graph import draw
 from train.grounded.identities import Collector, collect
@@ -123,9 +123,9 @@ def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded
         net = starting_osnet(run.reid)
         net.last.load_state_dict(appearance.result["weights"])
         captioner.graphs["embedding"] = graph_of(net)
-        cameras = [camera_record(footage.sources[name], held=False) for name in appearance.result["cameras"]]
-        record = {"command": run.command, "start": plain_start(run.reid), "options": asdict(options)}
-        captioner.record = {**captioner.record, "embedding": {**record, "cameras": cameras}}
+        sources = [footage.sources[name] for name in appearance.result["cameras"]]
+        made = embedding_record(run.command, run.reid, options, sources)
+        captioner.record = {**captioner.record, **made}
     return captioner
 
 

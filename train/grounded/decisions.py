@@ -92,11 +92,7 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
 
 
 def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
-    """The weights that fit labelled pairs best.
-
-    Raises:
-        TrainError: the labels do not hold both of something.
-    """
+    """The weights that fit labelled pairs best; TrainError if the labels do not hold both of something."""
     match = _regression(*_concatenate([_matches(each) for each in known]))
     change, move = list[tuple[Floats, NDArray[np.bool_]]](), list[tuple[Floats, NDArray[np.bool_]]]()
     for each in known:

@@ -11,9 +11,10 @@ cut badly, in other light.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -83,17 +84,10 @@ def add_embedding(
     command: str = "",
     note: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    """Train an embedding and write it with all that another checkpoint holds.
+    """Train an embedding on clips and write it with all else that the checkpoint `start` holds.
 
-    Args:
-        footage: folder of clips, see `train.footage.cameras.cameras_in`.
-        out: checkpoint to write; ``<out without suffix>.run`` keeps whom the tracker followed.
-        reid: the network, see `starting_osnet`.
-        options: of the training.
-        start: grounded checkpoint; None takes the packaged one.
-        val_cameras: from which nothing is learnt.
-        command: for the record.
-        note: takes lines about the progress.
+    None for `start` is the packaged one; for `reid` see `starting_osnet`. Nothing is learnt from `val_cameras`.
+    ``<out without suffix>.run`` keeps whom the tracker followed.
 
     Raises:
         TrainError: no track is found in the footage, or the checkpoint cannot be written.
@@ -110,16 +104,17 @@ def add_embedding(
         for each in cameras
         if each.name in learnt
     ]
-    captioner.record = {
-        **captioner.record,
-        "embedding": {
-            "command": command,
-            "start": plain_start(reid),
-            "options": asdict(options),
-            "cameras": [camera_record(source, held=False) for source in sources],
-        },
-    }
+    captioner.record = {**captioner.record, **embedding_record(command, reid, options, sources)}
     note(f"{out.name}: {write_checkpoint(captioner, out)}")
+
+
+def embedding_record(
+    command: str, reid: Path, options: EmbeddingOptions, sources: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The part of a checkpoint's record that says how its appearance embedding was made."""
+    cameras = [camera_record(source, held=False) for source in sources]
+    made = {"command": command, "start": plain_start(reid), "options": asdict(options), "cameras": cameras}
+    return {"embedding": made}
 
 
 def learn_embedding(

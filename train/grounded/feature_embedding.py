@@ -13,6 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from models.grounded.observations import FEATURES, FeatureEmbedding
 from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stack_examples
 from train.grounded.options import StageOptions
+from train.grounded.stages import Stateful, load_state, save_state
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
@@ -71,23 +72,13 @@ class _Lesson(nn.Module):
 def train_feature_embedding(
     cameras: Sequence[CameraSnapshots], options: StageOptions, state: Path | None = None
 ) -> EmbeddingNetwork:
-    """An embedding trained on cameras.
-
-    Args:
-        cameras: to learn from.
-        options: how.
-        state: a file for an interrupted run to go on from; removed at the end.
-    """
+    """Train an embedding; an interrupted run goes on from the file `state`, which is removed at the end."""
     torch.manual_seed(options.seed)
     lesson = _Lesson(EmbeddingNetwork())
     learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
     falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
-    begin = 0
-    if state and state.exists():
-        kept = torch.load(state, weights_only=True)
-        begin = kept["step"]
-        for part, name in ((lesson, "lesson"), (learner, "learner"), (falls, "falls")):
-            part.load_state_dict(kept[name])
+    parts: dict[str, Stateful] = {"lesson": lesson, "learner": learner, "falls": falls}
+    begin = load_state(state, **parts) if state else 0
     lesson.train()
     for step in range(begin, options.steps):
         batch = _batch(cameras, options, step)
@@ -99,12 +90,7 @@ def train_feature_embedding(
         learner.step()
         falls.step()
         if state and (step + 1) % _SAVE_EVERY == 0:
-            parts = {
-                "lesson": lesson.state_dict(),
-                "learner": learner.state_dict(),
-                "falls": falls.state_dict(),
-            }
-            torch.save({"step": step + 1, **parts}, state)
+            save_state(state, step + 1, **parts)
     if state:
         state.unlink(missing_ok=True)
     return lesson.embedding.eval()

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from models.checkpoint import write_atomically
+from pipeline.disk import replacing
 
+Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
 Result = dict[str, Any]
 """Tensors and plain values by names."""
 
@@ -82,3 +85,19 @@ def _read_result(path: Path, key: str) -> Result | None:
         return None
     result: Result = held["result"]
     return result
+
+
+def save_state(path: Path, step: int, **parts: Stateful) -> None:
+    """Keep what an interrupted training goes on from, whole or not at all."""
+    with replacing(path, durable=True) as file:
+        torch.save({"step": step, **{name: part.state_dict() for name, part in parts.items()}}, file)
+
+
+def load_state(path: Path, **parts: Stateful) -> int:
+    """Put back what `save_state` kept; its step, 0 where nothing was kept."""
+    if not path.exists():
+        return 0
+    kept = torch.load(path, weights_only=True)
+    for name, part in parts.items():
+        part.load_state_dict(kept[name])
+    return int(kept["step"])

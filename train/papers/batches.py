@@ -135,22 +135,19 @@ def _seen_from(
     views = features.batch([other[row] for row in rows], whole=True)
     own = torch.tensor([other[row] == positions[row] for row in rows])
 
-    def turn(before: Tensor | None, after: Tensor | None, view: Tensor | None) -> tuple[Tensor, Tensor]:
-        assert before is not None  # noqa: S101 - as the captioner asked for them
-        assert after is not None  # noqa: S101
-        assert view is not None  # noqa: S101
+    def turn(before: Tensor, after: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
         first, second = before.clone(), after.clone()
         first[rows] = view
         swap = [row for row, is_own in zip(rows, own.tolist(), strict=True) if is_own]
         second[swap] = before[swap]
         return first, second
 
-    assert pairs.maps is not None  # noqa: S101 - the features' batches have maps
-    maps = turn(*pairs.maps, views.maps[1] if views.maps else None)
-    if pairs.before is None:
-        return replace(pairs, maps=maps)
+    assert pairs.maps is not None and views.maps is not None  # noqa: S101, PT018 - features have maps
+    pairs = replace(pairs, maps=turn(*pairs.maps, views.maps[1]))
+    if pairs.before is None or pairs.after is None or views.after is None:
+        return pairs
     before, after = turn(pairs.before, pairs.after, views.after)
-    return replace(pairs, maps=maps, before=before, after=after)
+    return replace(pairs, before=before, after=after)
 
 
 def by_pair(split: Split) -> Split:

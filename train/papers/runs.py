@@ -17,7 +17,14 @@ from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
 from train.papers.batches import Split, load_split
-from train.papers.config import ObjectiveConfig, TrainConfig, build_captioner, build_encoder, build_objective
+from train.papers.config import (
+    ObjectiveConfig,
+    TrainConfig,
+    build_captioner,
+    build_encoder,
+    build_objective,
+    captioner_kind,
+)
 from train.papers.datasets import load_pairs
 from train.papers.evaluation import Evaluation, evaluate
 from train.papers.results import trivial_rows
@@ -41,6 +48,7 @@ def train_on_folder(
     Returns how it was trained, its scores and the trivial rows'.
     """
     refuse_folder(out)
+    captioner_kind(config)  # before an encoder is loaded for one that takes none
     samples = load_pairs(data, "train")
     load_pairs(data, "val")  # what is missing is an error now, not after the first epoch
     captioner = new_captioner(config, samples, build_encoder(config)).to(device)

@@ -73,7 +73,7 @@ def test_a_story_is_told_without_being_given_its_length(
             surest = all(s.confidence > 0.9 for each in told for s in each)
             if surest and [[s.text for s in each] for each in told] == expected:
                 break
-    for options in (DescribeOptions(), DescribeOptions(sentences=1), DescribeOptions(beam_size=3)):
+    for options in (DescribeOptions(), DescribeOptions(sentences=1)):
         described = captioner.describe(pairs, options)
         assert [[s.text for s in told] for told in described] == expected
         assert all(s.confidence > 0.8 for told in described for s in told)
