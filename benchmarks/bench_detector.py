@@ -29,7 +29,7 @@ from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merge_votes
 from train.grounded.detection_scores import area, fit_canvas
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.start import starting_detector
 
 Found = list[tuple[str, float, tuple[float, float, float, float]]]
@@ -105,7 +105,7 @@ def main() -> None:
         raise TypeError(f"captioner {captioner.name} has no detector")
     looks = {"narrated": of_network(captioner.detector)}
     if asked.start:
-        looks["as published"] = of_network(OnnxDetector(draw(starting_detector(asked.start, 0))))
+        looks["as published"] = of_network(OnnxDetector(export_onnx(starting_detector(asked.start, 0))))
     if asked.teacher:
         looks["teachers' votes"] = of_votes([teacher_file(text) for text in asked.teacher])
     print("| clip |", " | ".join(looks), "|")

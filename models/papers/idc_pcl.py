@@ -131,7 +131,7 @@ class IDCPCL(WordCaptioner):
         """The grid features of both images, float32 ``(B, 2, 49, channels)``."""
         return grid_features(torch.stack(self.maps(pairs), dim=1))
 
-    def look(self, cells: Tensor, present: Tensor | None = None) -> Tensor:
+    def encode_difference(self, cells: Tensor, present: Tensor | None = None) -> Tensor:
         """The difference encoder: from cells ``(N, 2, 49, channels)`` to ``(N, 100, size)``, [IMG] first.
 
         `present`, bool ``(N, 2)``: which images there are; None both.
@@ -143,7 +143,7 @@ class IDCPCL(WordCaptioner):
         return pictures
 
     def fuse(self, tokens: Tensor, pictures: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Words ``(N, M)`` and pictures of `look` through the cross-modal layers, all attending to all.
+        """Words ``(N, M)`` and what `encode_difference` gives through the cross-modal layers, no masks.
 
         Returns ``(N, M, size)`` and ``(N, 100, size)``.
         """
@@ -159,7 +159,7 @@ class IDCPCL(WordCaptioner):
     def encode(self, pairs: PairBatch) -> State:
         """Keys and values of the images in every cross-modal layer, and no words yet."""
         pairs = pairs.to(self.device)
-        kept, _ = self._images(self.look(self.cells(pairs)))
+        kept, _ = self._images(self.encode_difference(self.cells(pairs)))
         return State.of_pairs((kept,), (pairs.valid.new_zeros(len(kept), 0, dtype=torch.int64),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -171,7 +171,7 @@ class IDCPCL(WordCaptioner):
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """-log P of the counted words, mean, and the judge's."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        kept, pictures = self._images(self.look(self.cells(pairs)))
+        kept, pictures = self._images(self.encode_difference(self.cells(pairs)))
         b, _, tokens = given_sentences(sentences)
         loss = 0.0 * pictures.sum()
         if len(b):
@@ -182,7 +182,7 @@ class IDCPCL(WordCaptioner):
             loss = loss + cross_entropy(predicted, tokens[counted])
         if self.judge is not None:
             worded = (sentences[:, :, 0] != PAD).any(dim=1)
-            same = ~self._tells_change(pairs, sentences)
+            same = ~self._mentions_change(pairs, sentences)
             wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
             loss = loss + self.options.judge_weight * (wrong * worded).sum() / worded.sum().clamp(min=1)
         return loss
@@ -195,7 +195,9 @@ class IDCPCL(WordCaptioner):
         """The judge's probability that nothing changed, float32 ``(B,)``; ValueError without a judge."""
         if self.judge is None:
             raise ValueError("this captioner was built without a judge (judge: false)")
-        return self._verdict(self._images(self.look(self.cells(pairs.to(self.device))))[1]).sigmoid()
+        return self._verdict(
+            self._images(self.encode_difference(self.cells(pairs.to(self.device))))[1]
+        ).sigmoid()
 
     def words(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embedded words ``(N, M, size)`` at positions ``(M,)``."""
@@ -254,7 +256,7 @@ class IDCPCL(WordCaptioner):
         verdict: Tensor = self.judge(pictures[:, ::IMAGE].flatten(1))
         return verdict[:, 0]
 
-    def _tells_change(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+    def _mentions_change(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """True for each pair whose caption mentions a change, bool ``(B,)``."""
         if pairs.changed is not None:
             return pairs.changed

@@ -26,7 +26,7 @@ from train.grounded.chain import accuracy
 from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.options import StageOptions
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
@@ -103,7 +103,7 @@ def adapt(
     labelling = LabelOptions(options.clips, folder, options.teachers, options.labels, options.avoid)
     labelled = label_frames(labelling, progress)
     for line in labelled.notes:
-        stages.say(line)
+        stages.log(line)
     learn, held = split_by_time(read_frames(folder), LAST_PART)
     _check(options, learn, held)
     inputs = {
@@ -118,7 +118,7 @@ def adapt(
     before = measure(captioner, folder, held, options.seed)
     net = detector_of(captioner.graphs["detector"])
     net.load_state_dict(trained.result["weights"])
-    captioner.take_detector(draw(net))
+    captioner.take_detector(export_onnx(net))
     after = measure(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):

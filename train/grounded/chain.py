@@ -39,7 +39,7 @@ from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
 from train.grounded.embedding import EmbeddingOptions, embedding_record, learn_embedding
 from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.identities import Collector, collect
 from train.grounded.identity_pairs import CameraSnapshots
 from train.grounded.options import ChainOptions, StageOptions
@@ -97,9 +97,9 @@ def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None)
     refuse_folder(run.out)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
-    stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
+    stages.log(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
     captioner = _train(run, footage, stages)
-    stages.say(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
+    stages.log(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
     return dict(captioner.record)
 
 
@@ -182,7 +182,7 @@ def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result
     if run.options.detector_steps:
         net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
     every = max(1, len(footage.held) // 200)
-    scores = average_precision(OnnxDetector(draw(net)), run.data, footage.held, every)
+    scores = average_precision(OnnxDetector(export_onnx(net)), run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}
     return {"weights": net.state_dict(), "ap50": {**rounded, "mean": round(mean(scores), 4)}}
 
@@ -190,7 +190,7 @@ def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result
 def _graph(made: StageOutput) -> bytes:
     net = Detector(len(CLASSES))
     net.load_state_dict(made.result["weights"])
-    return draw(net.eval())
+    return export_onnx(net.eval())
 
 
 def _reid(run: ChainRun) -> dict[str, Any] | None:
@@ -253,7 +253,7 @@ def _appearance(
     for name in dict.fromkeys(frame.camera for frame in footage.learn):
         source = footage.sources[name]
         cameras.append(CameraFiles(name, Path(source["footage"]), tuple(source["made_of"]["files"])))
-    names = learn_embedding(net, captioner, cameras, options, scratch / "stretches")
+    names = learn_embedding(net, captioner, cameras, options, scratch / "tracklets")
     return {"weights": net.last.state_dict(), "cameras": names}
 
 

@@ -57,7 +57,7 @@ class DecisionWeights:
     change: Floats
     move: Floats
 
-    def give(self, captioner: Grounded) -> None:
+    def apply_to(self, captioner: Grounded) -> None:
         for name in ("match", "change", "move"):  # a checkpoint keeps float32
             setattr(captioner.weights, name, getattr(self, name).astype(np.float32).astype(np.float64))
 
@@ -119,7 +119,7 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
     refuse_folder(out)
     captioner = load_grounded(start)
     known = examples(captioner, labels, footage)
-    fit(known).give(captioner)
+    fit(known).apply_to(captioner)
     cameras = sorted({each.camera for each in known})
     fitted = {"command": command, "labels": labels_record(labels), "cameras": cameras}
     captioner.record = {**captioner.record, "decisions": fitted}

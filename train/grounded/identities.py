@@ -46,8 +46,8 @@ _PIXELS = 230_000  # of the picture that the detector sees
 _FAINT, _FOLLOWED = 0.12, 0.25  # least scores of an end, and of what a track is made of
 _AT_ONCE = 24  # observed of a snapshot
 _PLANTED = 4  # false positives made for a snapshot
-_HITS = 4  # looks in which a track must be seen
-_LOST = 3  # looks for which a track may be missed
+_HITS = 4  # frames in which a track must be seen
+_LOST = 3  # frames for which a track may be missed
 _LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
 _FORMAT = 2  # of what is kept of a camera
@@ -69,7 +69,7 @@ class Snapshot:
     reid: Tensor  # float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked
     relit: bool = False  # whether the light is not the camera's own
     # the mean of its track's vectors in place of `reid`; None until it is computed
-    usual: Tensor | None = None
+    track_mean: Tensor | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -86,13 +86,13 @@ class _ClipTrack:
 
 
 class ClipTracker:
-    """Numbers what is seen in a clip's looks; see the head of this file."""
+    """Numbers what is seen in the frames of a clip; see the head of this file."""
 
     def __init__(self) -> None:
         self.tracks: list[_ClipTrack] = []
         self._open: list[_ClipTrack] = []
 
-    def look(self, seconds: float, seen: Detections) -> list[int]:
+    def update(self, seconds: float, seen: Detections) -> list[int]:
         """The track of everything that is seen now, -1 for what is too faint."""
         rows = [i for i in range(len(seen)) if float(seen.score[i]) >= _FOLLOWED]
         boxes, family = seen.box[rows], seen.family[rows]
@@ -161,14 +161,14 @@ class Collector:
         pool: list[tuple[str, tuple[float, float, float, float]]],
         chance: np.random.Generator,
     ) -> list[Snapshot]:
-        follower = ClipTracker()
+        tracker = ClipTracker()
         stamp = stamp_in_name(Path(frames[0].file))
         clock_s = stamp.timestamp() if stamp else float("nan")
         found: list[Snapshot] = []
-        for seconds, image, frame in _looks(frames, footage):
+        for seconds, image, frame in _decoded_frames(frames, footage):
             picture = _picture(image)
             seen, maps = self._detect(picture)
-            numbers = follower.look(seconds, seen)
+            numbers = tracker.update(seconds, seen)
             if frame is None:
                 continue
             track = _label_detections(seen, numbers, frame)[:_AT_ONCE]
@@ -190,7 +190,7 @@ class Collector:
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
                 dim = self._detect(_relit(picture, chance))[1]
                 found.append(replace(one, feature=torch.from_numpy(pool_features(dim, box)), relit=True))
-        return [_with_tracks(one, follower.tracks) for one in found]
+        return [_with_tracks(one, tracker.tracks) for one in found]
 
     def _detect(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
         answers = self._detector.answers(picture)
@@ -210,7 +210,9 @@ def _occasion(frame: LabelledFrame) -> str:
     return "sequence" if _NUMBERED.match(Path(frame.file).stem) else frame.file
 
 
-def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, Image, LabelledFrame | None]]:
+def _decoded_frames(
+    frames: list[LabelledFrame], footage: Path
+) -> Iterator[tuple[float, Image, LabelledFrame | None]]:
     """An occasion's frames in time: second, picture, and its labels where it has some."""
     path = footage / frames[0].file
     last = max(frame.seconds or 0.0 for frame in frames)

@@ -34,7 +34,7 @@ class Example:
     before: Tensor  # float32 ``(S, FEATURES)``, the features of the observations
     after: Tensor  # float32 ``(T, FEATURES)``
     table: Tensor  # int64 ``(S, T)``: `SAME`, `OTHER` or `UNKNOWN`
-    likeness: Tensor  # float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked
+    similarity: Tensor  # float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked
 
 
 def shares(a: Snapshot, b: Snapshot) -> Tensor:
@@ -76,8 +76,8 @@ def _by_tracks(table: Tensor, a: Snapshot, b: Snapshot, share: Tensor) -> None:
         a.seen[:, None, 1], b.seen[None, :, 1]
     )
     table[tracked & met | same.any(1, keepdim=True) | same.any(0, keepdim=True)] = OTHER
-    if a.usual is not None and b.usual is not None:
-        table[tracked & (a.usual @ b.usual.mT < _STRANGE)] = OTHER
+    if a.track_mean is not None and b.track_mean is not None:
+        table[tracked & (a.track_mean @ b.track_mean.mT < _STRANGE)] = OTHER
     # Who stands still and is lost for a while gets another number, or two: who is in one place may be one.
     table[tracked & ~same.any(1, keepdim=True) & ~same.any(0, keepdim=True) & (share >= _PLACE)] = UNKNOWN
     # An object may be detected twice, whole and in part: the part is not another one.
@@ -87,7 +87,7 @@ def _by_tracks(table: Tensor, a: Snapshot, b: Snapshot, share: Tensor) -> None:
     table[same] = SAME
 
 
-def _with_usual(own: Sequence[Snapshot]) -> list[Snapshot]:
+def _with_track_means(own: Sequence[Snapshot]) -> list[Snapshot]:
     """One occasion's snapshots with the mean of each track's vectors."""
     asked: dict[int, list[Tensor]] = {}
     for one in own:
@@ -97,7 +97,7 @@ def _with_usual(own: Sequence[Snapshot]) -> list[Snapshot]:
     mean = {track: normalize(torch.stack(vectors).mean(0), dim=0) for track, vectors in asked.items()}
     unknown = torch.full(own[0].reid.shape[1:], math.nan)
     return [
-        replace(one, usual=torch.stack([mean.get(t, unknown) for t in one.track.tolist()]))
+        replace(one, track_mean=torch.stack([mean.get(t, unknown) for t in one.track.tolist()]))
         if len(one.track)
         else one
         for one in own
@@ -112,7 +112,7 @@ class CameraSnapshots:
         self.occasions: dict[str, list[Snapshot]] = {}
         for one in snapshots:
             self.occasions.setdefault(one.occasion, []).append(one)
-        self.occasions = {occasion: _with_usual(own) for occasion, own in self.occasions.items()}
+        self.occasions = {occasion: _with_track_means(own) for occasion, own in self.occasions.items()}
         self._names = sorted(self.occasions)
         self._clips = [n for n in self._names if len({s.seconds for s in self.occasions[n]}) > 1]
 
@@ -167,15 +167,15 @@ def _draw_duration(chance: np.random.Generator, low: float, high: float) -> floa
 
 def _replace_objects(example: Example, kinds: Tensor, chance: np.random.Generator) -> Example:
     """Some observations after look like another of their frame and family: others in the same places."""
-    after, table, alike = example.after.clone(), example.table.clone(), example.likeness.clone()
+    after, table, similar = example.after.clone(), example.table.clone(), example.similarity.clone()
     for j in range(len(kinds)):
         rivals = (kinds == kinds[j]).nonzero()[:, 0]
         i = int(rivals[chance.integers(len(rivals))])
         if chance.random() < 0.15 and i != j and not bool((table[:, j] == UNKNOWN).all()):  # noqa: PLR2004
             after[j] = example.after[i]
             table[:, j] = torch.where(table[:, j] == SAME, OTHER, UNKNOWN)
-            alike[:, j] = torch.nan
-    return Example(example.before, after, table, alike)
+            similar[:, j] = torch.nan
+    return Example(example.before, after, table, similar)
 
 
 def _thin(example: Example, share: Tensor, chance: np.random.Generator) -> Example:
@@ -188,8 +188,8 @@ def _thin(example: Example, share: Tensor, chance: np.random.Generator) -> Examp
         kept = torch.from_numpy(chance.random(n) >= lost)
         keep.append((kept & ~(stands & quiet & torch.from_numpy(chance.random(n) < 0.8))).nonzero()[:, 0])  # noqa: PLR2004
     rows, columns = keep
-    table, alike = (each[rows][:, columns] for each in (example.table, example.likeness))
-    return Example(example.before[rows], example.after[columns], table, alike)
+    table, similar = (each[rows][:, columns] for each in (example.table, example.similarity))
+    return Example(example.before[rows], example.after[columns], table, similar)
 
 
 def stack_examples(examples: Sequence[Example]) -> Example:
@@ -208,5 +208,5 @@ def stack_examples(examples: Sequence[Example]) -> Example:
         stacked("before", (rows,), 0.05),
         stacked("after", (columns,), 0.05),
         stacked("table", (rows, columns), UNKNOWN),
-        stacked("likeness", (rows, columns), math.nan),
+        stacked("similarity", (rows, columns), math.nan),
     )

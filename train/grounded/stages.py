@@ -39,7 +39,7 @@ class Stages:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._note = folder, note
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
         self._note(line)
@@ -58,9 +58,9 @@ class Stages:
         path = self.folder / f"{name}.pt"
         kept = _read_result(path, key)
         if kept is not None:
-            self.say(f"{name}: there already, made from the same")
+            self.log(f"{name}: there already, made from the same")
             return StageOutput(kept, key)
-        self.say(f"{name}: begins")
+        self.log(f"{name}: begins")
         began = time.monotonic()
         scratch = self.folder / f"{name}-{key[:12]}"
         scratch.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ class Stages:
         if (scratch / "log.jsonl").exists():
             (scratch / "log.jsonl").replace(self.folder / f"{name}.jsonl")
         shutil.rmtree(scratch)
-        self.say(f"{name}: done in {time.monotonic() - began:.0f} s")
+        self.log(f"{name}: done in {time.monotonic() - began:.0f} s")
         return StageOutput(result, key)
 
 

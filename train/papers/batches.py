@@ -18,7 +18,7 @@ from models.papers.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions
 from train.papers.datasets import load_pairs
 from train.papers.features import Features, sample_features
-from train.papers.metrics.groups import DISTRACTORS, tells_change
+from train.papers.metrics.scores import DISTRACTORS, mentions_change
 from train.progress import Count
 from train.samples import Sample
 
@@ -106,7 +106,7 @@ def epoch_batches(
             if number in turned and position in twin
         }
         rows = [(split.samples[position], sentences) for position, sentences in chosen]
-        changed = torch.tensor([tells_change(sample, sentences) for sample, sentences in rows])
+        changed = torch.tensor([mentions_change(sample, sentences) for sample, sentences in rows])
         yield replace(_seen_from(pairs, other, positions, split.features), changed=changed), tokens
 
 

@@ -21,8 +21,16 @@ from pydantic import TypeAdapter
 
 from models.papers.wording import read
 from train.papers.evaluation import Evaluation, evaluate_texts
-from train.papers.metrics.groups import CHANGED, DISTRACTOR
-from train.papers.metrics.scores import TextScores, meteors, plain, spices, text_scores, trivial_captions
+from train.papers.metrics.scores import (
+    CHANGED,
+    DISTRACTOR,
+    TextScores,
+    meteors,
+    plain,
+    spices,
+    text_scores,
+    trivial_captions,
+)
 from train.papers.metrics.tokens import ptb_tokens
 from train.samples import SampleError, read_json
 
@@ -36,7 +44,7 @@ class Captions:
     # per id, in the order of the file, its captions; also those without a word
     texts: dict[str, tuple[str, ...]]
     empty: int  # how many captions have no word
-    # per id the names of its groups, see `train.papers.metrics.groups`; empty where the file does not say
+    # per id the names of its groups, see `train.papers.metrics.scores`; empty where the file does not say
     groups: dict[str, tuple[str, ...]]
     bare: tuple[str, ...] = ()  # ids without any caption; they are not in `texts`
     # per id the captions of each annotator; empty where the file does not say who wrote what

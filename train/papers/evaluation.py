@@ -19,8 +19,14 @@ from models.papers.nearest import Nearest
 from models.papers.vocabulary import PAD, tokenize
 from models.papers.wording import read
 from train.papers.batches import Split, by_pair
-from train.papers.metrics.groups import group_scores, sample_groups
-from train.papers.metrics.scores import TextScores, length_ratio, plain, text_scores
+from train.papers.metrics.scores import (
+    TextScores,
+    group_scores,
+    length_ratio,
+    plain,
+    sample_groups,
+    text_scores,
+)
 from train.papers.metrics.truth import Ratio, Truth, claim, share, truth_of, truth_ratios
 from train.samples import Sample
 
@@ -93,7 +99,7 @@ def evaluate_texts(
     Args:
         first: one sentence about each pair.
         gold: the reference sentences of each pair.
-        groups: the groups of each pair, see `train.papers.metrics.groups`.
+        groups: the groups of each pair, see `train.papers.metrics.scores`.
         whole: all sentences about each pair in one text.
         annotations: each annotator's sentences in one text, for `whole`.
         silent: of which pairs nothing is said; None reads it from the first sentence.

@@ -15,8 +15,15 @@ from pipeline.disk import replace_file
 from train.checkpoints import TrainError
 from train.papers.batches import Split
 from train.papers.evaluation import evaluate_texts, joined_annotations
-from train.papers.metrics.groups import CHANGED, DISTRACTOR, sample_groups
-from train.papers.metrics.scores import meteors, pair_ciders, spices, trivial_captions
+from train.papers.metrics.scores import (
+    CHANGED,
+    DISTRACTOR,
+    meteors,
+    pair_ciders,
+    sample_groups,
+    spices,
+    trivial_captions,
+)
 from train.samples import Sample
 
 HUMAN = "one annotator, by others"

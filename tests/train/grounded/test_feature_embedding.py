@@ -120,7 +120,7 @@ def test_padding_is_not_real() -> None:
         assert torch.equal(batch.table[b, :rows, :columns], one.table)
         assert batch.table[b, rows:].eq(UNKNOWN).all()
         assert batch.table[b, :, columns:].eq(UNKNOWN).all()
-        assert batch.likeness[b, rows:].isnan().all()
+        assert batch.similarity[b, rows:].isnan().all()
 
 
 def test_cameras_that_teach_nothing_are_told_of() -> None:

@@ -1,4 +1,4 @@
-"""Who is who: what a follower keeps together and what it leaves apart, and what is collected once only."""
+"""Who is who: what a tracker keeps together and what it leaves apart, and what is collected once only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FEATURES
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collect
 
 
@@ -28,37 +28,38 @@ def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: fl
 
 
 def test_what_goes_on_is_one_track() -> None:
-    follower = ClipTracker()
+    tracker = ClipTracker()
     numbers = [
-        follower.look(t / 8, seen((0.1 + 0.03 * t, 0.4, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1)))[0] for t in range(8)
+        tracker.update(t / 8, seen((0.1 + 0.03 * t, 0.4, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1)))[0]
+        for t in range(8)
     ]
     assert len(set(numbers)) == 1
-    assert len(follower.tracks) == 2
+    assert len(tracker.tracks) == 2
 
 
 def test_a_fast_one_is_expected_where_it_goes() -> None:
-    follower = ClipTracker()
+    tracker = ClipTracker()
     at = [0.1, 0.13, 0.18, 0.25, 0.33, 0.42, 0.52]
-    numbers = [follower.look(t / 8, seen((x, 0.4, 0.07, 0.07)))[0] for t, x in enumerate(at)]
+    numbers = [tracker.update(t / 8, seen((x, 0.4, 0.07, 0.07)))[0] for t, x in enumerate(at)]
     assert len(set(numbers)) == 1
 
 
 def test_of_two_that_might_be_meant_neither_is() -> None:
-    follower = ClipTracker()
-    follower.look(0.0, seen((0.40, 0.4, 0.1, 0.1)))
-    numbers = follower.look(0.125, seen((0.36, 0.4, 0.1, 0.1), (0.44, 0.4, 0.1, 0.1)))
+    tracker = ClipTracker()
+    tracker.update(0.0, seen((0.40, 0.4, 0.1, 0.1)))
+    numbers = tracker.update(0.125, seen((0.36, 0.4, 0.1, 0.1), (0.44, 0.4, 0.1, 0.1)))
     assert 0 not in numbers
 
 
 def test_another_kind_another_place_or_a_long_absence_is_another_track() -> None:
-    follower = ClipTracker()
-    follower.look(0.0, seen((0.4, 0.4, 0.1, 0.1)))
-    assert follower.look(0.125, seen((0.4, 0.4, 0.1, 0.1), name="person")) != [0]
-    assert follower.look(0.25, seen((0.8, 0.4, 0.1, 0.1))) != [0]
+    tracker = ClipTracker()
+    tracker.update(0.0, seen((0.4, 0.4, 0.1, 0.1)))
+    assert tracker.update(0.125, seen((0.4, 0.4, 0.1, 0.1), name="person")) != [0]
+    assert tracker.update(0.25, seen((0.8, 0.4, 0.1, 0.1))) != [0]
     for t in range(4):
-        assert follower.look(0.375 + t / 8, seen()) == []
-    assert follower.look(2.0, seen((0.4, 0.4, 0.1, 0.1))) != [0]
-    assert follower.look(2.1, seen((0.1, 0.1, 0.1, 0.1), score=0.15)) == [-1], "too faint to be followed"
+        assert tracker.update(0.375 + t / 8, seen()) == []
+    assert tracker.update(2.0, seen((0.4, 0.4, 0.1, 0.1))) != [0]
+    assert tracker.update(2.1, seen((0.1, 0.1, 0.1, 0.1), score=0.15)) == [-1], "too faint to be followed"
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def blind() -> OnnxDetector:
     for answer in detector.answer:
         assert isinstance(answer.bias, torch.Tensor)
         answer.bias.data[: len(CLASSES)] = -20
-    return OnnxDetector(draw(detector))
+    return OnnxDetector(export_onnx(detector))
 
 
 def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
-"""Text scores by the field's scorer, pycocoevalcap, on its PTB tokens, and the trivial rows beside them.
+"""Text scores by the field's scorer, pycocoevalcap, on its PTB tokens, of groups of pairs, and trivial rows.
 
 CIDEr is CIDEr-D; it depends on the set of references, so that scores of subsets do not compare. METEOR needs
 Java; SPICE needs Java and the CoreNLP 3.6.0 jars, which pycocoevalcap would download by itself: it is
 computed only where they lie in its folder ``spice/lib`` already.
+
+Changed and distractor pairs and each type of change are scored by themselves, with document frequencies of
+their own references, as in the tables of Park et al. and Hosseinzadeh and Wang.
 """
 
 from __future__ import annotations
@@ -23,10 +26,22 @@ from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
 from models.papers.vocabulary import tokenize
+from models.papers.wording import read
 from train.papers.metrics.tokens import ptb_tokens
+from train.samples import Sample
 
 CONSTANT = "there is a person walking in the parking lot"
 """The constant sentence that scores like published DDLA on Spot-the-diff."""
+
+CHANGED, DISTRACTOR = "changed", "distractor"
+
+DISTRACTORS = frozenset({DISTRACTOR, "light", "shift", "view"})
+"""Kinds of samples (`Sample.kind`) in which nothing changed that is worth a sentence."""
+
+CLEVR_TYPES = ("color", "material", "add", "drop", "move")
+"""Kinds of CLEVR-Change, whose pairs have one change each."""
+
+_TOGETHER = {"more": "more or fewer", "fewer": "more or fewer"}
 
 _CANDIDATES, _CANDIDATE_PAIRS = 20, 300
 _SPICE_JAR = "lib/stanford-corenlp-3.6.0.jar"
@@ -126,6 +141,40 @@ def best_constant(training: References) -> str:
     if len(pairs) > _CANDIDATE_PAIRS:
         pairs = random.Random(0).sample(pairs, _CANDIDATE_PAIRS)  # noqa: S311 - no secret
     return max(frequent, key=lambda s: (float(pair_ciders([s] * len(pairs), pairs).mean()), s))
+
+
+def sample_groups(sample: Sample) -> tuple[str, ...]:
+    """The groups of a pair: changed or distractor, and the type if all its changes are of one.
+
+    A pair of which neither the kind nor the changes are known is in no group.
+    """
+    if sample.changes:
+        types = {_TOGETHER.get(change.type, change.type) for change in sample.changes}
+        return (CHANGED, types.pop()) if len(types) == 1 else (CHANGED,)
+    if not sample.kind:
+        return ()
+    if sample.kind in CLEVR_TYPES:
+        return (CHANGED, sample.kind)
+    return (CHANGED if mentions_change(sample, sample.sentences) else DISTRACTOR,)
+
+
+def mentions_change(sample: Sample, sentences: Sequence[str]) -> bool:
+    """True where a pair is no distractor: by how it was made, or else by its captions."""
+    if sample.kind in DISTRACTORS:
+        return False
+    return bool(sample.changes) or any(read(sentence).type != "none" for sentence in sentences)
+
+
+def group_scores(
+    groups: Sequence[Sequence[str]], predicted: Sequence[str], references: Sequence[Sequence[str]]
+) -> dict[str, TextScores]:
+    """Text scores of every group: changed, distractor, then the types by name."""
+    names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
+    chosen = {name: [k for k, own in enumerate(groups) if name in own] for name in names}
+    return {
+        name: text_scores([predicted[k] for k in rows], [references[k] for k in rows])
+        for name, rows in chosen.items()
+    }
 
 
 def length_ratio(predicted: Texts, references: References) -> float:

@@ -85,7 +85,7 @@ class ClassTask(nn.Module):
 
     def forward(self, captioner: IDCPCL, size: int) -> Tensor:
         cells, labels = (each.to(captioner.device) for each in self.images.pairs(size))
-        heads = captioner.look(cells)[:, ::IMAGE]
+        heads = captioner.encode_difference(cells)[:, ::IMAGE]
         of_class = cross_entropy(self.which(heads).flatten(0, 1), labels.flatten())
         alike = (labels[:, 0] == labels[:, 1]).float()
         of_pair = binary_cross_entropy_with_logits(self.same(heads.flatten(1))[:, 0], alike)
