@@ -12,12 +12,12 @@ Captions of one id are merged in their order. An entry may say what kind of pair
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import TypeAdapter
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, model_validator
 
 from models.papers.wording import read
 from train.papers.evaluation import Evaluation, evaluate_texts
@@ -34,8 +34,48 @@ from train.papers.metrics.scores import (
 from train.papers.metrics.tokens import ptb_tokens
 from train.samples import SampleError, read_json
 
-_ANY = TypeAdapter(Any)
 _FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
+
+
+class _Entry(BaseModel):
+    name: str = Field(
+        validation_alias=AliasChoices("image_id", "img_id"), min_length=1, coerce_numbers_to_str=True
+    )
+    caption: str | None = None
+    sentences: list[str] = []  # of one annotator
+    annotator: str | int | None = None
+    type: str | None = None
+    kind: str = ""
+    changes: list[dict[str, Any]] = []
+
+    @model_validator(mode="after")
+    def _has_a_text(self) -> Self:
+        if self.caption is None and "sentences" not in self.model_fields_set:
+            raise ValueError("no text: give a caption")
+        return self
+
+    @property
+    def captions(self) -> list[str]:
+        return self.sentences if self.caption is None else [self.caption]
+
+    def groups(self) -> tuple[str, ...]:
+        """Names of its groups, see `sample_groups`; none where it does not say."""
+        types = {self.type} if self.type else {str(change.get("type")) for change in self.changes}
+        types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}
+        if types:
+            return (DISTRACTOR,) if types == {DISTRACTOR} else (CHANGED, *(types if len(types) == 1 else ()))
+        spoken = [c for c in self.captions if ptb_tokens(c)] if self.kind else []
+        if not spoken:
+            return ()
+        return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,)
+
+
+class _Annotations(BaseModel):
+    annotations: list[_Entry]
+
+
+_FILE = TypeAdapter(list[_Entry] | _Annotations)
+_TYPES = TypeAdapter(dict[str, list[str]])
 _CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)?(_n)?(?:\.png)?")
 
 
@@ -55,17 +95,18 @@ def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
     """Read a caption file; predictions `may_be_silent` altogether."""
     texts: dict[str, list[str]] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    written: dict[str, dict[object, list[str]]] = {}
+    written: dict[str, dict[str, list[str]]] = {}
     known, empty = True, 0
-    for number, entry in enumerate(_entries(path)):
-        name, captions = _captions(path, number, entry)
+    content = read_json(path, _FILE)
+    for number, entry in enumerate(content if isinstance(content, list) else content.annotations):
+        name, captions = pair_id(entry.name), entry.captions
         texts.setdefault(name, []).extend(captions)
         empty += sum(not ptb_tokens(caption) for caption in captions)
-        writer = (number,) if "sentences" in entry else entry.get("annotator")
+        writer = f"entry {number}" if entry.caption is None else entry.annotator
         known = known and writer is not None
         if captions:
             written.setdefault(name, {}).setdefault(str(writer), []).extend(captions)
-        groups[name] = groups.get(name) or _groups(entry, captions)
+        groups[name] = groups.get(name) or entry.groups()
     if not may_be_silent and empty == sum(map(len, texts.values())):
         raise SampleError(f"{path} holds no caption with a word in it; expected {_FORM}")
     return Captions(
@@ -106,10 +147,7 @@ def match_captions(references: Captions, predictions: Captions, names: tuple[Pat
 
 def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Groups by a file like CLEVR-Change's ``type_mapping.json``; an id in ``_n`` is a distractor."""
-    content = read_json(path, _ANY)
-    if not isinstance(content, dict) or not all(isinstance(own, list) for own in content.values()):
-        raise SampleError(f'{path} has another form; expected {{"type": ["id", ...]}}')
-    type_of = {pair_id(str(name)): str(kind) for kind, own in content.items() for name in own}
+    type_of = {pair_id(name): kind for kind, own in read_json(path, _TYPES).items() for name in own}
     groups: dict[str, tuple[str, ...]] = {}
     for name in ids:
         distractor = name.endswith("_n") and name not in type_of
@@ -118,46 +156,6 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     if not any(CHANGED in own for own in groups.values()):
         raise SampleError(f"{path} names none of the scored ids; name the types of this set")
     return groups
-
-
-def _entries(path: Path) -> Iterator[Mapping[str, object]]:
-    content = read_json(path, _ANY)
-    if isinstance(content, dict):
-        content = content.get("annotations")
-    if not isinstance(content, list):
-        raise SampleError(f"{path} has another form; expected {_FORM}")
-    for number, entry in enumerate(content):
-        if not isinstance(entry, dict):
-            raise SampleError(f"{path}: entry {number} is not an object; expected {_FORM}")
-        yield entry
-
-
-def _captions(path: Path, number: int, entry: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
-    name = entry.get("image_id", entry.get("img_id"))
-    captions = [entry["caption"]] if "caption" in entry else entry.get("sentences")
-    named = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
-    if not named or not isinstance(captions, list) or not all(isinstance(c, str) for c in captions):
-        raise SampleError(
-            f'{path}: entry {number} needs an id ("image_id") and a text ("caption"); expected {_FORM}'
-        )
-    return pair_id(str(name)), tuple(captions)
-
-
-def _groups(entry: Mapping[str, object], captions: tuple[str, ...]) -> tuple[str, ...]:
-    changes = entry.get("changes")
-    listed = changes if isinstance(changes, list) else []
-    types = {str(c.get("type")) for c in listed if isinstance(c, dict)}
-    if isinstance(entry.get("type"), str):
-        types = {str(entry["type"])}
-    types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}
-    if types == {DISTRACTOR}:
-        return (DISTRACTOR,)
-    if types:
-        return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
-    if not entry.get("kind"):
-        return ()
-    spoken = [c for c in captions if ptb_tokens(c)]
-    return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,) if spoken else ()
 
 
 @dataclass(frozen=True, slots=True)

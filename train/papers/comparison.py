@@ -68,7 +68,7 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
     suite = load_suite(options.suite)
     rows = _wanted_rows(options, listeners)
     tasks = [(row, seed) for seed in range(options.seeds or suite.seeds) for row in rows]
-    listeners.note(f"{len(tasks)} runs: {len(rows)} systems, {len(tasks) // len(rows)} seeds")
+    listeners.note(f"{len(tasks)} runs: {len(rows)} systems, {_seeds(len(tasks) // len(rows))}")
     for row in rows:  # features are computed once, by this process, and read by the runs
         config = row_config(suite.systems[row], options, 0)
         splits = _splits(config, options)
@@ -253,9 +253,13 @@ def _about(options: CompareOptions, splits: Splits, seeds: int) -> tuple[str, ..
         f"The data: {_about_data(options.data)}.",
         (
             f"{len(splits.training.samples)} training pairs with {len(splits.training.annotations)} "
-            f"annotations, {measured} pairs measured; {seeds} seeds."
+            f"annotations, {measured} pairs measured; {_seeds(seeds)}."
         ),
     )
+
+
+def _seeds(number: int) -> str:
+    return "1 seed" if number == 1 else f"{number} seeds"
 
 
 def _about_data(folder: Path) -> str:

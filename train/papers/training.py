@@ -206,7 +206,7 @@ class _Run:
         self.curves.append(point)
         if self.options.keep == "last" or point.score > known:
             self.best_epoch = point.epoch
-            self.best = (_clone_weights(self.captioner), _clone_weights(self.objective))
+            self.best = (_weights(self.captioner), _weights(self.objective))
             self.write()
         self._write_state(mark)
 
@@ -377,8 +377,4 @@ def _mark(captioner: WordCaptioner) -> str:
 
 
 def _weights(module: nn.Module) -> Weights:
-    return {k: v.detach().cpu() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
-
-
-def _clone_weights(module: nn.Module) -> Weights:
-    return {k: v.clone() for k, v in _weights(module).items()}
+    return {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}

