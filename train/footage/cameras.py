@@ -117,10 +117,10 @@ def sample_frames(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, 
         FootageError: nothing can be read.
     """
     due, seen = 0.0, False
-    for number, seconds, frame in _decode(path):
+    for number, seconds, frame in decoded_frames(path):
         if seconds is None or seconds >= due:
             due, seen = (seconds or 0.0) + every_s, True
-            yield number, seconds, _rgb(frame)
+            yield number, seconds, rgb_of(frame)
     if not seen:
         raise FootageError(f"{path} cannot be read; remove it or exclude it")
 
@@ -128,18 +128,18 @@ def sample_frames(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, 
 def frames_of(path: Path, wanted: Sequence[int]) -> Iterator[Image]:
     """The frames of these ascending numbers, RGB; FootageError if one of them cannot be read."""
     left = list(wanted)
-    for number, _, frame in _decode(path):
+    for number, _, frame in decoded_frames(path):
         if left and number == left[0]:
             left.pop(0)
-            yield _rgb(frame)
+            yield rgb_of(frame)
         if not left:
             return
     if left:
         raise FootageError(f"{path} has no frame {left[0]} that can be read; remove it or exclude it")
 
 
-def _decode(path: Path) -> Iterator[tuple[int, float | None, Any]]:
-    """Number, seconds and picture, which is an `av.VideoFrame`, or BGR of a still."""
+def decoded_frames(path: Path) -> Iterator[tuple[int, float | None, Any]]:
+    """Number, seconds (None of a still) and frame, for `rgb_of`; of a damaged clip what it still gives."""
     if path.suffix.lower() in STILL_SUFFIXES:
         image = cv2.imread(str(path))
         if image is not None:
@@ -153,7 +153,7 @@ def _decode(path: Path) -> Iterator[tuple[int, float | None, Any]]:
         return  # what was read is used; the callers tell where it is too little
 
 
-def _rgb(frame: Any) -> Image:
+def rgb_of(frame: Any) -> Image:
     if isinstance(frame, np.ndarray):
         return np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), np.uint8)
     return np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)

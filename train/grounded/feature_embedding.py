@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from models.grounded.observations import FEATURES, FeatureEmbedding
+from train.checkpoints import TrainError
 from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stack_examples
 from train.grounded.options import StageOptions
 from train.grounded.stages import Stateful, load_state, save_state
@@ -108,7 +109,7 @@ def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int)
         if len(examples) == options.batch:
             break
     else:
-        raise SystemExit(
+        raise TrainError(
             "nothing to learn an embedding from: label clips in which objects go on from frame to frame"
         )
     return stack_examples(examples)

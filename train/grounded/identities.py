@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-import av
 import cv2
 import lap
 import numpy as np
@@ -32,7 +31,7 @@ from models.grounded.inference import OnnxDetector
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
-from train.footage.cameras import STILL_SUFFIXES
+from train.footage.cameras import STILL_SUFFIXES, FootageError, decoded_frames, rgb_of
 from train.footage.frames import LabelledFrame
 from train.samples import image_in
 
@@ -165,7 +164,7 @@ class Collector:
         stamp = stamp_in_name(Path(frames[0].file))
         clock_s = stamp.timestamp() if stamp else float("nan")
         found: list[Snapshot] = []
-        for seconds, image, frame in _decoded_frames(frames, footage):
+        for seconds, image, frame in _frames_in_time(frames, footage):
             picture = _picture(image)
             seen, maps = self._detect(picture)
             numbers = tracker.update(seconds, seen)
@@ -210,7 +209,7 @@ def _occasion(frame: LabelledFrame) -> str:
     return "sequence" if _NUMBERED.match(Path(frame.file).stem) else frame.file
 
 
-def _decoded_frames(
+def _frames_in_time(
     frames: list[LabelledFrame], footage: Path
 ) -> Iterator[tuple[float, Image, LabelledFrame | None]]:
     """An occasion's frames in time: second, picture, and its labels where it has some."""
@@ -221,19 +220,17 @@ def _decoded_frames(
             counted = _NUMBERED.match(Path(frame.file).stem)
             rgb = image_in(footage / frame.file)
             if rgb is None:
-                raise SystemExit(f"{footage / frame.file} cannot be read")
+                raise FootageError(f"{footage / frame.file} cannot be read")
             yield (int(counted[1]) / 25 if counted else 0.0), rgb, frame
         return
     labelled = {int(Path(frame.image).stem.rsplit("_", 1)[1]): frame for frame in frames}
     due = 0.0
-    with av.open(str(path)) as container:
-        for number, shown in enumerate(container.decode(video=0)):
-            seconds = float(shown.time) if shown.time is not None else number / 25
-            if seconds > min(_LONGEST_S, last + 0.1):
-                return
-            if number in labelled or seconds >= due:
-                due = seconds + 1 / _PER_SECOND - 1e-3
-                yield seconds, np.asarray(shown.to_ndarray(format="rgb24"), np.uint8), labelled.get(number)
+    for number, seconds, shown in decoded_frames(path):
+        if seconds is None or seconds > min(_LONGEST_S, last + 0.1):
+            return
+        if number in labelled or seconds >= due:
+            due = seconds + 1 / _PER_SECOND - 1e-3
+            yield seconds, rgb_of(shown), labelled.get(number)
 
 
 def _picture(image: Image) -> Image:

@@ -11,6 +11,7 @@ import torch
 
 from models.families import first_of
 from models.grounded.observations import FEATURES
+from train.checkpoints import TrainError
 from train.grounded.feature_embedding import _batch, train_feature_embedding
 from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
 from train.grounded.identity_pairs import (
@@ -128,7 +129,7 @@ def test_cameras_that_teach_nothing_are_told_of() -> None:
     idle = CameraSnapshots(
         "yard", [snapshot("a", 0.0, observed), snapshot("a", 1.0, observed)], flowing=False
     )
-    with pytest.raises(SystemExit, match="nothing to learn"):
+    with pytest.raises(TrainError, match="nothing to learn"):
         train_feature_embedding([idle], StageOptions(steps=1, batch=2))
 
 

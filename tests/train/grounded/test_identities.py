@@ -14,6 +14,7 @@ from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FEATURES
+from train.footage.cameras import FootageError
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
 from train.grounded.graph import export_onnx
@@ -107,5 +108,5 @@ def test_what_was_collected_is_kept(frames: list[LabelledFrame], tmp_path: Path)
     again = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     assert [one.occasion for one in again] == [one.occasion for one in first]
     assert all(torch.equal(a.feature, b.feature) for a, b in zip(first, again, strict=True))
-    with pytest.raises(SystemExit, match="cannot be read"):
+    with pytest.raises(FootageError, match="cannot be read"):
         collect(collector, frames, tmp_path, tmp_path / "cache", "another detector")
