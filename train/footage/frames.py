@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -104,11 +104,11 @@ def _of_file(
     targets, thumbnails = [], []
     for row, image in zip(rows, frames_of(path, [int(row["frame"]) for row in rows]), strict=True):
         target = folder / f"{stem}_{row['frame']:06d}.jpg"
-        bgr = cv2.cvtColor(_shrink(image), cv2.COLOR_RGB2BGR)
+        bgr = cv2.cvtColor(shrink(image, LARGEST), cv2.COLOR_RGB2BGR)
         if not cv2.imwrite(str(target), bgr, [cv2.IMWRITE_JPEG_QUALITY, 95]):
             raise FootageError(f"{target} cannot be written; choose another folder, or make room")
         targets.append(str(target.relative_to(out)))
-        thumbnails.append(_thumbnail(image))
+        thumbnails.append(shrink(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8), _THUMBNAIL))
     results = [
         merge_votes([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]])
         for row in rows
@@ -121,19 +121,13 @@ def _of_file(
     ]
 
 
-def _shrink(image: Image) -> Image:
-    height, width = image.shape[:2]
-    if width <= LARGEST:
+def shrink(image: Image, width: int) -> Image:
+    """At most this wide."""
+    height, wide = image.shape[:2]
+    if wide <= width:
         return image
-    size = (LARGEST, round(height * LARGEST / width))
+    size = (width, max(1, round(height * width / wide)))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
-
-
-def _thumbnail(image: Image) -> Image:
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    height, width = grey.shape
-    size = (_THUMBNAIL, max(1, round(height * _THUMBNAIL / width)))
-    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def picture(folder: Path, frame: LabelledFrame) -> Image:
@@ -163,3 +157,10 @@ def read_frames(folder: Path) -> list[LabelledFrame]:
 def written_cameras(folder: Path) -> set[str]:
     """The cameras of which a folder holds frames; FootageError if the file is damaged."""
     return {frame.camera for frame in read_frames(folder)}
+
+
+def by_camera(frames: Iterable[LabelledFrame]) -> dict[str, list[LabelledFrame]]:
+    cameras: dict[str, list[LabelledFrame]] = {}
+    for frame in frames:
+        cameras.setdefault(frame.camera, []).append(frame)
+    return cameras

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from models.grounded.detector import detector_of
 from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
-from train.footage.frames import LabelledFrame, read_frames
+from train.footage.frames import LabelledFrame, by_camera, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.chain import accuracy
@@ -138,8 +137,7 @@ def split_by_time(
     """
     learn: list[LabelledFrame] = []
     held: list[LabelledFrame] = []
-    for _, group in groupby(sorted(frames, key=lambda f: f.camera), key=lambda f: f.camera):
-        own = list(group)
+    for _, own in sorted(by_camera(frames).items()):
         files = sorted({frame.file for frame in own})
         if len(files) >= _SEVERAL:
             last = set(files[-max(1, round(share * len(files))) :])

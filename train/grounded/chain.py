@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FeatureEmbedding
 from train.checkpoints import TrainError, camera_record, refuse_folder, versions, write_checkpoint
 from train.footage.cameras import CameraFiles
-from train.footage.frames import LabelledFrame, read_frames
+from train.footage.frames import LabelledFrame, by_camera, read_frames
 from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.change_classifier import ChangeLabels, change_labels, classifier_of, train_classifier
@@ -204,8 +203,7 @@ def _teacher(reid: Path | None) -> AppearanceEmbedding | None:
 def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
     collector = Collector(OnnxDetector(_graph(detector)), _teacher(run.reid), seed=run.seed)
     cameras = []
-    for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
-        own = list(group)
+    for name, own in by_camera(footage.learn).items():
         folder = Path(footage.sources[name]["footage"])
         if not (folder / own[0].file).exists():
             raise TrainError(
