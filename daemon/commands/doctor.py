@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -30,12 +31,25 @@ class Check:
     detail: str
 
 
-def doctor(config: OptionalFile = None, captioner: CaptionerChoice = None, json: Json = False) -> None:
+def doctor(
+    config: OptionalFile = None,
+    captioner: CaptionerChoice = None,
+    json: Json = False,
+    compile_kernels: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Compile the kernels into the installation first: narrated then starts sooner and takes "
+            "130 MB less memory. Needs a C++ compiler, Python's headers and setuptools.",
+        ),
+    ] = False,
+) -> None:
     """Check the installation: packages, kernels, captioner, and with -c what the configuration names."""
     configuration = load_configuration(config) if config else None
     path, device = choose_captioner(captioner, None, configuration)
     checks = [
         _run("versions", _check_versions),
+        _run("kernels", lambda: _check_kernels(compile_now=compile_kernels)),
         _run("captioner", lambda: _check_captioner(path, device)),
         _run("configuration", lambda: _check_file(config, configuration)),
         _run("Redis", lambda: _check_redis(configuration)),
@@ -66,6 +80,20 @@ def _check_versions() -> str:
         with suppress(importlib.metadata.PackageNotFoundError):  # cv2 may come from Debian
             versions.append(f"{name} {importlib.metadata.version(name)}")
     return ", ".join(versions)
+
+
+def _check_kernels(*, compile_now: bool) -> str:
+    from pipeline.kernels import are_compiled_ahead, compile_ahead  # noqa: PLC0415
+
+    if compile_now:
+        try:
+            compile_ahead()
+        except Exception as error:  # whatever numba, setuptools and the compiler raise
+            raise RuntimeError(
+                f"not compiled ({error}): it needs g++, Python's headers (python3-dev), setuptools, and a "
+                "folder that may be written; without, they are compiled at the first start"
+            ) from error
+    return "compiled ahead" if are_compiled_ahead() else "compiled when they are first called, by numba"
 
 
 def _check_captioner(path: Path, device: str) -> str:

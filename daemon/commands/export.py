@@ -13,6 +13,7 @@ from daemon.commands import selection
 from daemon.commands.options import Json
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
+from pipeline.report.words import many
 
 if TYPE_CHECKING:
     from daemon.export.export import ExportSummary
@@ -86,6 +87,7 @@ def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
         )
         typer.echo(f"{camera}: records {spell_runs(chain['pieces'])}, {reach}")
     typer.echo(
-        f"{out}: {manifest.records} records, {exported.pictures} pictures, {len(manifest.clips)} recordings; "
+        f"{out}: {many(manifest.records, 'record')}, {many(exported.pictures, 'picture')}, "
+        f"{many(len(manifest.clips), 'recording')}; "
         f"note the sum of all, {exported.sum}"
     )

@@ -20,6 +20,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
 from pipeline.journal.segments import closed_segments, line_end
 from pipeline.journal.signatures import load_signatures
+from pipeline.journal.timestamps import load_timestamps
 from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
@@ -55,7 +56,8 @@ class Manifest:
     """``export.json``.
 
     Attributes:
-        chains: by camera ``pieces`` (see `runs_of`), and ``signed``, the number signed last, 0 where none is.
+        chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
+            time-stamped last, 0 where none is.
         problems: records and pictures that do not verify.
         clips: camera, record and source of each recording, by its name here.
         without_clip: why a record has no recording, by its id.
@@ -176,20 +178,27 @@ class _ExportWriter:
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
         signatures = load_signatures(self._options.journals, camera)
+        stamps = load_timestamps(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         if self._options.linked:
-            last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])
+            last = max(
+                min((each.seq for each in proofs if each.seq >= numbers[-1]), default=numbers[-1])
+                for proofs in (signatures, stamps)
+            )
             numbers = _copy_lines(self._options.journals, camera, numbers[0], last, target)
         else:
             with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
                 for number in numbers:
                     source.seek(places[number][0])
                     file.write(source.read(places[number][1]) + b"\n")
-        here = [each for each in signatures if each.seq in set(numbers)]
-        if here:
-            lines = b"".join(each.line() + b"\n" for each in here)
-            (self._folder / f"chain/{camera}.signatures").write_bytes(lines)
-        return {"pieces": runs_of(numbers), "signed": max((each.seq for each in here), default=0)}
+        there = set(numbers)
+        for kind, proofs in (("signatures", signatures), ("timestamps", stamps)):
+            lines = b"".join(each.line() + b"\n" for each in proofs if each.seq in there)
+            if lines:
+                (self._folder / f"chain/{camera}.{kind}").write_bytes(lines)
+        signed = max((each.seq for each in signatures if each.seq in there), default=0)
+        stamped = max((each.seq for each in stamps if each.seq in there), default=0)
+        return {"pieces": runs_of(numbers), "signed": signed, "stamped": stamped}
 
 
 def runs_of(numbers: Iterable[int]) -> list[list[int]]:

@@ -49,7 +49,9 @@ class ExportVerification:
     sum: str = ""
 
 
-def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
+def verify_export(
+    path: Path, keys: Collection[str] = (), timestamp_ca: Path | None = None
+) -> ExportVerification:
     """Check every file, record, link, signature and picture of an export.
 
     This detects any changed, missing or added byte. Only signatures, or a checksum noted at the time, show
@@ -58,6 +60,7 @@ def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     Args:
         path: a folder or a zip.
         keys: public keys that may have signed; none takes those that the signatures name.
+        timestamp_ca: PEM file with the authorities whose time stamps count; None checks no times.
 
     Raises:
         ExportError: it cannot be opened.
@@ -65,7 +68,7 @@ def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():
             return ExportVerification(path, (f"{path}: this is not an export of narrations, or it was cut",))
-        problems, chains = check(folder), dict[str, ChainProof]()
+        problems, chains = check(folder, timestamp_ca), dict[str, ChainProof]()
         for chain in sorted(folder.glob("chain/*.jsonl")):
             chains[chain.stem], fault = _check_signatures(chain, keys)
             problems += [fault] if fault else []

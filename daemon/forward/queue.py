@@ -16,6 +16,7 @@ from redis import exceptions as refusals
 from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
 from pipeline.record import Record, RecordError, parse_stream_id, read_record
+from pipeline.report.words import many
 
 logger = logging.getLogger(__name__)
 
@@ -160,9 +161,9 @@ class Queue:
                 continue
             if (lost := record.seq - seqs.get(key, record.seq) - 1) > 0 and key != self._retry:
                 logger.warning(
-                    "target %s: the stream of camera %s has lost %d records before they were sent "
+                    "target %s: the stream of camera %s has lost %s before they were sent "
                     "(it holds 100,000); they are in the journal only",
-                    *(self.target, record.camera, lost),
+                    *(self.target, record.camera, many(lost, "record")),
                 )
             seqs[key] = record.seq
             yield Entry(key, entry, record)

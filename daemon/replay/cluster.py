@@ -29,6 +29,7 @@ from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from models.captioner import Captioner
 from pipeline.journal import read_camera
+from pipeline.report.words import many
 
 _ANSWER_S = 10.0
 _SHARE_OF_A_GPU = 0.25
@@ -89,11 +90,14 @@ def replay_on(
                 narrations += files.narrations
                 read_s += files.outcome.read_s
                 progress.update(
-                    f"{number}/{len(left)} files", read_s, read_s * len(left) / number, narrations
+                    f"{number} of {many(len(left), 'camera')}",
+                    read_s,
+                    read_s * len(left) / number,
+                    narrations,
                 )
     except KeyboardInterrupt:
         missing = len(footage) - len(output.finished)
-        problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
+        problem = f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume goes on"
         return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 

@@ -184,7 +184,7 @@ class _Replay:
         # What has not been opened yet is taken to be as long as the others.
         total_s = max(sum(known) * len(threads) / len(known), read_s) if known else None
         ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
-        progress.update(f"{ended}/{len(threads)} files", read_s, total_s, self.narrations)
+        progress.update(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
 
     def _note(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
@@ -247,7 +247,7 @@ class _Replay:
             elif not self._queue.ended(name):
                 parts.append(f"{name} after {format_offset(thread.read_s)}")
         if unbegun:
-            parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
+            parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume goes on" if self._output else left
 

@@ -2,14 +2,17 @@
 
 from pipeline.journal.chain import JournalError
 from pipeline.journal.comparison import Comparison, compare
-from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits
+from pipeline.journal.journal_copy import JournalCopy
+from pipeline.journal.segment_writer import DAILY, JournalLockedError, SegmentLimits
 from pipeline.journal.segments import Segment, latest_first, read_camera, read_journal
 from pipeline.journal.verification import Verification, VerifyOptions, verify
 from pipeline.journal.writer import Journal
 
 __all__ = [
+    "DAILY",
     "Comparison",
     "Journal",
+    "JournalCopy",
     "JournalError",
     "JournalLockedError",
     "Segment",

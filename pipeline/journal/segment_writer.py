@@ -39,6 +39,10 @@ class SegmentLimits:
     daily: bool = False
 
 
+DAILY = SegmentLimits(bytes=64_000_000, daily=True)
+"""A segment a day, or several where a day has much."""
+
+
 class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
@@ -129,6 +133,15 @@ class SegmentWriter:
             self._day = day
         self.size += len(line)
 
+    def sync(self) -> None:
+        """Wait for the disk.
+
+        Raises:
+            OSError: it fails.
+        """
+        if self._file >= 0:
+            os.fsync(self._file)
+
     def move_start(self, start: Start) -> None:
         """Let the chain begin behind `start`: full segments up to it no longer count."""
         start.save(self._anchor)
@@ -153,6 +166,7 @@ class SegmentWriter:
         Killed between the two steps, the next run finds no current segment and begins it then.
         """
         closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
+        self.sync()  # no line may be on disk before one that is older
         self.path.rename(closed)
         try:
             file = self._open_current()

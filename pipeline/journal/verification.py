@@ -17,6 +17,7 @@ from pipeline.record import ChainEnd, Record, RecordError
 
 if TYPE_CHECKING:  # the library of signatures loads where there are some
     from pipeline.journal.signatures import Signature
+    from pipeline.journal.timestamps import Timestamp
 
 _WORTH_PROCESSES = 32_000_000
 """Bytes from which further processes save more than their start takes."""
@@ -56,6 +57,7 @@ class Verification:
         problems: the first bad line of each bad chain.
         pictures: pictures whose bytes were checked (one that several files name counts several times).
         signed: of the chains that have signatures.
+        stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
     """
 
     files: int
@@ -64,6 +66,7 @@ class Verification:
     problems: tuple[Problem, ...] = ()
     pictures: int = 0
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
+    stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -79,6 +82,8 @@ class VerifyOptions:
         evidence: look at the pictures that the records name.
         evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
         keys: public keys that may have signed; none takes those that the signatures name.
+        heads: hashes of records, noted elsewhere, that must still be there.
+        roots: PEM file with the authorities whose time stamps count; None checks no times.
         processes: at most, each for one chain; None is one per processor that this process may use.
         progress: called after each chain with the bytes checked so far, and those of all chains.
     """
@@ -86,6 +91,8 @@ class VerifyOptions:
     evidence: bool = True
     evidence_folder: Path | None = None
     keys: Collection[str] = ()
+    heads: Collection[str] = ()
+    roots: Path | None = None
     processes: int | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -124,6 +131,10 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
         if own and not result.problem and not any(each.problem for each in own):
             result.problem = _compare_merged(result, own)
     problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
+    missing = set(options.heads).difference(*(result.heads for result in checked))
+    problems += [
+        Problem(chain.folder, 0, _lost_head(head)) for head in sorted(missing) for chain in chains[:1]
+    ]
     return Verification(
         sum(len(chain.files) for chain in chains),
         sum(result.lines for result in checked),
@@ -131,6 +142,14 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
         (*problems, *(result.problem for result in checked if result.problem)),
         sum(result.pictures for result in checked),
         {(result.newest, result.chain.camera): result.signed for result in checked if result.signed},
+        {(result.newest, result.chain.camera): result.stamped for result in checked if result.stamped},
+    )
+
+
+def _lost_head(head: str) -> str:
+    return (
+        f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
+        "retention has deleted the record"
     )
 
 
@@ -144,6 +163,8 @@ class _CheckedChain:
     ends: dict[str, ChainEnd] = field(default_factory=dict)
     problem: Problem | None = None
     signed: Signed | None = None
+    stamped: tuple[int, str] | None = None
+    heads: set[str] = field(default_factory=set)
 
     @property
     def newest(self) -> Path:
@@ -178,12 +199,16 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
         except OSError as error:
             result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
     hashes = {signature.seq: "" for _, signature in signatures if not isinstance(signature, str)}
+    stamps = _read_stamps(result)
+    hashes |= {stamp.seq: "" for _, stamp in stamps if not isinstance(stamp, str)}
     if start:
         hashes[start.seq] = ""
     result.problem = result.problem or _check_lines(result, start, hashes, options)
     if start:
         result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
+    if stamps:
+        _check_stamps(result, stamps, hashes, options)
     if signatures:
         end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
         if fault := find_fault(
@@ -198,6 +223,40 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
         result.problem = Problem(path, 0, reason)
     return result
+
+
+def _read_stamps(result: _CheckedChain) -> list[tuple[int, Timestamp | str]]:
+    """The lines of a chain's time stamps."""
+    from pipeline.journal.timestamps import read_timestamps, timestamps_path  # noqa: PLC0415
+
+    path = timestamps_path(result.chain.folder, result.chain.camera)
+    try:
+        return list(read_timestamps(path.read_bytes())) if path.exists() else []
+    except OSError as error:
+        result.problem = result.problem or Problem(path, 0, f"cannot be read: {error.strerror or error}")
+        return []
+
+
+def _check_stamps(
+    result: _CheckedChain,
+    stamps: list[tuple[int, Timestamp | str]],
+    hashes: dict[int, str],
+    options: VerifyOptions,
+) -> None:
+    """Compare a chain's time stamps with its records, and check them where authorities are given."""
+    from pipeline.journal.timestamps import (  # noqa: PLC0415
+        find_timestamp_fault,
+        load_roots,
+        timestamps_path,
+    )
+
+    roots = load_roots(options.roots) if options.roots else ()
+    if fault := find_timestamp_fault(stamps, result.chain.camera, hashes, roots):
+        path = timestamps_path(result.chain.folder, result.chain.camera)
+        result.problem = result.problem or Problem(path, *fault)
+    good = [stamp for _, stamp in stamps if not isinstance(stamp, str)]
+    if good:
+        result.stamped = max((stamp.seq, stamp.time) for stamp in good)
 
 
 def _check_lines(
@@ -216,6 +275,8 @@ def _check_lines(
                     # Retention removes the pictures of what it deletes.
                     if options.evidence and not (start and record.seq <= start.seq):
                         _check_pictures(record, folder, proven)
+                    if record.hash in options.heads:
+                        result.heads.add(record.hash)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash
                     result.ends[record.camera] = end

@@ -112,7 +112,7 @@ class Journal:
         """Give the journal up to other writers; closing twice is harmless."""
         with self._lock:
             if not self._closed and not self.flush() and self.held:
-                _log.error("%s: %d narrations are lost: %s", self.path, self.held, self.trouble)
+                _log.error("%s: narrations lost: %d: %s", self.path, self.held, self.trouble)
             self._closed = True
             self._let_go()
 
@@ -173,7 +173,7 @@ class Journal:
                 except OSError as error:
                     self._report(error)
             if self.held >= self._hold:
-                raise JournalError(f"{self.path}: {self.trouble}; {self.held} narrations are held already")
+                raise JournalError(f"{self.path}: {self.trouble}; narrations held already: {self.held}")
             self._held.append((narration, members))
             return None
 
@@ -196,7 +196,7 @@ class Journal:
             except (JournalError, OSError) as error:
                 self._report(error)
                 return False
-            _log.warning("%s is written again; %d held narrations are on disk", self.path, held)
+            _log.warning("%s is written again; held narrations now on disk: %d", self.path, held)
             self.trouble = ""
             return True
 

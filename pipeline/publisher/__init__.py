@@ -1,6 +1,6 @@
 """The publisher: records go from the journal to a Redis stream and channel."""
 
-from pipeline.publisher.connection import PublisherError, ServerAwayError
+from pipeline.publisher.connection import PublisherError, RedisServer, ServerAwayError
 from pipeline.publisher.delivery import Backoff, Delivery, drain
 from pipeline.publisher.publisher import (
     CHANNEL,
@@ -16,7 +16,7 @@ from pipeline.publisher.publisher import (
     open_publisher,
     stream_key,
 )
-from pipeline.publisher.subscription import subscribe
+from pipeline.publisher.subscription import Entry, StreamReader, subscribe
 
 __all__ = [
     "CHANNEL",
@@ -24,13 +24,16 @@ __all__ = [
     "NO_SERVER",
     "Backoff",
     "Delivery",
+    "Entry",
     "LeaseHeldError",
     "Publisher",
     "PublisherError",
     "PublisherOptions",
+    "RedisServer",
     "ServerAwayError",
     "StreamConflictError",
     "StreamMovedError",
+    "StreamReader",
     "Writer",
     "drain",
     "lease_key",

@@ -139,7 +139,7 @@ class Delivery:
         first = line_end(lines[0]) if lines else None
         passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
         quiet = max(0, self._sent - self._journal.published.seq)
-        try:  # what the stream is beyond is not added, but the server is asked: the stream may have been deleted
+        try:  # what the stream is ahead of is not added, but it may have been deleted: the server is asked
             self._publisher.publish(self._writer, [] if passed else lines, self._behind, quiet)
         except StreamMovedError as moved:
             return self._find(moved.last_id), True
@@ -175,8 +175,8 @@ class Delivery:
             place = journal.end_at(before.seq - self._publisher.maxlen)
         if lost > 0:
             _log.warning(
-                "camera %s: the server has lost %d records that it had taken (flushed, or restarted without "
-                "its file); the last %d are published again",
+                "camera %s: records that the server had taken and has lost (flushed, or restarted without "
+                "its file): %d; published again: %d",
                 *(camera, lost, before.seq - place.seq),
             )
         elif lost == 0 and record is not None and record.stream_id != last_id:

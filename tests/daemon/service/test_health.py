@@ -74,7 +74,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             assert alive["ok"]  # a restart would lose what is held in memory
             assert "No space left" in alive["unwritten"]["ball"]
             daemon.journals["ball"].trouble = ""
-            why = "No space left on device; 0 narrations are held in memory"
+            why = "No space left on device; narrations held in memory: 0"
             assert told == [f"the journal of ball cannot be written: {why}"]
 
             streaming.kill()

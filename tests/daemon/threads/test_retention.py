@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,8 @@ from daemon.threads import retention as module
 from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline.evidence import EvidenceStore
 from pipeline.evidence import store as store_module
-from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
+from pipeline.journal import Journal, JournalError, SegmentLimits, VerifyOptions, verify
+from pipeline.journal.holds import Hold, add_hold, release_hold
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.record import Evidence
 
@@ -304,3 +306,48 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
         looking.loop.wake()
     looking.stop()
     assert days(cameras["yard"]) == [4]
+
+
+def hold(journal, day, **changed):
+    """Holds the first record of a day of the yard's."""
+    at = [record for record in journal if record.event == "change"][3 * day].after.moment
+    span = {"since": at - timedelta(minutes=1), "until": at + timedelta(minutes=1)}
+    told = {"name": "claim 7", "reason": "asked for by the insurer", "made": at, "cameras": ("yard",)}
+    add_hold(journal.folder, Hold(**{**span, **told, **changed}))
+
+
+def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(cameras, store, tmp_path):
+    kept = days(cameras["yard"])
+    hold(cameras["yard"], 1)
+    looking = retention(cameras, store, age=0.5 * DAY)
+    run(looking, 6)
+    assert days(cameras["yard"]) == kept[1:]
+    assert days(cameras["lot"]) == kept[3:]
+    assert verify([tmp_path / "journal"], VerifyOptions(evidence_folder=store.folder)).ok
+    release_hold(tmp_path / "journal", "claim 7")
+    run(looking, 6)
+    assert days(cameras["yard"]) == kept[3:]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ends": datetime(2020, 1, 1, tzinfo=UTC)},
+        {"cameras": ("gate",)},
+        {"until": datetime(2024, 4, 1, tzinfo=UTC), "since": datetime(2024, 3, 1, tzinfo=UTC)},
+    ],
+)
+def test_a_hold_that_ended_or_is_of_something_else_keeps_nothing(cameras, store, changed):
+    kept = days(cameras["yard"])
+    hold(cameras["yard"], 1, **changed)
+    run(retention(cameras, store, age=0.5 * DAY), 6)
+    assert days(cameras["yard"]) == kept[3:]
+
+
+def test_nothing_is_deleted_where_the_holds_cannot_be_read(cameras, store, tmp_path):
+    kept = days(cameras["yard"])
+    (tmp_path / "holds.json").write_text("{")
+    looking = retention(cameras, store, age=0.5 * DAY)
+    with pytest.raises(JournalError, match="nothing is deleted until it can"):
+        run(looking, 3)
+    assert days(cameras["yard"]) == kept

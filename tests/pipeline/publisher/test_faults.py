@@ -108,7 +108,7 @@ def test_killed_and_its_file_lost(any_server, journal, narration, background, on
         journal.append(narration(51))
         until(settled(journal))
     assert on_stream(any_server) == list(journal)
-    assert "has lost 50 records" in caplog.text
+    assert "its file): 50; published again: 50" in caplog.text
     assert running.published == 101
 
 
