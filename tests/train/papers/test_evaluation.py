@@ -23,7 +23,7 @@ from train.papers.results import HUMAN, trivial_rows
 class Oracle:
     """Says what it is told to, by position in the split; its words have probability 1/4 each."""
 
-    name, device, whole = "oracle", "cpu", False
+    name, device, whole, joined = "oracle", "cpu", False, False
 
     def __init__(self, split: Split, says: Callable[[int], list[str]], aligned: int = 0) -> None:
         self._split, self._says, self._aligned = split, says, aligned
