@@ -116,9 +116,9 @@ def _check_file(path: Path | None, configuration: Configuration | None) -> str |
 def _check_redis(configuration: Configuration | None) -> str | None:
     if configuration is None or configuration.redis.url is None:
         return None
-    from pipeline.publisher import open_publisher  # noqa: PLC0415
+    from pipeline.publisher import Publisher  # noqa: PLC0415
 
-    publisher = open_publisher(Secrets().reveal(configuration.redis.url))
+    publisher = Publisher(Secrets().reveal(configuration.redis.url))
     try:
         publisher.entry("doctor", "1-1")
     finally:

@@ -17,6 +17,8 @@ from daemon.commands.options import Json, Pictures
 from daemon.export.files import is_export
 from pipeline.journal import Comparison, JournalError, Verification, VerifyOptions, compare
 from pipeline.journal import verify as verify_journals
+from pipeline.journal.access_log import FILE as ACCESS_LOG
+from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey, new_key
 from pipeline.journal.signatures import public_key as parse_key
@@ -56,7 +58,9 @@ NewKey = Annotated[
 def verify(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Journals, narrations.jsonl, folders of journals, or what export wrote."),
+        typer.Argument(
+            help="Journals, narrations.jsonl, folders of journals, what export wrote, or an access.log."
+        ),
     ],
     *,
     against: Annotated[
@@ -87,6 +91,9 @@ def verify(
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
     _check_options(head or [], timestamp_ca)
+    if logs := [path for path in paths if path.name == ACCESS_LOG]:
+        _verify_logs(logs, alone=len(logs) == len(paths) and not against)
+        return
     if exports := [path for path in paths if is_export(path)]:
         if against or len(exports) < len(paths):
             raise typer.BadParameter("check an export by itself: without journals and --against")
@@ -107,6 +114,15 @@ def verify(
     agrees = not against or (comparison and not comparison.differences)
     if not (result.ok and (other is None or other.ok) and agrees):
         raise typer.Exit(1)
+
+
+def _verify_logs(logs: list[Path], *, alone: bool) -> None:
+    """Check access logs."""
+    if not alone:
+        raise typer.BadParameter("check an access log by itself: without journals and --against")
+    for path in logs:
+        seq, digest = verify_access(path)
+        typer.echo(f"{path}: {many(seq, 'line')} unchanged, last hash {digest}")
 
 
 def _check_options(heads: list[str], roots: Path | None) -> None:

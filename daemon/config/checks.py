@@ -18,7 +18,7 @@ from daemon.config.settings import Configuration
 from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
-from pipeline.publisher import PublisherError, open_publisher
+from pipeline.publisher import Publisher, PublisherError
 from pipeline.sources import open_source
 
 _LIVE = ("rtsp://", "rtsps://")
@@ -83,7 +83,7 @@ def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterato
         missing = missing_extra(ModuleNotFoundError(name="rfc3161_client"))
         yield f"signing.timestamps: {missing}"
     if url:
-        yield from _try("redis.url", lambda: open_publisher(secrets.reveal(url)).close(), PublisherError)
+        yield from _try("redis.url", lambda: Publisher(secrets.reveal(url)).close(), PublisherError)
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
     if captioner.device.startswith("cuda"):

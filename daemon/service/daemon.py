@@ -39,7 +39,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
 from pipeline.journal.timestamps import TimestampAuthority
-from pipeline.publisher import NO_SERVER, open_publisher
+from pipeline.publisher import Publisher
 from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads ONNX Runtime
@@ -110,8 +110,8 @@ def startup(
     journals = health.journals = _open_journals(configuration.state, [plan.name for plan in plans])
     resources.callback(_close_journals, journals)
     # The secret is read at every connection: a password may change while this runs.
-    url = configuration.redis.url or NO_SERVER
-    publisher = open_publisher(lambda: secrets.reveal(url))
+    url = configuration.redis.url
+    publisher = Publisher(partial(secrets.reveal, url)) if url else None
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     beats, placeholder = health.heartbeats, configuration.signing.key

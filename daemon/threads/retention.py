@@ -245,7 +245,7 @@ class Retention:
             for _, segment in deleted:
                 named |= _digests_in(segment.path)
             gone = {segment.path for _, segment in deleted}
-            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone)).files
+            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone))
         for journal, segment in deleted:
             size = segment.size
             journal.unlink(segment)
@@ -276,7 +276,7 @@ class Retention:
         """Bytes beyond each limit, negative within it."""
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
-            kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
+            kept = sum(journal.size for journal in journals) + self._evidence.size()
             excess["size"] = kept - self._settings.size
         if self._settings.free is not None and journals:
             with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete

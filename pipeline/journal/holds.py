@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 
 from pipeline.disk import replace_file
-from pipeline.journal.chain import JournalError
+from pipeline.journal.segments import JournalError
 from pipeline.record import Record
 
 _MODE = 0o644

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import rfc8785
+
 from pipeline.evidence import evidence_beside, evidence_fault
-from pipeline.journal.chain import check_line, follow
 from pipeline.journal.segments import Chain, Start, find_chains
-from pipeline.record import ChainEnd, Record, RecordError
+from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
 if TYPE_CHECKING:  # the library of signatures loads where there are some
     from pipeline.journal.signatures import Signature
     from pipeline.journal.timestamps import Timestamp
 
-_WORTH_PROCESSES = 32_000_000
-"""Bytes from which further processes save more than their start takes."""
+_WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,6 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """True where there is no problem."""
         return not self.problems
 
 
@@ -174,7 +175,7 @@ class _CheckedChain:
 def _check_chains(
     jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
 ) -> Iterator[_CheckedChain]:
-    """Each chain, and whether its pictures are checked, in their order, by at most so many processes."""
+    """Check the chains, each with or without its pictures, in several processes where that pays; in order."""
     processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
     quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
     chains = [chain for chain, _ in jobs]
@@ -192,13 +193,13 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     result = _CheckedChain(chain)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     path = chain.folder / f"{chain.camera}.signatures"
-    signatures: list[tuple[int, Signature | str]] = []
-    if path.exists():
-        try:
-            signatures = list(read_signatures(path.read_bytes()))
-        except OSError as error:
-            result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
-    hashes = {signature.seq: "" for _, signature in signatures if not isinstance(signature, str)}
+    signatures: list[Signature | str] = []
+    try:
+        signatures = read_signatures(path.read_bytes()) if path.exists() else []
+    except OSError as error:
+        result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
+    good = [signature for signature in signatures if not isinstance(signature, str)]
+    hashes = {signature.seq: "" for signature in good}
     stamps = _read_stamps(result)
     hashes |= {stamp.seq: "" for _, stamp in stamps if not isinstance(stamp, str)}
     if start:
@@ -215,7 +216,6 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
             signatures, chain.camera, hashes, None if result.problem else end, options.keys
         ):
             result.problem = result.problem or Problem(path, *fault)
-        good = [signature for _, signature in signatures if not isinstance(signature, str)]
         if good:
             last = max(good, key=lambda signature: signature.seq)
             result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in good)))
@@ -317,7 +317,7 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
     if stated not in {"", start.hash}:
         fault = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
-        ((_, signature),) = read_signatures(start.line + b"\n", START)
+        (signature,) = read_signatures(start.line + b"\n", START)
         fault = signature if isinstance(signature, str) else signature.fault(chain.camera, keys)
     elif keys:
         fault = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
@@ -334,3 +334,73 @@ def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Pro
             reason = f"its records of {camera} are not those of {path}: one of the two was rewritten"
             return Problem(merged.newest, 0, reason)
     return None
+
+
+@lru_cache(2**16)
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if rfc8785.dumps(value) != text.encode():
+        raise ValueError(f"{text} is not canonical")
+    return value
+
+
+def _parse_int(text: str) -> int:
+    if text == "-0":
+        raise ValueError("-0 is not canonical")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def is_canonical(line: bytes) -> bool:
+    """True where `line` is canonical JSON (RFC 8785) with keys in ASCII.
+
+    Encoding each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
+    compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
+    what it spells otherwise (numbers below 0.0001) is left to `rfc8785`. Integers beyond 2**53 - 1 pass; no
+    member of a record may hold one.
+    """
+    try:
+        value = _DECODER.decode(line.decode())
+        return _ENCODER.encode(value).encode() == line or bool(rfc8785.dumps(value) == line)
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
+        return False
+
+
+def check_line(raw: bytes) -> Record:
+    """The record in a line with its end.
+
+    Raises:
+        RecordError: it does not hold by itself; the message says why.
+    """
+    line = raw.removesuffix(b"\n")
+    if line == raw:
+        raise RecordError(
+            "the line has no end: its writer was interrupted or is still writing "
+            "(the next start of the writer cuts it off)"
+        )
+    if not hash_holds(line):
+        raise RecordError("the hash does not match: the line was changed, or is not a record")
+    if not is_canonical(line):
+        raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
+    return read_record(line)
+
+
+def follow(end: ChainEnd, record: Record) -> ChainEnd:
+    """The end of the chain with `record` appended.
+
+    Raises:
+        RecordError: the record does not continue the chain.
+    """
+    reason = ""
+    if record.seq != end.seq + 1:
+        reason = f" where {end.seq + 1} is due: lines are missing or moved"
+    elif record.prev != end.hash:
+        reason = ": prev is not the hash of the record before it"
+    elif parse_stream_id(record.stream_id) <= end.stream_id:
+        reason = ": its stream id does not rise"
+    if reason:
+        raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
+    return ChainEnd.of(record)

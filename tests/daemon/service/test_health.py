@@ -17,8 +17,8 @@ from running_daemon import metrics, page, unused_port
 
 from daemon.service.state import Daemon
 from daemon.threads import publication as module
-from pipeline.publisher import PublisherOptions, open_publisher
-from pipeline.publisher.publisher import NO_ENTRY, Writer
+from pipeline.publisher import Publisher
+from pipeline.publisher.publisher import NO_ENTRY
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
 
@@ -106,9 +106,9 @@ def test_it_is_not_ready_while_every_camera_is_refused(
         path = server.url.removeprefix("unix://")
         url = server.url
         if hindrance == "another writer":
-            theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
+            theirs = Publisher(server.url, lease_s=600)
             for camera in ("away", "lot", "room"):
-                theirs.publish(Writer(camera, "f" * 32), [], NO_ENTRY)
+                theirs.publish(camera, "f" * 32, [], NO_ENTRY)
             theirs.close()
         else:
             with redis.Redis(unix_socket_path=path) as client:
