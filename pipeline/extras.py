@@ -15,6 +15,7 @@ EXTRAS = {
         "joblib",
         "pandas",
         "pycocoevalcap",
+        "scipy",
         "torch",
     ),
     "ray": ("ray",),

@@ -78,6 +78,7 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         JournalError: a journal cannot be opened.
     """
     with Signals() as signals, ExitStack() as resources:
+        resources.callback(os.umask, os.umask(0o027))  # records and pictures show what people did
         daemon = startup(path, configuration, secrets, resources, signals)
         try:
             main_loop(daemon)

@@ -25,7 +25,7 @@ def test_pages_metrics_and_reload(
     port, config, journals = unused_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
     away = f"rtsp://127.0.0.1:{unused_port()}/s"
     http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
-    umask = os.umask(0)
+    umask = os.umask(0o022)
     try:
         process = start(
             f"  hall: {{url: {clip}}}\n  gate: {{url: '{away}'}}\n  shed: {{url: '{away}'}}\n",
