@@ -69,8 +69,12 @@ def decide(
         threshold: confidence from which facts are told.
     """
     moved = [each.change * each.moved for each in outcomes]
-    alone = [_confidence(each.change * (1 - each.moved), SETTINGS.alone_offset) for each in outcomes]
-    move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_offset)
+    doubtful = [each.moved >= SETTINGS.elsewhere for each in outcomes]
+    alone = [
+        np.where(unsure, _confidence(p, SETTINGS.doubtful_scale), _confidence(p, SETTINGS.alone_scale))
+        for unsure, p in zip(doubtful, (each.change * (1 - each.moved) for each in outcomes), strict=True)
+    ]
+    move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_scale)
     worth = [np.maximum(each - threshold, 0) for each in alone]
     gain = move - threshold - worth[0][:, None] - worth[1][None]
     possible = pairs.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
@@ -82,12 +86,11 @@ def decide(
             used[1].add(j)
             name, large = object_name((before.label[i] + after.label[j]) / 2)
             was, now = box_of(before.box[i]), box_of(after.box[j])
-            doubtful = bool(match[i, j] < SETTINGS.doubtful)
-            p = float(move[i, j])
-            facts.append(Fact(pair, "moved", name, was, now, p, large=large, doubtful=doubtful))
-    for own, kind, scores, outcome, taken in (
-        (before, "disappeared", alone[0], outcomes[0], used[0]),
-        (after, "appeared", alone[1], outcomes[1], used[1]),
+            unsure, p = bool(match[i, j] < SETTINGS.doubtful), float(move[i, j])
+            facts.append(Fact(pair, "moved", name, was, now, p, large=large, doubtful=unsure))
+    for own, kind, scores, elsewhere, taken in (
+        (before, "disappeared", alone[0], doubtful[0], used[0]),
+        (after, "appeared", alone[1], doubtful[1], used[1]),
     ):
         for k, p in enumerate(scores.tolist()):
             if k in taken or p < SETTINGS.least:
@@ -95,15 +98,14 @@ def decide(
             name, large = object_name(own.label[k])
             box = box_of(own.box[k])
             gone, come = (box, None) if own is before else (None, box)
-            doubtful = bool(outcome.moved[k] >= SETTINGS.elsewhere)
-            facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=doubtful))
+            facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=bool(elsewhere[k])))
     return _once(sorted(facts, key=lambda f: -f.confidence))
 
 
-def _confidence(p: Floats, offset: float) -> Floats:
-    """Probability that a sentence about it is right (Platt 1999)."""
+def _confidence(p: Floats, scale: tuple[float, float]) -> Floats:
+    """Probability that a sentence about it is right (Platt 1999), by a slope and an offset in log odds."""
     p = np.clip(p, 1e-6, 1 - 1e-6)
-    return np.asarray(1 / (1 + (1 / p - 1) ** SETTINGS.confidence_slope * np.exp(-offset)), np.float64)
+    return np.asarray(1 / (1 + (1 / p - 1) ** scale[0] * np.exp(-scale[1])), np.float64)
 
 
 def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, bool]:

@@ -28,6 +28,8 @@ from models.embedding import AppearanceEmbedding
 from models.families import first_of
 from models.grounded.association import (
     CHANGE_COLUMNS,
+    CHANGE_SIGNS,
+    MOVE_COLUMNS,
     Floats,
     PairSigns,
     Side,
@@ -115,6 +117,8 @@ class Weights:
                 "embedding.bias",
             )
         )
+        later = np.zeros(len(CHANGE_SIGNS) + 1 - len(change))  # signs that came after an earlier checkpoint
+        change = np.insert(change, -1, later)
         part = "classifier."
         own = {name.removeprefix(part): each for name, each in arrays.items() if name.startswith(part)}
         embedding = FeatureEmbedding(weight, bias)
@@ -284,7 +288,7 @@ class Grounded(Captioner):
         association = self.associate(pair)
         match, change, move = association.match(self.weights.match), self.weights.change, self.weights.move
         before, after = (
-            Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
+            Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each[:, MOVE_COLUMNS], move))
             for each in association.signs(match)
         )
         return decide(

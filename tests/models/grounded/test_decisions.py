@@ -78,6 +78,22 @@ def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere() -> None:
     assert [(f.type, f.doubtful) for f in facts] == [("disappeared", False), ("appeared", False)]
 
 
+def test_an_arrival_that_surely_was_not_elsewhere_is_told_only_where_it_is_likely() -> None:
+    was = side(("car", HERE))
+
+    def confidence(change: float, moved: float) -> float:
+        return decided(was, side(), np.zeros((1, 0)), change, moved)[0].confidence
+
+    assert confidence(0.5, 0.04) < confidence(0.5, 0.06)
+    assert confidence(0.95, 0.04) > confidence(0.95, 0.06)
+
+
+def test_what_has_hardly_a_match_is_not_told_to_have_moved() -> None:
+    was, now = side(("car", HERE)), side(("car", ELSEWHERE))
+    assert kinds(decided(was, now, np.array([[0.1]]), 0.9, 0.9)) == ["moved"]
+    assert "moved" not in kinds(decided(was, now, np.array([[0.05]]), 0.9, 0.9))
+
+
 def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who() -> None:
     places = [(0.1 + 0.2 * n, 0.4, 0.1, 0.1) for n in range(4)]
     was = side(*(("car", place) for place in places[:3]))
