@@ -70,7 +70,8 @@ def see_rectangles() -> Grounded:
     layers[1][0, 0, 0] = 1.0
     layers[2][0, 0, 0], biases[2][0] = 8.0, -4.0
     classifier = ChangeClassifier(np.zeros((1, len(EVIDENCE))), np.ones((1, len(EVIDENCE))), layers, biases)
-    match, change, move = (np.zeros(len(each) + 1) for each in (PAIR_SIGNS, CHANGE_SIGNS, SIGNS[MOVE_COLUMNS]))
+    fitted = PAIR_SIGNS, CHANGE_SIGNS, SIGNS[MOVE_COLUMNS]
+    match, change, move = (np.zeros(len(each) + 1) for each in fitted)
     change[CHANGE_SIGNS.index("change")] = move[SIGNS.index("best match")] = 1.0
     made.weights = Weights(0.5, match, change, move, classifier, made.weights.embedding)
     made.detector = RectangleDetector()

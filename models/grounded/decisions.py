@@ -15,13 +15,13 @@ import lap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou, overlaps, share_inside, shared_areas
+from models.boxes import box_of, iou, overlaps, shared_areas
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Floats, PairSigns, Side
 from models.grounded.detections import suppress
 from models.grounded.settings import SETTINGS
-from models.language.facts import Fact
+from models.language.statements import Fact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,8 @@ def decide(
             box = box_of(own.box[k])
             gone, come = (box, None) if own is before else (None, box)
             facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=bool(elsewhere[k])))
-    return _once(sorted(facts, key=lambda f: -f.confidence))
+    surest = sorted(facts, key=lambda f: -f.confidence)
+    return [fact for n, fact in enumerate(surest) if not any(_again(fact, surer) for surer in surest[:n])]
 
 
 def _confidence(p: Floats, scale: tuple[float, float]) -> Floats:
@@ -130,21 +131,9 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
     return (best, False) if named else ("vehicle", True)
 
 
-def _once(facts: list[Fact]) -> list[Fact]:
-    """Facts, the likeliest first, without those that show what a likelier one of their type shows."""
-    found: list[Fact] = []
-    for fact in facts:
-        if not any(fact.type == surer.type and _again(fact, surer) for surer in found):
-            found.append(fact)
-    return found
-
-
 def _again(fact: Fact, surer: Fact) -> bool:
-    """True where a fact is part of a surer one or the same by another name; a rider is not the bicycle."""
-    families = {family_of(fact.object), family_of(surer.object)}
+    """True where two of a type show one object by two names; a rider is not the bicycle."""
+    ridden = {family_of(fact.object), family_of(surer.object)} == {"person", "two-wheeler"}
     sides = ((fact.before, surer.before), (fact.after, surer.after))
-    both = [(own, other) for own, other in sides if own and other]
-    if len(families) == 1 and any(share_inside(own, other) >= SETTINGS.part for own, other in both):
-        return True
-    ridden = families == {"person", "two-wheeler"}
-    return not ridden and any(iou(own, other) > SETTINGS.twice for own, other in both)
+    meet = any(own and other and iou(own, other) > SETTINGS.twice for own, other in sides)
+    return meet and not ridden and fact.type == surer.type

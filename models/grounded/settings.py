@@ -24,8 +24,8 @@ class PerceptionSettings:
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
         elsewhere: what has appeared or disappeared may have moved if that is as likely as this or more.
-        least_match: matches below it are no move, however sure it is that both ends moved: by eye, six of seven
-            were a car that drove out and another.
+        least_match: matches below it are no move, however sure it is that both ends moved: six of seven were a car
+            that drove out and another one.
         alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival or
             departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
             cameras left out of the other fits.

@@ -38,7 +38,6 @@ _GROUP = 0.05  # least share of a group's box that one of its members fills
 _REGULARISATION = 0.3  # scikit-learn's C
 _IGNORED_WEIGHT = 0.5  # as no change that can be told: with 1, too little is told
 
-
 _Labelled = tuple[Floats, NDArray[np.bool_], Floats]
 """Signs ``(N, P)``, whether each is one, and its weight."""
 
@@ -247,6 +246,7 @@ def _regression(parts: Sequence[_Labelled]) -> Floats:
     if not len(right) or right.all() or not right.any():
         raise TrainError("the labels must hold changes of every type, and what did not change beside them")
     mean, deviation = signs.mean(0), signs.std(0) + 1e-6
-    model = LogisticRegression(C=_REGULARISATION, max_iter=3000).fit((signs - mean) / deviation, right, weight)
+    model = LogisticRegression(C=_REGULARISATION, max_iter=3000)
+    model.fit((signs - mean) / deviation, right, weight)
     weights = model.coef_[0] / deviation
     return np.append(weights, model.intercept_[0] - mean @ weights)
