@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from models import load_captioner
 from models.detections import Detections
 from models.families import OBJECTS
-from models.grounded.association import CHANGE_SIGNS, MOVE_COLUMNS, PAIR_SIGNS, SIGNS
+from models.grounded.association import CHANGE_SIGNS, PAIR_SIGNS, SIGNS
 from models.grounded.change_classifier import EVIDENCE, ChangeClassifier
 from models.grounded.detector import BINS, Detector
 from models.grounded.grounded import Grounded, Weights
@@ -70,8 +70,7 @@ def see_rectangles() -> Grounded:
     layers[1][0, 0, 0] = 1.0
     layers[2][0, 0, 0], biases[2][0] = 8.0, -4.0
     classifier = ChangeClassifier(np.zeros((1, len(EVIDENCE))), np.ones((1, len(EVIDENCE))), layers, biases)
-    fitted = PAIR_SIGNS, CHANGE_SIGNS, SIGNS[MOVE_COLUMNS]
-    match, change, move = (np.zeros(len(each) + 1) for each in fitted)
+    match, change, move = (np.zeros(len(each) + 1) for each in (PAIR_SIGNS, CHANGE_SIGNS, SIGNS))
     change[CHANGE_SIGNS.index("change")] = move[SIGNS.index("best match")] = 1.0
     made.weights = Weights(0.5, match, change, move, classifier, made.weights.embedding)
     made.detector = RectangleDetector()

@@ -38,19 +38,16 @@ SIGNS = (
     *("log gap, person", "candidates", "rivals", "nearest candidate", "nearest candidate, person", "at edge"),
     *("distance to edge", "log height", "person", "vehicle", "change", "score", "best appearance", "stays"),
     *("own family there", "other family there", "log height, person", "change, short gap"),
-    *("candidates against rivals", "at edge, log gap", "foot", "square of log size"),
+    *("candidates against rivals", "at edge, log gap"),
 )
 
 CHANGE_SIGNS = (
     *("sum of matches, changed or not", "at edge", "distance to edge", "log height", "person", "vehicle"),
     *("change", "score", "stays", "own family there", "other family there", "log height, person"),
-    *("foot", "square of log size"),
 )
 """The `SIGNS` of a change; those of candidates and matches say nothing in an empty scene."""
 
 CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
-MOVE_COLUMNS = slice(SIGNS.index("foot"))
-"""The `SIGNS` of a move: all but where it stands and how large it is, by which a camera is known again."""
 
 _LOGIT_MOST = 8.0
 _ROUNDS = 30
@@ -201,7 +198,6 @@ def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float)
         np.minimum(y, 1 - y - height) / np.maximum(height, 1e-3),
     )
     at_edge, log_height = edge < 0.05, np.log(np.maximum(height, 0.01))  # noqa: PLR2004
-    log_size = np.log(np.maximum(width * height, 2.5e-5)) / 2
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
     short, log_gap = _time(gap_s)
     change, log_candidates, log_rivals = _logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
@@ -211,7 +207,7 @@ def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float)
         *(at_edge, np.clip(edge, 0, 3), log_height, person, vehicle, change, _logit(own.score, 0.02)),
         *(appearance * person * short, (match * (pairs.family & ~elsewhere)).sum(1)),
         *(_most(there * pairs.family), _most(there * ~pairs.family), log_height * person, change * short),
-        *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap, y + height, log_size**2),
+        *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap),
     )
     return np.stack([np.broadcast_to(each, (len(own),)) for each in columns], axis=1, dtype=np.float64)
 

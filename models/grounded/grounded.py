@@ -28,8 +28,6 @@ from models.embedding import AppearanceEmbedding
 from models.families import first_of
 from models.grounded.association import (
     CHANGE_COLUMNS,
-    CHANGE_SIGNS,
-    MOVE_COLUMNS,
     Floats,
     PairSigns,
     Side,
@@ -116,8 +114,6 @@ class Weights:
                 "embedding.bias",
             )
         )
-        later = np.zeros(len(CHANGE_SIGNS) + 1 - len(change))  # signs that came after an earlier checkpoint
-        change = np.insert(change, -1, later)
         part = "classifier."
         own = {name.removeprefix(part): each for name, each in arrays.items() if name.startswith(part)}
         embedding = FeatureEmbedding(weight, bias)
@@ -287,7 +283,7 @@ class Grounded(Captioner):
         association = self.associate(pair)
         match, change, move = association.match(self.weights.match), self.weights.change, self.weights.move
         before, after = (
-            Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each[:, MOVE_COLUMNS], move))
+            Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
             for each in association.signs(match)
         )
         return decide(

@@ -24,8 +24,8 @@ class PerceptionSettings:
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
         elsewhere: what has appeared or disappeared may have moved if that is as likely as this or more.
-        least_match: matches below it are no move, however sure it is that both ends moved: six of seven were a car
-            that drove out and another one.
+        least_match: matches below it are no move, however sure it is that both ends moved: of seven below
+            .06 six were a car that drove out and another one.
         alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival or
             departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
             cameras left out of the other fits.
@@ -46,8 +46,8 @@ class PerceptionSettings:
     stayed: float = 0.15
     doubtful: float = 0.5
     elsewhere: float = 0.05
-    least_match: float = 0.06
-    alone_scale: tuple[float, float] = (1.3, -0.65)
+    least_match: float = 0.03
+    alone_scale: tuple[float, float] = (1.3, -0.34)
     doubtful_scale: tuple[float, float] = (0.65, 0.35)
     moved_scale: tuple[float, float] = (0.65, 0.6)
     match_worth: float = 0.2

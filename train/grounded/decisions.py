@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 from models.boxes import Box, box_of, centre, holds, iou
 from models.families import OBJECTS, family_of
-from models.grounded.association import CHANGE_COLUMNS, MOVE_COLUMNS, Floats
+from models.grounded.association import CHANGE_COLUMNS, Floats
 from models.grounded.grounded import Association, Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
@@ -36,7 +36,7 @@ IGNORED, UNKNOWN, NONE = -3, -2, -1
 _MATCH = 0.3  # overlap of an observation with its label
 _GROUP = 0.05  # least share of a group's box that one of its members fills
 _REGULARISATION = 0.3  # scikit-learn's C
-_IGNORED_WEIGHT = 0.5  # as no change that can be told: with 1, too little is told
+_IGNORED_WEIGHT = 0.1  # as no change that can be told: with more, too little is told
 
 _Labelled = tuple[Floats, NDArray[np.bool_], Floats]
 """Signs ``(N, P)``, whether each is one, and its weight."""
@@ -113,7 +113,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
             told = [each.moved[k] if k >= 0 else None for k in label.tolist()]
             sure = np.array([word is not None for word in told], np.bool_)
             right = np.array([bool(word) for word in told], np.bool_)[sure]
-            move.append((signs[side][sure][:, MOVE_COLUMNS], right, np.ones(len(right))))
+            move.append((signs[side][sure], right, np.ones(len(right))))
     return DecisionWeights(match, _regression(change), _regression(move))
 
 

@@ -91,7 +91,7 @@ def test_an_arrival_that_surely_was_not_elsewhere_is_told_only_where_it_is_likel
 def test_what_has_hardly_a_match_is_not_told_to_have_moved() -> None:
     was, now = side(("car", HERE)), side(("car", ELSEWHERE))
     assert kinds(decided(was, now, np.array([[0.1]]), 0.9, 0.9)) == ["moved"]
-    assert "moved" not in kinds(decided(was, now, np.array([[0.05]]), 0.9, 0.9))
+    assert "moved" not in kinds(decided(was, now, np.array([[0.02]]), 0.9, 0.9))
 
 
 def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who() -> None:

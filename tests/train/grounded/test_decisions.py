@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rectangles import COLOURS, GREY, see_rectangles
 
-from models.grounded.association import CHANGE_COLUMNS, MOVE_COLUMNS, probability
+from models.grounded.association import CHANGE_COLUMNS, probability
 from train.checkpoints import TrainError
 from train.grounded.decisions import IGNORED, NONE, UNKNOWN, DecisionExample, examples, fit
 
@@ -75,7 +75,7 @@ def test_the_fit_tells_changes_from_what_stands_and_moves_from_arrivals(known: l
         changed = each.labels[1] == 0
         change = probability(after[:, CHANGE_COLUMNS], weights.change)
         assert change[changed].min() > 0.5 > change[~changed].max()
-        assert (probability(after[changed][:, MOVE_COLUMNS], weights.move)[0] > 0.5) == moves
+        assert (probability(after[changed], weights.move)[0] > 0.5) == moves
 
 
 def test_what_nobody_can_tell_speaks_against_a_change(known: list[DecisionExample]) -> None:
