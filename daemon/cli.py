@@ -23,6 +23,8 @@ VERBS = {
     "export": "Package narrations, pictures and recordings so that others can check them.",
     "serve": "Serve a web page with live and past narrations, and take feedback on them.",
     "forward": "Send narrations to MQTT, web hooks and notification services.",
+    "collect": "Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C.",
+    "hold": "Keep a span of the record, with its pictures, from retention.",
     "verify": "Check that no byte of the journals, their pictures or their signatures has changed.",
     "check-config": "Check a configuration file and everything that it names.",
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",

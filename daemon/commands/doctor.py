@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -30,12 +31,25 @@ class Check:
     detail: str
 
 
-def doctor(config: OptionalFile = None, captioner: CaptionerChoice = None, json: Json = False) -> None:
+def doctor(
+    config: OptionalFile = None,
+    captioner: CaptionerChoice = None,
+    json: Json = False,
+    compile_kernels: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Compile the kernels into the installation first: narrated then starts sooner and takes "
+            "130 MB less memory. Needs a C++ compiler, Python's headers and setuptools.",
+        ),
+    ] = False,
+) -> None:
     """Check the installation: packages, kernels, captioner, and with -c what the configuration names."""
     configuration = load_configuration(config) if config else None
     path, device = choose_captioner(captioner, None, configuration)
     checks = [
         _run("versions", _check_versions),
+        _run("kernels", lambda: _check_kernels(compile_now=compile_kernels)),
         _run("captioner", lambda: _check_captioner(path, device)),
         _run("configuration", lambda: _check_file(config, configuration)),
         _run("Redis", lambda: _check_redis(configuration)),
@@ -68,6 +82,20 @@ def _check_versions() -> str:
     return ", ".join(versions)
 
 
+def _check_kernels(*, compile_now: bool) -> str:
+    from pipeline.kernels import are_compiled_ahead, compile_ahead  # noqa: PLC0415
+
+    if compile_now:
+        try:
+            compile_ahead()
+        except Exception as error:  # whatever numba, setuptools and the compiler raise
+            raise RuntimeError(
+                f"not compiled ({error}): it needs g++, Python's headers (python3-dev), setuptools, and a "
+                "folder that may be written; without, they are compiled at the first start"
+            ) from error
+    return "compiled ahead" if are_compiled_ahead() else "compiled when they are first called, by numba"
+
+
 def _check_captioner(path: Path, device: str) -> str:
     from daemon.config.device import load_on  # noqa: PLC0415
     from daemon.threads.narrator import warm_up  # noqa: PLC0415
@@ -88,9 +116,9 @@ def _check_file(path: Path | None, configuration: Configuration | None) -> str |
 def _check_redis(configuration: Configuration | None) -> str | None:
     if configuration is None or configuration.redis.url is None:
         return None
-    from pipeline.publisher import open_publisher  # noqa: PLC0415
+    from pipeline.publisher import Publisher  # noqa: PLC0415
 
-    publisher = open_publisher(Secrets().reveal(configuration.redis.url))
+    publisher = Publisher(Secrets().reveal(configuration.redis.url))
     try:
         publisher.entry("doctor", "1-1")
     finally:

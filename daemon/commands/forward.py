@@ -52,10 +52,10 @@ def _handle_dead_letters(
     url: str, target: str | None, record: str | None, retry: bool, *, json: bool
 ) -> None:
     """Show them, or put them back into the queues."""
-    from daemon.forward.queue import TIMEOUT_S, read_dead_letters, retry_dead_letters  # noqa: PLC0415
+    from daemon.forward.queue import read_dead_letters, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
-    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.client() as client:
+    with closing(RedisServer(url)) as server, server.client() as client:
         queued = retry_dead_letters(client, target, record) if retry else 0
         letters = [] if retry else read_dead_letters(client, target)
     for name, entry, fields in letters:

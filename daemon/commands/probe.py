@@ -17,9 +17,9 @@ from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
 from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
-from pipeline.sources.clock import CaptureClock
 from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.rtsp import open_camera, why_not_opened
+from pipeline.sources.rtsp import open_camera
+from pipeline.sources.times import CaptureClock
 
 
 def probe(
@@ -92,9 +92,8 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> dict[str, Any]
     began = monotonic()
     try:
         container = open_camera(url, options)
-    except (FFmpegError, OSError, ValueError) as error:
-        reason = why_not_opened(error, monotonic() - began, options)
-        raise SourceError(f"{redact(url)}: {reason}") from None
+    except SourceError as error:
+        raise SourceError(f"{redact(url)}: {error}") from None
     report, clock, keyframes = SourceReport(), CaptureClock(), list[float]()
     intact = IntactFrames(report, joined_midway=True)
     first_at: float | None = None

@@ -96,7 +96,7 @@ def replay(
     configuration = load_configuration(config) if config else None
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
-    url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "none:")
+    url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "")
     from rich.console import Console  # noqa: PLC0415
 
     from daemon.config.plan import camera_plan  # noqa: PLC0415

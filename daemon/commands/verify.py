@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import os
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +17,12 @@ from daemon.commands.options import Json, Pictures
 from daemon.export.files import is_export
 from pipeline.journal import Comparison, JournalError, Verification, VerifyOptions, compare
 from pipeline.journal import verify as verify_journals
+from pipeline.journal.access_log import FILE as ACCESS_LOG
+from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey, new_key
 from pipeline.journal.signatures import public_key as parse_key
+from pipeline.journal.timestamps import TimestampError, load_roots
 from pipeline.report.words import many
 
 _SHOWN = 20
@@ -54,7 +58,9 @@ NewKey = Annotated[
 def verify(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Journals, narrations.jsonl, folders of journals, or what export wrote."),
+        typer.Argument(
+            help="Journals, narrations.jsonl, folders of journals, what export wrote, or an access.log."
+        ),
     ],
     *,
     against: Annotated[
@@ -69,6 +75,14 @@ def verify(
         list[str] | None,
         typer.Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
     ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(help="Hash of a record that was noted elsewhere: it must still be there."),
+    ] = None,
+    timestamp_ca: Annotated[
+        Path | None,
+        typer.Option(help="Certificates (PEM) of the authorities whose time stamps count; checks them."),
+    ] = None,
     new_key: NewKey = None,  # noqa: ARG001 - its callback exits
     json: Json = False,
 ) -> None:
@@ -76,21 +90,25 @@ def verify(
     if against and len(paths) != 1:
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
+    _check_options(head or [], timestamp_ca)
+    if logs := [path for path in paths if path.name == ACCESS_LOG]:
+        _verify_logs(logs, alone=len(logs) == len(paths) and not against)
+        return
     if exports := [path for path in paths if is_export(path)]:
         if against or len(exports) < len(paths):
             raise typer.BadParameter("check an export by itself: without journals and --against")
-        _verify_exports(exports, keys, json=json)
+        _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys))
+    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys, head or (), timestamp_ca))
     other = _check([against], VerifyOptions(not no_evidence)) if against else None
     comparison = _compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
     else:
-        _print(result, known=bool(keys))
+        _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
-            _print(other, known=False)
+            _print(other, known=False, checked=False)
         if comparison:
             _print_comparison(comparison)
     agrees = not against or (comparison and not comparison.differences)
@@ -98,11 +116,34 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_exports(paths: list[Path], keys: tuple[str, ...], *, json: bool) -> None:
+def _verify_logs(logs: list[Path], *, alone: bool) -> None:
+    """Check access logs."""
+    if not alone:
+        raise typer.BadParameter("check an access log by itself: without journals and --against")
+    for path in logs:
+        seq, digest = verify_access(path)
+        typer.echo(f"{path}: {many(seq, 'line')} unchanged, last hash {digest}")
+
+
+def _check_options(heads: list[str], roots: Path | None) -> None:
+    """Refuse what is no hash and what holds no certificates."""
+    for head in heads:
+        if not re.fullmatch(r"[0-9a-f]{64}", head):
+            raise typer.BadParameter(f"{head!r} is no hash: 64 hexadecimal digits", param_hint="--head")
+    if roots:
+        try:
+            load_roots(roots)
+        except TimestampError as error:
+            raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
+
+
+def _verify_exports(
+    paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, *, json: bool
+) -> None:
     """Check what `narrated export` wrote, and say what it proves."""
     from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
 
-    checked = [verify_export(path, keys) for path in paths]
+    checked = [verify_export(path, keys, timestamp_ca) for path in paths]
     problems = [problem for result in checked for problem in result.problems]
     if json:
         exports = [asdict(result) | {"problems": len(result.problems)} for result in checked]
@@ -150,8 +191,9 @@ def _members(result: Verification) -> dict[str, Any]:
     ends = [
         {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
         | ({"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)} if signed else {})
+        | ({"stamped": stamped[0], "stamped_at": stamped[1]} if stamped else {})
         for (path, camera), end in result.ends.items()
-        for signed in [result.signed.get((path, camera))]
+        for signed, stamped in [(result.signed.get((path, camera)), result.stamped.get((path, camera)))]
     ]
     return {
         "ok": result.ok,
@@ -163,7 +205,7 @@ def _members(result: Verification) -> dict[str, Any]:
     }
 
 
-def _print(result: Verification, *, known: bool) -> None:
+def _print(result: Verification, *, known: bool, checked: bool) -> None:
     for problem in result.problems:
         typer.echo(f"narrated: {problem}", err=True)
     for (path, camera), end in result.ends.items():
@@ -171,10 +213,13 @@ def _print(result: Verification, *, known: bool) -> None:
         if signed := result.signed.get((path, camera)):
             whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
             line += f", signed up to {signed.seq} at {signed.time}{whose}"
+        if stamped := result.stamped.get((path, camera)):
+            line += f", time-stamped up to {stamped[0]} at {stamped[1]}"
+            line += "" if checked else " (not checked: --timestamp-ca)"
         typer.echo(line)
     if result.pictures:
         typer.echo(f"{many(result.pictures, 'picture')} unchanged")
-    typer.echo(f"in total: {result.lines} lines hold, files read: {result.files}")
+    typer.echo(f"in total: {many(result.lines, 'line')} unchanged, {many(result.files, 'file')}")
 
 
 def _print_comparison(comparison: Comparison) -> None:
@@ -184,10 +229,11 @@ def _print_comparison(comparison: Comparison) -> None:
     if (more := len(comparison.differences) - _SHOWN) > 0:
         typer.echo(f"narrated: and {many(more, 'more difference')} (--json names all)", err=True)
     for camera, same in comparison.same.items():
-        line = f"{camera}: {many(same.records, 'record')} agree"
+        line = f"{camera}: {many(same.records, 'record')} in agreement"
         if same.of_events:
-            line += f"; of the others {same.events} of {same.of_events} events agree within {WITHIN_S:.0f} s"
+            events = many(same.of_events, "event")
+            line += f"; of the others {same.events} of {events} within {WITHIN_S:.0f} s"
         typer.echo(line)
     total = sum(same.records for same in comparison.same.values())
     differences = many(len(comparison.differences), "difference")
-    typer.echo(f"in total: {many(total, 'record')} agree, {differences}")
+    typer.echo(f"in total: {many(total, 'record')} in agreement, {differences}")

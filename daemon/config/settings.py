@@ -123,6 +123,7 @@ class SigningSettings(Section):
     """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
     key: Annotated[str, AfterValidator(_check_placeholder)] | None = None
+    timestamps: Annotated[str, Field(pattern="^https?://[^/]+")] | None = None  # of an RFC 3161 server
 
 
 class HttpSettings(Section):

@@ -24,15 +24,14 @@ from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
-from pipeline.publisher import NO_SERVER, open_publisher
+from pipeline.publisher import Publisher
 from pipeline.record import Record
 from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
-from pipeline.sources import Source, open_source
+from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
-BATCH = 8
-"""Pairs of one camera that are narrated together; fixed, so that the last digits never change."""
+BATCH = 8  # pairs of one camera that are narrated together; fixed, so that the last digits never change
 
 PICTURE_BYTES = 1_000_000_000
 """Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
@@ -52,7 +51,7 @@ class ReplayOptions:
         plan: settings of every camera; its name and URL are not used.
         span: the part of each camera's footage that is looked at.
         jobs: cameras that are read at the same time.
-        redis_url: where narrations are published: ``none:`` or a server.
+        redis_url: of the server that narrations are published to; empty publishes none.
         out: folder of the journal, subtitles and report; None writes none.
         resume: go on with an interrupted replay in `out`.
         report: write narrations.jsonl, subtitles and the page in the end; else a replay that is resumed does.
@@ -61,7 +60,7 @@ class ReplayOptions:
     plan: CameraPlan
     span: Span = field(default_factory=Span)
     jobs: int = 1
-    redis_url: str = NO_SERVER
+    redis_url: str = ""
     out: Path | None = None
     resume: bool = False
     report: bool = True
@@ -101,7 +100,7 @@ def replay(
 
     Raises:
         JournalError, PublisherError: the journal or the publisher cannot be opened.
-        ResumptionError: what is in `out` cannot go on.
+        OutputError: `out` cannot be written, or what is in it not go on.
     """
     with ExitStack() as resources:
         run = _Replay(footage, captioner, options, show, resources)
@@ -160,8 +159,8 @@ class _Replay:
             captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
         )
         self._publishing = None
-        if options.redis_url != NO_SERVER:
-            self._publishing = Publishing(self._journals, open_publisher(options.redis_url))
+        if options.redis_url:
+            self._publishing = Publishing(self._journals, Publisher(options.redis_url))
         self._threads = [CameraThread(plan, self._queue, self._open, span=options.span) for plan in left]
         self.finished = dict[str, Outcome]()
 
@@ -184,7 +183,7 @@ class _Replay:
         # What has not been opened yet is taken to be as long as the others.
         total_s = max(sum(known) * len(threads) / len(known), read_s) if known else None
         ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
-        progress.update(f"{ended}/{len(threads)} files", read_s, total_s, self.narrations)
+        progress.update(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
 
     def _note(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
@@ -230,8 +229,8 @@ class _Replay:
     @property
     def notes(self) -> Iterator[str]:
         """Where the pictures are, and what of them was not kept."""
-        if self._keeper and self._output and (size := self._keeper.store.size()).files:
-            megabytes = f"{size.bytes / 1e6:,.0f} MB"
+        if self._keeper and self._output and (size := self._keeper.store.size()):
+            megabytes = f"{size / 1e6:,.0f} MB"
             yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
             words = many(count, "narration")
@@ -247,7 +246,7 @@ class _Replay:
             elif not self._queue.ended(name):
                 parts.append(f"{name} after {format_offset(thread.read_s)}")
         if unbegun:
-            parts.append(f"{unbegun} of {len(self._threads)} cameras altogether")
+            parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume goes on" if self._output else left
 
@@ -304,10 +303,7 @@ class _Replay:
         )
 
     def _open(self, plan: CameraPlan) -> Source:
-        paths = self._footage[plan.name].paths
-        if len(paths) == 1:
-            return open_source(str(paths[0]), plan.source, plan.name)
-        return open_files(paths, plan.source, plan.name)
+        return open_files(self._footage[plan.name].paths, plan.source, plan.name)
 
     def _problems(self, thread: CameraThread) -> Iterator[str]:
         if thread.loop.error is not None:

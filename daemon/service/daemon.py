@@ -36,9 +36,10 @@ from daemon.threads.work_queue import WorkQueue
 from models import read_label
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
-from pipeline.publisher import NO_SERVER, open_publisher
+from pipeline.journal.timestamps import TimestampAuthority
+from pipeline.publisher import Publisher
 from pipeline.record import RecordError
 
 if TYPE_CHECKING:  # it loads ONNX Runtime
@@ -50,8 +51,6 @@ GRACE_S = 4.0
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
 
-SEGMENTS = SegmentLimits(bytes=64_000_000, daily=True)
-"""A journal goes on in another file then; whole files are what retention deletes."""
 
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
@@ -111,8 +110,8 @@ def startup(
     journals = health.journals = _open_journals(configuration.state, [plan.name for plan in plans])
     resources.callback(_close_journals, journals)
     # The secret is read at every connection: a password may change while this runs.
-    url = configuration.redis.url or NO_SERVER
-    publisher = open_publisher(lambda: secrets.reveal(url))
+    url = configuration.redis.url
+    publisher = Publisher(partial(secrets.reveal, url)) if url else None
     queue = WorkQueue([plan.name for plan in plans])
     keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
     beats, placeholder = health.heartbeats, configuration.signing.key
@@ -135,7 +134,7 @@ def startup(
         publishing=Publishing(journals, publisher, beats),
         evidence=keeper,
         retention=Retention(configuration.retention, journals, keeper.store, key, beats),
-        signing=JournalSigning(key, journals, beats),
+        signing=JournalSigning(key, journals, beats, _authority(configuration, secrets)),
         signals=signals,
         watch=watch,
         health=health,
@@ -225,7 +224,7 @@ def shutdown(daemon: Daemon) -> bool:
     narrated = daemon.narrating.finish(until - PUBLISHING_S)
     if unfinished := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
         logger.warning(
-            "%d frames and pairs were not looked at before the end: %s",
+            "frames and pairs not looked at before the end: %d; %s",
             len(unfinished),
             "the record says from when to when" if daemon.narrating.loaded else "narrated was still starting",
         )
@@ -236,6 +235,12 @@ def shutdown(daemon: Daemon) -> bool:
     joined = daemon.cameras.join(until)
     logger.info("ended: %s", daemon.status)
     return joined and narrated and not daemon.publishing.loop.alive
+
+
+def _authority(configuration: Configuration, secrets: Secrets) -> TimestampAuthority | None:
+    """The server of time stamps."""
+    url = configuration.signing.timestamps
+    return TimestampAuthority(secrets.reveal(url)) if url else None
 
 
 def _note(daemon: Daemon, journalled: JournalledPair) -> None:
@@ -294,7 +299,7 @@ def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
     """One for each camera; all of them, or none stays open."""
     with ExitStack() as opened:
         journals = {
-            name: opened.enter_context(Journal(state / "journal", name, limits=SEGMENTS, hold=HELD))
+            name: opened.enter_context(Journal(state / "journal", name, limits=DAILY, hold=HELD))
             for name in cameras
         }
         opened.pop_all()

@@ -59,7 +59,7 @@ class Health:
         No reason to restart: the narrations held in memory would be lost.
         """
         return {
-            camera: f"{journal.trouble}; {journal.held} narrations are held in memory"
+            camera: f"{journal.trouble}; narrations held in memory: {journal.held}"
             for camera, journal in dict(self.journals).items()
             if journal.trouble
         }

@@ -174,7 +174,7 @@ class Cameras:
             for sentence in thread.report.errors:
                 logger.warning("%s: %s", name, sentence)
             if thread.report.corrupt:
-                logger.warning("%s: %d damaged frames or packets", name, thread.report.corrupt)
+                logger.warning("%s: damaged frames or packets: %d", name, thread.report.corrupt)
         if thread.loop.error is not None:
             logger.error("%s: %s", name, format_error(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from time import monotonic
 
-from pipeline.sources.clock import SANE
+from pipeline.sources.times import SANE
 
 TOO_SLOW_S = 10.0
 """A live camera's pair that waits so long for the narrator shows that this machine is too slow."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.loop import Heartbeats, Loop
-from pipeline.publisher import Backoff, Delivery, Publisher, PublisherError
+from pipeline.loop import Backoff, Heartbeats, Loop
+from pipeline.publisher import Delivery, Publisher, PublisherError
 
 RENEW_S = 10.0
 """Interval at which leases are renewed, lost streams restored, and refusing servers tried again."""
@@ -30,7 +30,7 @@ class Publishing:
 
     Args:
         journals: by camera; cameras may come and go while this runs.
-        publisher: used by this thread only; closed with it.
+        publisher: used by this thread only; closed with it. None: the journals alone are kept.
 
     Attributes:
         errors: the last failure of each camera that is not published now, by name.
@@ -39,7 +39,7 @@ class Publishing:
     def __init__(
         self,
         journals: Mapping[str, Journal],
-        publisher: Publisher,
+        publisher: Publisher | None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors: dict[str, str] = {}
@@ -90,7 +90,7 @@ class Publishing:
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
         self.loop.stop()
-        if self.loop.join(max(_POLL_S, until - monotonic())):
+        if self.loop.join(max(_POLL_S, until - monotonic())) and self._publisher:
             self._publisher.close()
         return not self._unfinished(but=())
 
@@ -111,6 +111,10 @@ class Publishing:
                 self._drain(camera, journal)
 
     def _drain(self, camera: str, journal: Journal) -> None:
+        if self._publisher is None:
+            if _has_unpublished(journal):
+                journal.acknowledge(journal.end)
+            return
         turn = self._deliveries.get(camera)
         if turn is None or turn.journal is not journal:
             delivery = Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)

@@ -7,7 +7,7 @@ import logging
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
+from pipeline.journal.holds import Hold, load_holds
 from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
@@ -105,7 +106,8 @@ class Retention:
     """Deletes what is older, or more, than may be kept; in a thread of its own.
 
     What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
-    journal itself. Nothing goes that is not published, and never the segment that is being written.
+    journal itself. Nothing goes that is not published, that is held (`narrated hold`), or that is still being
+    written.
 
     Args:
         settings: how much is kept; None is no limit.
@@ -182,7 +184,8 @@ class Retention:
         age_s = self._settings.age
         before = float("-inf") if age_s is None else self._now() - age_s
         excess = self._excess()
-        due, unpublished = list[_Due](), set[str]()
+        due, unpublished, held = list[_Due](), set[str](), set[str]()
+        holds, now = self._holds(), datetime.now(UTC)
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
             if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
@@ -190,6 +193,9 @@ class Retention:
             journal = self._journals[camera]
             if camera in unpublished or segment.last_record().seq > journal.published.seq:
                 unpublished.add(camera)
+                continue
+            if camera in held or _is_held(segment, holds, now):
+                held.add(camera)  # and what follows it: a chain has one beginning
                 continue
             due.append(_Due(camera, segment, "age" if written < before else over[0]))
             freed = self._size(segment) if over else 0
@@ -201,6 +207,10 @@ class Retention:
             )
         self.unpublished = frozenset(unpublished)
         return due
+
+    def _holds(self) -> tuple[Hold, ...]:
+        folders = {journal.folder for journal in list(self._journals.values())}
+        return tuple(hold for folder in folders for hold in load_holds(folder))
 
     def _now(self) -> float:
         """The time by which records are old; at the very first start, when a journal was written last."""
@@ -235,7 +245,7 @@ class Retention:
             for _, segment in deleted:
                 named |= _digests_in(segment.path)
             gone = {segment.path for _, segment in deleted}
-            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone)).files
+            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone))
         for journal, segment in deleted:
             size = segment.size
             journal.unlink(segment)
@@ -266,7 +276,7 @@ class Retention:
         """Bytes beyond each limit, negative within it."""
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
-            kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
+            kept = sum(journal.size for journal in journals) + self._evidence.size()
             excess["size"] = kept - self._settings.size
         if self._settings.free is not None and journals:
             with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
@@ -289,6 +299,14 @@ def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
     for segment in journal.closed():
         written = max(written, segment.path.stat().st_mtime)
         yield written, segment
+
+
+def _is_held(segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
+    """True where a hold covers one of the segment's records."""
+    if not holds:
+        return False
+    first, last = segment.first_record(), segment.last_record()
+    return any(hold.covers(first, last, now) for hold in holds)
 
 
 def _digests_in(path: Path) -> set[str]:

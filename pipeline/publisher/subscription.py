@@ -4,29 +4,111 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import redis
 
+from pipeline.loop import Backoff
 from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.delivery import Backoff
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, RecordError, read_record
 
 _log = logging.getLogger(__name__)
 
 _BLOCK_S = 0.5
-_TIMEOUT_S = 5.0
+_NEWEST = "$"
 _DISCOVERY_S = 1.0
 _BATCH = 64
+
+
+class Entry(NamedTuple):
+    """One entry of a camera's stream."""
+
+    camera: str
+    id: str
+    fields: dict[str, str]
+
+
+class StreamReader:
+    """Reads cameras' streams, each in order; streams that appear later are found within a second.
+
+    For one thread. A server that is away, once it has answered, is waited for.
+
+    Args:
+        server: is not closed here.
+        cameras: names; None reads every stream ``narrated:{*}:changes``.
+        begin: the stream id behind which a camera's stream is read, ``"$"`` for what comes from now on; None
+            leaves the camera out for now.
+        stop: cuts waiting short.
+    """
+
+    def __init__(
+        self,
+        server: RedisServer,
+        cameras: Sequence[str] | None,
+        begin: Callable[[str], str | None],
+        stop: Event,
+    ) -> None:
+        self.backoff = Backoff()
+        self._server, self._cameras, self._begin, self._stop = server, cameras, begin, stop
+        self._positions: dict[str, str] = {}
+        self._discovered_at, self._connected = -_DISCOVERY_S, False
+
+    def read(self) -> list[Entry]:
+        """The next entries; empty after a short wait without any.
+
+        Raises:
+            PublisherError: the server refuses, or does not answer the first time.
+        """
+        try:
+            with self._server.client() as client:
+                if time.monotonic() - self._discovered_at >= _DISCOVERY_S:
+                    self._discover(client)
+                    self._discovered_at, self._connected = time.monotonic(), True
+                entries = self._next_entries(client)
+        except ServerAwayError as error:
+            if not self._connected:
+                raise
+            self._stop.wait(self.backoff.next_s(str(error)))
+            return []
+        self.backoff.reset()
+        if not self._positions:
+            self._stop.wait(_BLOCK_S)
+        return entries
+
+    def forget(self, camera: str) -> None:
+        """Read the camera's stream no further, until `begin` says where."""
+        self._positions.pop(stream_key(camera), None)
+
+    def _discover(self, client: redis.Redis) -> None:
+        """Add the streams that are not read yet; ``$`` becomes the id that is the last one now."""
+        names, pattern = self._cameras, stream_key("*")
+        keys = client.scan_iter(pattern, 1000) if names is None else map(stream_key, names)
+        for key in keys:
+            begin = None if key in self._positions else self._begin(_camera(key))
+            if begin == _NEWEST:
+                newest: Any = client.xrevrange(key, count=1)
+                begin = newest[0][0] if newest else NO_ENTRY
+            if begin is not None:
+                self._positions[key] = begin
+
+    def _next_entries(self, client: redis.Redis) -> list[Entry]:
+        if not self._positions:
+            return []
+        block_ms = int(_BLOCK_S * 1000)
+        answer: Any = client.xread(self._positions, count=_BATCH, block=block_ms)  # type: ignore[arg-type]
+        streams = answer.items() if isinstance(answer, dict) else answer or []
+        for key, entries in streams:
+            self._positions[key] = entries[-1][0]
+        return [Entry(_camera(key), each, fields or {}) for key, found in streams for each, fields in found]
 
 
 def subscribe(
     url: str,
     cameras: Sequence[str] | None = None,
-    last_id: Literal["$", "0"] | str = "$",  # noqa: PYI051 - the two that are meant, and any stream id
+    last_id: Literal["$", "0"] | str = _NEWEST,  # noqa: PYI051 - the two that are meant, and any stream id
     stop: Event | None = None,
 ) -> Iterator[Record]:
     """The records on the streams, per camera in order; waits for more until `stop` is set.
@@ -35,7 +117,7 @@ def subscribe(
     ``cameras=None`` streams that appear later are found within a second and read from their start.
 
     Args:
-        url: as for `open_publisher`, but for ``none:``.
+        url: as for `Publisher`.
         cameras: names; None reads every stream ``narrated:{*}:changes``.
         last_id: ``"$"`` only what comes from now on, ``"0"`` everything that is still there, or a stream id
             ``<ms>-<seq>`` behind which to begin.
@@ -44,51 +126,26 @@ def subscribe(
     Raises:
         PublisherError: the URL is malformed, or the first connection fails.
     """
-    stop = stop or Event()
-    server = RedisServer(lambda: url, _TIMEOUT_S)
-    backoff, discovered_at, connected = Backoff(), -_DISCOVERY_S, False
-    positions: dict[str, str] = {}
+    stop, server = stop or Event(), RedisServer(url)
+    known = True  # those found at the first look
+
+    def begin(_: str) -> str:
+        return last_id if known else "0"
+
     try:
+        reader = StreamReader(server, cameras, begin, stop)
         while not stop.is_set():
-            try:
-                with server.client() as client:
-                    if time.monotonic() - discovered_at >= _DISCOVERY_S:
-                        _discover(client, cameras, positions, "0" if connected else last_id)
-                        discovered_at, connected = time.monotonic(), True
-                    entries = _read(client, positions)
-                backoff.reset()
-            except ServerAwayError as error:
-                if not connected:
-                    raise
-                stop.wait(backoff.next_s(error))
-                continue
-            if not positions:
-                stop.wait(_BLOCK_S)
-            for key, entry_id, fields in entries:
-                positions[key] = entry_id
+            entries, known = reader.read(), False
+            for entry in entries:
                 try:
-                    yield read_record(fields["json"])
+                    yield read_record(entry.fields["json"])
                 except (KeyError, RecordError) as error:
-                    _log.warning("%s %s is not a narrated record (%s); left out", key, entry_id, error)
+                    key = stream_key(entry.camera)
+                    _log.warning("%s %s is not a narrated record (%s); left out", key, entry.id, error)
     finally:
         server.close()
 
 
-def _discover(
-    client: redis.Redis, cameras: Sequence[str] | None, positions: dict[str, str], last_id: str
-) -> None:
-    """Add the streams that are not followed yet; ``$`` becomes the id that is the last one now."""
-    keys = client.scan_iter(stream_key("*"), 1000) if cameras is None else map(stream_key, cameras)
-    for key in keys:
-        if key not in positions:
-            newest: Any = client.xrevrange(key, count=1) if last_id == "$" else [(last_id, {})]
-            positions[key] = newest[0][0] if newest else NO_ENTRY
-
-
-def _read(client: redis.Redis, positions: dict[str, str]) -> list[tuple[str, str, dict[str, str]]]:
-    """The next entries as ``(key, id, fields)``; empty after a short wait without any."""
-    if not positions:
-        return []
-    answer: Any = client.xread(positions, count=_BATCH, block=int(_BLOCK_S * 1000))  # type: ignore[arg-type]
-    streams = answer.items() if isinstance(answer, dict) else answer or []
-    return [(key, entry_id, fields or {}) for key, entries in streams for entry_id, fields in entries]
+def _camera(key: str) -> str:
+    """The camera's name in the key of its stream."""
+    return key.partition("{")[2].rpartition("}")[0]

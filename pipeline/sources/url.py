@@ -95,7 +95,7 @@ def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> So
     """Video files, or stills, of one camera.
 
     Raises:
-        SourceError: nothing of it can be read, or there are both.
+        SourceError: none can be read, or there are both.
     """
     stills = sum(map(is_still, paths))
     if stills == len(paths):

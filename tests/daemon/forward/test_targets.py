@@ -22,8 +22,7 @@ from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
 from daemon.forward import apprise
 from daemon.forward.forwarder import check
-from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError
+from daemon.forward.target import AwayError, Message, RefusedError
 from pipeline.evidence import EvidenceStore
 from pipeline.record import ChainEnd, Evidence, build_record
 

@@ -7,12 +7,15 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from embedded_redis import EmbeddedServer
+from rich.console import Console
 
+from daemon.replay.progress import ReplayProgress
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
@@ -177,7 +180,14 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
     assert len(out.splitlines()) == 2
     assert "\x1b" not in out
     assert b"A box has appeared" not in shown
-    assert b"narrations" in shown
+    assert b"of 1 camera " in shown
+
+
+def test_the_bar_says_one_of_one_thing() -> None:
+    shown = StringIO()
+    with ReplayProgress(Console(file=shown, force_terminal=True, width=100)) as bar:
+        bar.update("reading", 1.0, 2.0, 1)
+    assert "1 narration " in shown.getvalue()
 
 
 def test_replay_sends_everything_unless_limits_are_asked_for(

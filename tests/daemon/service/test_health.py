@@ -17,8 +17,8 @@ from running_daemon import metrics, page, unused_port
 
 from daemon.service.state import Daemon
 from daemon.threads import publication as module
-from pipeline.publisher import PublisherOptions, open_publisher
-from pipeline.publisher.publisher import NO_ENTRY, Writer
+from pipeline.publisher import Publisher
+from pipeline.publisher.publisher import NO_ENTRY
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
 
@@ -74,7 +74,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             assert alive["ok"]  # a restart would lose what is held in memory
             assert "No space left" in alive["unwritten"]["ball"]
             daemon.journals["ball"].trouble = ""
-            why = "No space left on device; 0 narrations are held in memory"
+            why = "No space left on device; narrations held in memory: 0"
             assert told == [f"the journal of ball cannot be written: {why}"]
 
             streaming.kill()
@@ -106,9 +106,9 @@ def test_it_is_not_ready_while_every_camera_is_refused(
         path = server.url.removeprefix("unix://")
         url = server.url
         if hindrance == "another writer":
-            theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
+            theirs = Publisher(server.url, lease_s=600)
             for camera in ("away", "lot", "room"):
-                theirs.publish(Writer(camera, "f" * 32), [], NO_ENTRY)
+                theirs.publish(camera, "f" * 32, [], NO_ENTRY)
             theirs.close()
         else:
             with redis.Redis(unix_socket_path=path) as client:

@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,10 @@ from unpublished import unpublished
 from daemon.config.settings import RetentionSettings
 from daemon.threads import retention as module
 from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
+from pipeline import evidence as store_module
 from pipeline.evidence import EvidenceStore
-from pipeline.evidence import store as store_module
-from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
+from pipeline.journal import Journal, JournalError, SegmentLimits, VerifyOptions, verify
+from pipeline.journal.holds import Hold, add_hold, release_hold
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.record import Evidence
 
@@ -98,6 +100,10 @@ def retention(cameras, store, key=None, **given):
     return Retention(RetentionSettings.model_construct(**limits), cameras, store, key)
 
 
+def pictures(store):
+    return len(list(store.folder.glob("*/*")))
+
+
 def run(looking, times=2):
     """By default once to announce, and once to delete."""
     for _ in range(times):
@@ -105,7 +111,7 @@ def run(looking, times=2):
 
 
 def test_what_is_too_old_goes_with_its_pictures_and_the_chain_says_so(cameras, store, tmp_path, caplog):
-    before = store.size()
+    before = pictures(store)
     looking = retention(cameras, store, age=2.5 * DAY)
     first, last = (list(cameras["yard"])[place] for place in (0, 2))
     looking.run()
@@ -116,7 +122,7 @@ def test_what_is_too_old_goes_with_its_pictures_and_the_chain_says_so(cameras, s
     run(looking)
     assert dict(looking.segments) == {("yard", "age"): 1, ("lot", "age"): 1}
     assert looking.bytes["yard", "age"] > 1000
-    assert store.size().files == before.files - 4 == before.files - looking.pictures
+    assert pictures(store) == before - 4 == before - looking.pictures
     (record,) = deletions(cameras["yard"])
     told = record.deletion
     assert (told.reason, told.records, told.first_seq, told.last_seq) == ("age", 3, 1, 3)
@@ -221,7 +227,7 @@ def test_what_is_not_published_never_goes(cameras, store, caplog):
 
 
 def test_beyond_a_size_the_oldest_of_all_cameras_go_first_and_no_more_than_is_enough(cameras, store):
-    whole = sum(journal.size for journal in cameras.values()) + store.size().bytes
+    whole = sum(journal.size for journal in cameras.values()) + store.size()
     looking = retention(cameras, store, size=int(whole * 0.85))
     run(looking, 5)
     assert sorted(map(len, map(days, cameras.values()))) == [3, 3]
@@ -233,7 +239,7 @@ def test_where_the_disk_fills_up_all_but_the_current_segments_may_go(cameras, st
     run(looking)
     assert [days(journal) for journal in cameras.values()] == [[4], [4]]
     assert looking.segments["lot", "free"] == 3
-    assert store.size().files == 4
+    assert pictures(store) == 4
 
 
 def test_a_picture_stays_as_long_as_any_record_names_it(clocks, fill, store):
@@ -304,3 +310,48 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
         looking.loop.wake()
     looking.stop()
     assert days(cameras["yard"]) == [4]
+
+
+def hold(journal, day, **changed):
+    """Holds the first record of a day of the yard's."""
+    at = [record for record in journal if record.event == "change"][3 * day].after.moment
+    span = {"since": at - timedelta(minutes=1), "until": at + timedelta(minutes=1)}
+    told = {"name": "claim 7", "reason": "asked for by the insurer", "made": at, "cameras": ("yard",)}
+    add_hold(journal.folder, Hold(**{**span, **told, **changed}))
+
+
+def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(cameras, store, tmp_path):
+    kept = days(cameras["yard"])
+    hold(cameras["yard"], 1)
+    looking = retention(cameras, store, age=0.5 * DAY)
+    run(looking, 6)
+    assert days(cameras["yard"]) == kept[1:]
+    assert days(cameras["lot"]) == kept[3:]
+    assert verify([tmp_path / "journal"], VerifyOptions(evidence_folder=store.folder)).ok
+    release_hold(tmp_path / "journal", "claim 7")
+    run(looking, 6)
+    assert days(cameras["yard"]) == kept[3:]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ends": datetime(2020, 1, 1, tzinfo=UTC)},
+        {"cameras": ("gate",)},
+        {"until": datetime(2024, 4, 1, tzinfo=UTC), "since": datetime(2024, 3, 1, tzinfo=UTC)},
+    ],
+)
+def test_a_hold_that_ended_or_is_of_something_else_keeps_nothing(cameras, store, changed):
+    kept = days(cameras["yard"])
+    hold(cameras["yard"], 1, **changed)
+    run(retention(cameras, store, age=0.5 * DAY), 6)
+    assert days(cameras["yard"]) == kept[3:]
+
+
+def test_nothing_is_deleted_where_the_holds_cannot_be_read(cameras, store, tmp_path):
+    kept = days(cameras["yard"])
+    (tmp_path / "holds.json").write_text("{")
+    looking = retention(cameras, store, age=0.5 * DAY)
+    with pytest.raises(JournalError, match="nothing is deleted until it can"):
+        run(looking, 3)
+    assert days(cameras["yard"]) == kept

@@ -1,0 +1,157 @@
+"""From the streams of many daemons to copies of their journals."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Protocol
+
+from pipeline.journal import JournalCopy, JournalError, JournalLockedError, SegmentLimits
+from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
+from pipeline.record import Record, RecordError, check_camera, format_stream_id
+
+RETRY_S = 60.0
+"""After which a camera that cannot be copied is tried again."""
+
+logger = logging.getLogger(__name__)
+
+
+class PictureQueue(Protocol):
+    """Takes the pictures that records name."""
+
+    def want(self, record: Record) -> None:
+        """The record's pictures are to be fetched."""
+
+
+class Collector:
+    """Copies every camera's journal from its stream, byte for byte; for one thread.
+
+    The end of a copy is the position in its stream, so that a collector that was killed goes on without a
+    loss. A camera whose chain does not continue is left alone and tried again; the others go on.
+
+    Args:
+        folder: of the copies.
+        limits: when a copy begins a new segment.
+        server: where the streams are.
+        pictures: of what is copied.
+        cameras: names; None copies every camera that has a stream.
+        retry_s: see `RETRY_S`.
+
+    Attributes:
+        records: copied by this collector.
+        troubles: why a camera is not copied now, by name.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        limits: SegmentLimits,
+        server: RedisServer,
+        pictures: PictureQueue,
+        *,
+        cameras: Sequence[str] | None = None,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self.records = 0
+        self.troubles: dict[str, str] = {}
+        self._folder, self._limits, self._server, self._pictures = folder, limits, server, pictures
+        self._cameras, self._retry_s = cameras, retry_s
+        self._copies: dict[str, JournalCopy] = {}
+        self._failed_at: dict[str, float] = {}
+
+    def run(self, stop: Event, progress: Callable[[], None], *, once: bool = False) -> None:
+        """Copy until `stop` is set, or with `once` until nothing more is there; then close the copies.
+
+        Args:
+            stop: ends it within about half a second.
+            progress: called after every look at the server.
+            once: do not wait for more.
+
+        Raises:
+            JournalLockedError: another process writes the copies.
+            PublisherError: the server refuses; with `once` also where it is away.
+        """
+        reader = StreamReader(self._server, self._cameras, self._begin, stop)
+        try:
+            while not stop.is_set():
+                try:
+                    entries = reader.read()
+                except ServerAwayError as error:  # at the first look
+                    if once:
+                        raise
+                    stop.wait(reader.backoff.next_s(str(error)))
+                    entries = []
+                for entry in entries:
+                    self._copy(entry)
+                for camera in {entry.camera for entry in entries}:
+                    if not self._sync(camera):
+                        reader.forget(camera)
+                progress()
+                if once and not entries and not reader.backoff.reason:
+                    return
+        finally:
+            for copy in self._copies.values():
+                copy.close()
+
+    @property
+    def status(self) -> str:
+        """One line for `systemctl status`."""
+        failing = "".join(f"; {camera}: {why}" for camera, why in self.troubles.items())
+        return f"{len(self._copies)} cameras, {self.records} records collected{failing}"
+
+    def _begin(self, camera: str) -> str | None:
+        """The stream id behind which a camera's copy goes on; None while it cannot."""
+        if monotonic() - self._failed_at.get(camera, float("-inf")) < self._retry_s:
+            return None
+        try:
+            copy = self._copies[camera] = JournalCopy(self._folder, check_camera(camera), self._limits)
+        except JournalLockedError:
+            raise
+        except (RecordError, JournalError, OSError) as error:
+            self._fail(camera, str(error))
+            return None
+        return format_stream_id(copy.end.stream_id) if any(copy.end.stream_id) else NO_ENTRY
+
+    def _copy(self, entry: Entry) -> None:
+        copy = self._copies.get(entry.camera)
+        if copy is None:  # it failed earlier in this batch
+            return
+        try:
+            record = copy.append(entry.fields.get("json", "").encode())
+        except JournalError as error:
+            self._fail(
+                entry.camera,
+                f"entry {entry.id} of its stream does not continue the copy that ends with record "
+                f"{copy.end.seq} ({error}). Where the stream was trimmed, or the camera has a new journal: "
+                f"copy the files {entry.camera}.* of the journal on its own machine to {self._folder}, or "
+                "move the copy away to begin anew",
+            )
+        except OSError as error:
+            self._fail(entry.camera, f"cannot write to {self._folder}: {error.strerror or error}")
+        else:
+            self.records += 1
+            self._pictures.want(record)
+
+    def _sync(self, camera: str) -> bool:
+        """Put on disk what was copied; True where the camera is collected."""
+        copy = self._copies.get(camera)
+        if copy is None:
+            return False
+        try:
+            copy.sync()
+        except OSError as error:
+            self._fail(camera, f"cannot write to {self._folder}: {error.strerror or error}")
+            return False
+        if self.troubles.pop(camera, None):
+            logger.warning("camera %s is collected again", camera)
+        return True
+
+    def _fail(self, camera: str, reason: str) -> None:
+        if self.troubles.get(camera) != reason:
+            logger.error("camera %s is not collected: %s", camera, reason)
+        self.troubles[camera], self._failed_at[camera] = reason, monotonic()
+        if copy := self._copies.pop(camera, None):
+            copy.close()

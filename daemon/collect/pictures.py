@@ -1,0 +1,194 @@
+"""Pictures that records name, fetched by their hash from the pages of `narrated serve`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from itertools import islice
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import unquote, urlencode, urlsplit
+from urllib.request import HTTPCookieProcessor, Request, build_opener
+
+from pipeline.evidence import EvidenceStore, references
+from pipeline.loop import Loop
+from pipeline.record import Record
+from pipeline.redaction import redact
+
+LOOK_BACK_S = 7 * 86400.0
+"""At the start, pictures that are missing are wanted again of journals written within so long."""
+
+RETRY_S = 30.0
+"""After which a page that did not answer is asked again."""
+
+_MOST_WANTED = 100_000
+_AT_ONCE = 64
+_TIMEOUT_S = 10.0
+_LARGEST_BYTES = 32 * 2**20
+_SUFFIXES = {"image/jpeg": "jpg", "image/webp": "webp"}
+
+logger = logging.getLogger(__name__)
+
+
+class PictureSourceError(Exception):
+    """A page cannot be asked now; the message holds no secret."""
+
+
+class PictureSource:
+    """One page of `narrated serve`; logs in where the URL holds a name and a password.
+
+    Args:
+        url: ``http://`` or ``https://``; the credentials serve its own login as well as a proxy's.
+
+    Raises:
+        ValueError: the URL is of another kind.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{redact(url)}: write the address of a page, http://HOST:PORT or https://HOST")
+        self.name = redact(url)
+        host = parts.netloc.rpartition("@")[2]
+        self._base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        self._login = {"name": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+        self._opener = build_opener(HTTPCookieProcessor())
+        if parts.username:
+            token = base64.b64encode(":".join(self._login.values()).encode()).decode()
+            self._opener.addheaders.append(("Authorization", f"Basic {token}"))
+
+    def fetch(self, digest: str) -> tuple[bytes, str] | None:
+        """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one.
+
+        Raises:
+            PictureSourceError: the page does not answer, or refuses.
+        """
+        try:
+            answer = self._get(digest)
+        except HTTPError as error:
+            error.close()
+            if error.code == HTTPStatus.NOT_FOUND:
+                return None
+            raise PictureSourceError(f"{self.name} answers {error.code} {error.reason}") from None
+        except OSError as error:
+            raise PictureSourceError(f"{self.name} cannot be reached: {error}") from None
+        content, suffix = answer
+        if suffix is None or hashlib.sha256(content).hexdigest() != digest:
+            logger.warning("%s has another picture under %s; left out", self.name, digest)
+            return None
+        return content, suffix
+
+    def _get(self, digest: str) -> tuple[bytes, str | None]:
+        request = Request(f"{self._base}/picture/{digest}")  # noqa: S310 - http or https, see above
+        try:
+            answer = self._opener.open(request, timeout=_TIMEOUT_S)
+        except HTTPError as error:
+            if error.code != HTTPStatus.UNAUTHORIZED or not self._login["name"]:
+                raise
+            error.close()
+            form = urlencode(self._login).encode()
+            self._opener.open(f"{self._base}/login", form, _TIMEOUT_S).close()
+            answer = self._opener.open(request, timeout=_TIMEOUT_S)
+        with answer:
+            return answer.read(_LARGEST_BYTES), _SUFFIXES.get(answer.headers.get_content_type())
+
+
+class PictureFetcher:
+    """Fetches what it is asked for in a thread of its own, from whichever page has it.
+
+    What no page has is given up, since pictures are stored before their records are published; while a page
+    is away, what it may have is wanted.
+
+    Attributes:
+        fetched, missing: how many pictures.
+    """
+
+    def __init__(self, store: EvidenceStore, sources: Sequence[PictureSource]) -> None:
+        self.fetched = self.missing = 0
+        self._store, self._sources = store, sources
+        self._wanted: dict[str, None] = {}
+        self._away: dict[str, float] = {}  # monotonic second at which a page is asked again
+        self._full = False  # or another trouble of the disk
+        self.loop = Loop("pictures", self._run, 1.0)
+
+    def want(self, record: Record) -> None:
+        """Fetch the record's pictures; see `PictureQueue`."""
+        self._want(references(record.line()))
+
+    def want_missing(self, journals: Path) -> None:
+        """Fetch what is missing of journals written within `LOOK_BACK_S`; before the thread starts."""
+        since = time.time() - LOOK_BACK_S
+        for path in journals.glob("*.jsonl"):
+            if path.stat().st_mtime > since:
+                self._want(references(path.read_bytes()))
+
+    @property
+    def wanted(self) -> int:
+        """Pictures not fetched yet."""
+        return len(self._wanted)
+
+    def _want(self, digests: set[str]) -> None:
+        if not self._sources:
+            return
+        for digest in digests:
+            if len(self._wanted) >= _MOST_WANTED:
+                self.missing += 1
+            elif self._store.find(digest) is None:
+                self._wanted[digest] = None
+        self.loop.wake()
+
+    def fetch_wanted(self) -> None:
+        """Fetch all that the pages have, in this thread; what a page that is away may have stays wanted."""
+        while self._turn():
+            pass
+
+    def _run(self) -> None:
+        if self._turn():
+            self.loop.wake()
+
+    def _turn(self) -> bool:
+        """Fetch some pictures; True where that got on."""
+        before = self._wanted.copy()
+        for digest in islice(before, _AT_ONCE):
+            if self.loop.stopped.is_set():
+                return False
+            try:
+                done = self._fetch(digest)
+            except OSError as error:
+                if not self._full:
+                    logger.error("cannot store pictures in %s: %s", self._store.folder, error)  # noqa: TRY400
+                self._full = True
+                return False
+            self._full = False
+            del self._wanted[digest]
+            if not done:
+                self._wanted[digest] = None  # others first
+        return len(self._wanted.keys() & before.keys()) < len(before)
+
+    def _fetch(self, digest: str) -> bool:
+        """True where the picture is stored, or no page has it."""
+        now, asked_all = time.monotonic(), True
+        for source in self._sources:
+            if self._away.get(source.name, now) > now:
+                asked_all = False
+                continue
+            try:
+                found = source.fetch(digest)
+            except PictureSourceError as error:
+                if source.name not in self._away:
+                    logger.warning("pictures are not fetched: %s; trying again", error)
+                self._away[source.name] = now + RETRY_S
+                asked_all = False
+                continue
+            if self._away.pop(source.name, None):
+                logger.warning("pictures are fetched from %s again", source.name)
+            if found:
+                self._store.put(*found)
+                self.fetched += 1
+                return True
+        self.missing += asked_all
+        return asked_all

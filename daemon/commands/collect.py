@@ -1,0 +1,79 @@
+"""The verb that rebuilds the journals of many daemons on one machine: collect."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon.commands.options import Cameras, Verbose
+from daemon.config.secrets import Secrets
+
+ANSWER_S = 5.0
+"""Longest wait for the server's answer."""
+
+GRACE_S = 15.0
+"""Longest wait for the picture in hand."""
+
+SOME_FAILED = 3
+
+
+def collect(
+    *,
+    redis: Annotated[
+        str, typer.Option(help="Server of the streams; secrets as ${env:..}, ${file:..}, ${cred:..}.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for journals and pictures.")],
+    camera: Cameras = None,
+    pictures: Annotated[
+        list[str] | None,
+        typer.Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when everything is there.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
+    secrets = Secrets()
+    secrets.reveal(redis)
+    from daemon.collect.collector import Collector  # noqa: PLC0415
+    from daemon.collect.pictures import PictureFetcher, PictureSource  # noqa: PLC0415
+    from daemon.service.log import start_logging  # noqa: PLC0415
+    from daemon.service.signals import Signals  # noqa: PLC0415
+    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from pipeline.evidence import EvidenceStore  # noqa: PLC0415
+    from pipeline.journal import DAILY  # noqa: PLC0415
+    from pipeline.publisher import RedisServer  # noqa: PLC0415
+
+    try:
+        sources = [PictureSource(secrets.reveal(url)) for url in pictures or []]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--pictures") from None
+    start_logging(verbose=verbose)
+    journals, watch = out / "journal", ServiceWatch()
+    fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
+    server = RedisServer(lambda: secrets.reveal(redis), ANSWER_S)
+    collector = Collector(journals, DAILY, server, fetcher, cameras=camera or None)
+
+    def progress() -> None:
+        fetcher.loop.raise_error()
+        watch.progress(f"{collector.status}; {fetcher.wanted} pictures wanted", healthy=True)
+
+    with Signals() as signals, closing(watch), closing(server):
+        fetcher.want_missing(journals)
+        if not once:
+            fetcher.loop.start()
+        watch.ready("collecting")
+        signals.watching()
+        try:
+            collector.run(signals.stop, progress, once=once)
+            if once:
+                fetcher.fetch_wanted()
+        finally:
+            watch.stopping()
+            fetcher.loop.stop()
+            fetcher.loop.join(GRACE_S)
+    typer.echo(f"{collector.status}; {fetcher.fetched} pictures fetched, {fetcher.missing} missing", err=True)
+    if collector.troubles or fetcher.wanted:
+        raise typer.Exit(SOME_FAILED)
