@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 from daemon.questions.local_time import LocalTime
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.accesses import AccessRecorder
@@ -28,7 +28,7 @@ from daemon.serve.routes import Routes
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.site import Site
 from daemon.serve.tiles import Tiles
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore
 from pipeline.journal.access_log import FILE as ACCESS_LOG

@@ -57,7 +57,7 @@ class DecisionWeights:
     change: Floats
     move: Floats
 
-    def give(self, captioner: Grounded) -> None:
+    def apply_to(self, captioner: Grounded) -> None:
         for name in ("match", "change", "move"):  # a checkpoint keeps float32
             setattr(captioner.weights, name, getattr(self, name).astype(np.float32).astype(np.float64))
 
@@ -92,11 +92,7 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
 
 
 def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
-    """The weights that fit labelled pairs best.
-
-    Raises:
-        TrainError: the labels do not hold both of something.
-    """
+    """The weights that fit labelled pairs best; TrainError if the labels do not hold both of something."""
     match = _regression(*_concatenate([_matches(each) for each in known]))
     change, move = list[tuple[Floats, NDArray[np.bool_]]](), list[tuple[Floats, NDArray[np.bool_]]]()
     for each in known:
@@ -123,7 +119,7 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
     refuse_folder(out)
     captioner = load_grounded(start)
     known = examples(captioner, labels, footage)
-    fit(known).give(captioner)
+    fit(known).apply_to(captioner)
     cameras = sorted({each.camera for each in known})
     fitted = {"command": command, "labels": labels_record(labels), "cameras": cameras}
     captioner.record = {**captioner.record, "decisions": fitted}

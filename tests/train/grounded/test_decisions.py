@@ -67,7 +67,9 @@ def test_labels_find_their_observations(known: list[DecisionExample]) -> None:
     assert [each.moved for each in known] == [(True,), (False,), (None,)]
 
 
-def test_the_fit_tells_changes_from_what_stands_and_moves_from_arrivals(known: list[DecisionExample]) -> None:
+def test_the_fit_mentions_changes_from_what_stands_and_moves_from_arrivals(
+    known: list[DecisionExample],
+) -> None:
     weights = fit(known)
     for each, moves in zip(known[:2], (True, False), strict=True):
         _, after = each.association.signs(each.association.match(weights.match))
