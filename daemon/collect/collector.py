@@ -82,7 +82,7 @@ class Collector:
                 except ServerAwayError as error:  # at the first look
                     if once:
                         raise
-                    stop.wait(reader.backoff.next_s(error))
+                    stop.wait(reader.backoff.next_s(str(error)))
                     entries = []
                 for entry in entries:
                     self._copy(entry)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands.options import ConfigurationFile, Json, Verbose
 from daemon.config.configuration import load_configuration
@@ -17,16 +18,14 @@ from daemon.config.secrets import Secrets
 def forward(
     config: ConfigurationFile,
     *,
-    dead: Annotated[bool, typer.Option("--dead", help="Show what could not be delivered, and exit.")] = False,
+    dead: Annotated[bool, Option("--dead", help="Show what could not be delivered, and exit.")] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Put dead letters back into the queues, and exit.")
+        bool, Option("--retry", help="Put dead letters back into the queues, and exit.")
     ] = False,
-    target: Annotated[
-        str | None, typer.Option(help="With --dead or --retry: only those of this target.")
-    ] = None,
-    record: Annotated[str | None, typer.Option(help="With --retry: only the record with this id.")] = None,
+    target: Annotated[str | None, Option(help="With --dead or --retry: only those of this target.")] = None,
+    record: Annotated[str | None, Option(help="With --retry: only the record with this id.")] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Targets that are new begin with what the streams hold.")
+        bool, Option("--from-start", help="Targets that are new begin with what the streams hold.")
     ] = False,
     json: Json = False,
     verbose: Verbose = False,
@@ -51,11 +50,10 @@ def forward(
 def _handle_dead_letters(
     url: str, target: str | None, record: str | None, retry: bool, *, json: bool
 ) -> None:
-    """Show them, or put them back into the queues."""
-    from daemon.forward.queue import TIMEOUT_S, read_dead_letters, retry_dead_letters  # noqa: PLC0415
+    from daemon.forward.queue import read_dead_letters, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
-    with closing(RedisServer(lambda: url, TIMEOUT_S)) as server, server.client() as client:
+    with closing(RedisServer(url)) as server, server.client() as client:
         queued = retry_dead_letters(client, target, record) if retry else 0
         letters = [] if retry else read_dead_letters(client, target)
     for name, entry, fields in letters:

@@ -10,10 +10,7 @@ from daemon.config.secrets import Secrets
 from daemon.service.log import start_logging
 
 
-def run(
-    config: ConfigurationFile,
-    verbose: Verbose = False,
-) -> None:
+def run(config: ConfigurationFile, verbose: Verbose = False) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     secrets = Secrets()

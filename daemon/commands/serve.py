@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
 from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.serve import ServeSettings
-from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder, usual_state
+from daemon.config.settings import Configuration, ServeSettings
+from daemon.config.values import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
 
@@ -22,12 +22,11 @@ def serve(
     *,
     journal: Journals = None,
     evidence: Pictures = None,
-    listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
-    passwords: Annotated[str | None, typer.Option(help="Password file of those who may log in.")] = None,
+    listen: Annotated[str | None, Option(help="Address and port, in place of serve.listen.")] = None,
+    passwords: Annotated[str | None, Option(help="Password file of those who may log in.")] = None,
     timezone: TimeZone = None,
     new_password: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit."),
+        str | None, Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit.")
     ] = None,
     verbose: Verbose = False,
 ) -> None:
@@ -86,9 +85,6 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
     from pydantic import ValidationError  # noqa: PLC0415
 
     written = configuration.serve.model_dump() if configuration else {}
-    if configuration:
-        host, port = configuration.serve.listen
-        written["listen"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         return ServeSettings.model_validate({**written, **given})
     except ValidationError as error:

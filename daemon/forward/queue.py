@@ -13,6 +13,7 @@ from typing import Any
 from redis import Redis
 from redis import exceptions as refusals
 
+from pipeline.disk import replace_file
 from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
 from pipeline.record import Record, RecordError, parse_stream_id, read_record
@@ -20,13 +21,11 @@ from pipeline.report.words import many
 
 logger = logging.getLogger(__name__)
 
-DEAD_LETTERS = 10_000
-"""Dead letters kept per target; older ones remain in the journals only."""
+DEAD_LETTERS = 10_000  # dead letters kept per target; older ones remain in the journals only
 
 _CONSUMER = "forward"
 _BATCH = 16
 _BLOCK_MS = 500
-TIMEOUT_S = 5.0
 _SCAN_EVERY_S = 2.0
 
 
@@ -58,7 +57,7 @@ class Queue:
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
-        self.target, self._server, self._path = target, RedisServer(url, TIMEOUT_S), path
+        self.target, self._server, self._path = target, RedisServer(url), path
         self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
         state = _read_state(path)
         self._written = json.dumps(state)
@@ -115,10 +114,8 @@ class Queue:
         state = json.dumps({"sent": self._sent})
         if state != self._written:
             self._written = state
-            part = self._path.with_suffix(".part")
             try:
-                part.write_text(state)
-                part.replace(self._path)
+                replace_file(self._path, state.encode(), durable=False)
             except OSError as error:
                 logger.warning("%s: %s; the groups in Redis go on", self._path, error.strerror)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from daemon.config.durations import format_offset
+from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.results import SearchResult

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.journal.chain import JournalError, check_line, follow
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
-from pipeline.journal.segments import Start
+from pipeline.journal.segments import JournalError, Start
+from pipeline.journal.verification import check_line, follow
 from pipeline.record import Record, RecordError
 
 

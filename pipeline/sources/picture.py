@@ -28,9 +28,8 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    Args:
-        convert: makes the RGB image uint8 ``(height, width, 3)``; let go after `rgb`, with the decoder's
-            buffers that it holds.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, with the decoder's
+    buffers that it holds.
     """
 
     def __init__(self, convert: Callable[[], Image]) -> None:
@@ -60,26 +59,15 @@ class LazyPicture:
 _THREADS = 1
 
 
-def rgb_of_bgr(bgr: Image) -> Image:
-    """RGB uint8 ``(height, width, 3)`` of a BGR image of the same shape."""
-    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
-
-
-def luma_of_bgr(bgr: Image) -> Luma:
-    """Luma uint8 ``(height, width)`` of a BGR image, full range."""
-    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), dtype=np.uint8)
-
-
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
 
 
 def luma_of(frame: VideoFrame) -> Luma:
-    """Luma plane of a decoded frame at full size, uint8 ``(height, width)``, in the range it was coded in.
+    """Luma plane of a decoded frame at full size, in the range it was coded in.
 
-    Formats whose first plane is 8-bit luma give a view into the decoder's buffer, without a copy; others
-    are reformatted to ``gray``.
+    Formats whose first plane is 8-bit luma give a view into the decoder's buffer, without a copy.
     """
     if frame.format.name not in _LUMA_FIRST:
         frame = frame.reformat(format="gray", threads=_THREADS)
@@ -101,11 +89,7 @@ def shrink(image: Image, width: int) -> Image:
 
 
 def resize_luma(luma: Luma, width: int) -> Luma:
-    """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
-
-    Returns:
-        uint8 ``(height', width)``, a copy.
-    """
+    """A copy of the plane at `width` by area averaging, its height keeping the aspect, rounded to even."""
     height = max(2, 2 * round(luma.shape[0] * width / luma.shape[1] / 2))
     if luma.shape == (height, width):
         return luma.copy()
@@ -130,7 +114,8 @@ class View:
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
-        return self._plane(luma_of_bgr(bgr)), LazyPicture(lambda: self._private(rgb_of_bgr(bgr)))
+        luma = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), np.uint8)
+        return self._plane(luma), LazyPicture(lambda: self._private(np.ascontiguousarray(bgr[..., ::-1])))
 
     def _plane(self, luma: Luma) -> Luma:
         plane = resize_luma(self._private(luma), self._width)

@@ -11,7 +11,7 @@ from waiting import until
 
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError, verify
-from pipeline.publisher import RedisServer, drain, open_publisher, stream_key
+from pipeline.publisher import Publisher, RedisServer, drain, stream_key
 from pipeline.record import Record
 
 DAY_S = 86400
@@ -43,7 +43,7 @@ def edge(tmp_path, server):
             journals[camera] = Journal(tmp_path / "edge", camera, fsync=False, limits=DAILY)
         for second in seconds:
             journals[camera].append(narration(second, camera))
-        publisher = open_publisher(server.url)
+        publisher = Publisher(server.url)
         drain(journals[camera], publisher, threading.Event())
         publisher.close()
 
@@ -163,7 +163,7 @@ def test_a_camera_in_trouble_is_tried_again(edge, server, tmp_path):
 def test_a_server_that_goes_away_is_waited_for(edge, server, tmp_path):
     with EmbeddedServer(settings={"appendonly": "yes"}) as other:
         journal = Journal(tmp_path / "edge", "gate", fsync=False)
-        publisher, stop = open_publisher(other.url), threading.Event()
+        publisher, stop = Publisher(other.url), threading.Event()
         journal.append(narration(0, "gate"))
         drain(journal, publisher, stop)
         connection = RedisServer(lambda: other.url, 2.0)

@@ -9,7 +9,7 @@ from serving_here import Served, ServedHouse
 from waiting import until
 
 from pipeline.journal import DAILY, Journal, verify
-from pipeline.publisher import drain, open_publisher
+from pipeline.publisher import Publisher, drain
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def edge(tmp_path, server):
     house = ServedHouse(tmp_path / "edge")
     for second in range(3):
         house.tell(second, camera="edge-cam", evidence=house.pictures(second))
-    publisher = open_publisher(server.url)
+    publisher = Publisher(server.url)
     drain(house._journals["edge-cam"], publisher, threading.Event())
     publisher.close()
     yield house
@@ -69,7 +69,7 @@ def test_a_picture_that_nobody_offers_is_told(edge, server, narrated, tmp_path):
 
 def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
     journal = Journal(tmp_path / "edge", "killed", fsync=False, limits=DAILY)
-    publisher, copy = open_publisher(server.url), tmp_path / "copy" / "journal" / "killed.jsonl"
+    publisher, copy = Publisher(server.url), tmp_path / "copy" / "journal" / "killed.jsonl"
     command = ["collect", "--redis", server.url, "--out", tmp_path / "copy", "--camera", "killed"]
     with journal:
         for turn in range(3):

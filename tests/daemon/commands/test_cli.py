@@ -201,9 +201,13 @@ def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: Embedde
     )
     done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
     assert done.code == 0, done.out
-    *lines, workers = done.out.splitlines()
-    assert all(line.startswith("ok") for line in lines)
-    assert workers == "-      workers: not configured"
+    assert [line.partition(":")[0] for line in done.out.splitlines()] == [
+        "ok     versions",
+        "ok     kernels",
+        "ok     captioner",
+        "ok     configuration",
+        "ok     Redis",
+    ]
     config.write_text(
         f"version: 1\nstate: /proc/narrated\nredis: {{url: 'unix://{tmp_path}/none.sock'}}\n"
         "cameras: {a: {url: 'rtsp://h/1'}}\n"

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 from serving_here import Served, ServedHouse
 
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 from daemon.serve import access
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file, password_line
 

@@ -110,16 +110,16 @@ def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(12):
             journal.append(narration(second))
-        journal.acknowledge(journal.backlog(11).last)
+        journal.acknowledge(journal.backlog(11)[1])
         for second in range(12, 30):
             journal.append(narration(second))
         assert numbers(journal) == list(range(1, 31))
-        assert [read_record(line).seq for line in journal.backlog(99).lines] == list(range(12, 31))
+        assert [read_record(line).seq for line in journal.backlog(99)[0]] == list(range(12, 31))
         journal.acknowledge(ChainEnd())
-        batch = journal.backlog(13)
-        assert batch.last.seq == len(batch.lines) == 13
-        journal.acknowledge(batch.last)
-        assert journal.backlog(100).last.seq == 30
+        lines, last = journal.backlog(13)
+        assert last.seq == len(lines) == 13
+        journal.acknowledge(last)
+        assert journal.backlog(100)[1].seq == 30
 
 
 def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):
@@ -336,7 +336,7 @@ with Journal(disk / "journal", "yard", hold=1000) as journal:
     assert journal.end.seq == 42, journal.end
     assert journal.append(narration(43)) is None
     assert "Read-only" in journal.trouble
-    assert journal.backlog(100).last.seq == 42
+    assert journal.backlog(100)[1].seq == 42
     mount("-o", "remount,rw")
     assert journal.flush()
     assert [r.seq for r in journal] == list(range(1, 44))

@@ -1,4 +1,4 @@
-"""The folder of pictures: ``evidence/ab/ab12...webp``, named by what is in them."""
+"""Evidence: the pictures that a record names, in files named by their SHA-256: ``evidence/ab/ab12...jpg``."""
 
 from __future__ import annotations
 
@@ -7,29 +7,17 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, replace_file, sync_folder
 
-SUFFIXES = ("jpg", "webp")
-"""Kinds of pictures; a digest alone does not say which it is."""
-
-RECENT_S = 3600.0
-"""What was put within so long is never removed: its record may be on its way to the journal."""
+SUFFIXES = ("jpg", "webp")  # kinds of pictures; a digest alone does not say which it is
+RECENT_S = 3600.0  # newer pictures are never removed: their records may be on their way to the journal
 
 _TAG = "sha256:"
 _REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
 _MANY = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Pictures:
-    """A number of pictures, and their bytes."""
-
-    files: int = 0
-    bytes: int = 0
 
 
 def references(line: bytes) -> set[str]:
@@ -60,7 +48,7 @@ class EvidenceStore:
         self.folder = folder
         self._fsync = fsync
         self._lock = Lock()  # between finding a picture there and removing it
-        self._size: Pictures | None = None
+        self._size: int | None = None  # bytes of all pictures
         self._made: set[Path] = set()  # folders whose names are known to be on the disk
         self._put: dict[str, float] = {}  # when, by the monotonic clock
 
@@ -85,8 +73,8 @@ class EvidenceStore:
             self._make(path.parent)
             if not (path.is_file() and path.stat().st_size == len(content)):
                 replace_file(path, content, durable=self._fsync, mode=PRIVATE_FILE)
-                if self._size:
-                    self._size = Pictures(self._size.files + 1, self._size.bytes + len(content))
+                if self._size is not None:
+                    self._size += len(content)
         return _TAG + digest
 
     def _make(self, folder: Path) -> None:
@@ -103,30 +91,31 @@ class EvidenceStore:
         """The file of a picture as a record names it, or None where there is none."""
         return _find(self.folder, reference)
 
-    def remove(self, digests: Iterable[str]) -> Pictures:
+    def remove(self, digests: Iterable[str]) -> int:
         """Remove pictures that no record names any more, but for those that were put just now.
+
+        Returns:
+            How many were removed.
 
         Raises:
             OSError: the folder cannot be read or written.
         """
-        files, size, since = 0, 0, time.monotonic() - RECENT_S
+        removed, since = 0, time.monotonic() - RECENT_S
         for digest in digests:
             with self._lock:
                 path = self.find(digest)
                 if path is None or self._put.get(digest, since) > since:
                     continue
-                length = path.stat().st_size
+                if self._size is not None:
+                    self._size -= path.stat().st_size
                 path.unlink()
-                files, size = files + 1, size + length
-                if self._size:
-                    self._size = Pictures(self._size.files - 1, self._size.bytes - length)
-        return Pictures(files, size)
+                removed += 1
+        return removed
 
-    def size(self) -> Pictures:
-        """All pictures; the folder, which may hold millions, is listed once."""
-        if self._size is None:
-            sizes = [path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*")]
-            self._size = Pictures(len(sizes), sum(sizes))  # what is put meanwhile may be missing
+    def size(self) -> int:
+        """Bytes of all pictures; the folder, which may hold millions, is listed once."""
+        if self._size is None:  # what is put meanwhile may be missing
+            self._size = sum(path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*"))
         return self._size
 
 
