@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.boxes import Box
 from models.detections import Detections
-from models.families import OBJECTS
+from models.families import OBJECTS, first_of
 from models.grounded.association import Floats, Side, pair_signs
 from models.grounded.decisions import Outcomes, decide, distinct, object_name
 from models.grounded.observations import COLOUR_BINS
@@ -183,3 +183,10 @@ def test_one_object_is_reported_once_whatever_it_is_taken_for() -> None:
     assert [fact.object for fact in facts] == ["car"]
     two = side(("car", HERE), ("car", ELSEWHERE))
     assert len(decided(side(), two, np.zeros((0, 2)), 0.9, 0.0)) == 2
+
+
+def test_a_rider_is_not_the_bicycle() -> None:
+    seen = side(("person", HERE), ("bicycle", HERE))
+    two_wheeler = first_of("two-wheeler")
+    both = decided(side(), replace(seen, family=np.array([0, two_wheeler])), np.zeros((0, 2)), 0.9, 0.0)
+    assert sorted(fact.object for fact in both) == ["bicycle", "person"]
