@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import CaptionerChoice, Json, OptionalFile, choose_captioner
+from daemon.commands.options import Json, OptionalFile, choose_captioner
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
@@ -24,7 +24,6 @@ _SHOWN = ("narrated", "torch", "av", "numba", "numpy", "opencv-python-headless",
 
 def doctor(
     config: OptionalFile = None,
-    captioner: CaptionerChoice = None,
     json: Json = False,
     compile_kernels: Annotated[
         bool,
@@ -37,7 +36,7 @@ def doctor(
 ) -> None:
     """Check the installation: packages, kernels, captioner, and with -c what the configuration names."""
     configuration = load_configuration(config) if config else None
-    path, device = choose_captioner(captioner, None, configuration)
+    path, device = choose_captioner(None, None, configuration)
     checks: dict[str, Callable[[], str]] = {
         "versions": _check_versions,
         "kernels": lambda: _check_kernels(compile_now=compile_kernels),

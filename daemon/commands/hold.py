@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Journals, Json, OptionalFile, TimeZone
+from daemon.commands.options import Cameras, Journals, OptionalFile, TimeZone
 from daemon.commands.selection import errors_as_exits, present
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
@@ -30,14 +30,13 @@ def hold(
     ] = None,
     release: Annotated[bool, typer.Option("--release", help="End the hold.")] = False,
     timezone: TimeZone = None,
-    json: Json = False,
 ) -> None:
     """Keep a span of the record, with its pictures, from retention."""
     with errors_as_exits():
         folder = journal_folder(journal or _state(config))
         local = LocalTime.named(timezone)
         if name is None:
-            _list_holds(folder, local, json=json)
+            _list_holds(folder, local)
         elif release:
             release_hold(folder, name)
         elif since is None or reason is None:
@@ -53,11 +52,8 @@ def hold(
             add_hold(folder, Hold(name=name, cameras=cameras, reason=reason, **asked))
 
 
-def _list_holds(folder: Path, local: LocalTime, *, json: bool) -> None:
+def _list_holds(folder: Path, local: LocalTime) -> None:
     for each in load_holds(folder):
-        if json:
-            typer.echo(each.model_dump_json())
-            continue
         begin, end = (f"{local.of(moment):%Y-%m-%d %H:%M}" for moment in (each.since, each.until))
         last = f"until {local.of(each.ends):%Y-%m-%d %H:%M}" if each.ends else "until it is released"
         whose = ", ".join(each.cameras) or "all cameras"

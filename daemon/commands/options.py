@@ -24,10 +24,6 @@ Journals = Annotated[
     Path | None,
     Option("-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."),
 ]
-Pictures = Annotated[
-    Path | None,
-    Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
-]
 TimeZone = Annotated[str | None, Option(help="Time zone of days and hours; by default this machine's.")]
 CaptionerChoice = Annotated[
     str | None,

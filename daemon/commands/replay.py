@@ -72,6 +72,9 @@ def replay(
     limits: Annotated[
         bool, Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
     ] = False,
+    summaries: Annotated[
+        bool, Option(help="Let a summary stand for the events of a busy minute, or report each by itself.")
+    ] = True,
     fast: Annotated[
         bool, Option("--fast", help="Decode only keyframes, and everything where something happens.")
     ] = False,
@@ -101,6 +104,8 @@ def replay(
 
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
+    if not summaries:
+        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     plan = replace(plan, source=replace(plan.source, fast=fast))
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer import Argument, Option
 
-from daemon.commands.options import Cameras, Journals, Pictures, TimeZone, warn
+from daemon.commands.options import Cameras, Journals, TimeZone, warn
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
@@ -56,7 +56,6 @@ class Selection:
     first: Annotated[bool, Option("--first", help="Only the oldest, or the --limit oldest.")] = False
     limit: Annotated[int | None, Option(min=0, help="At most this many, the newest; 0: all.")] = None
     timezone: TimeZone = None
-    evidence: Pictures = None
 
     @contextmanager
     def search(self, **measure: Any) -> Iterator[tuple[Search, Question]]:
@@ -72,7 +71,7 @@ class Selection:
             options = {field.name: getattr(self, field.name) for field in fields(self)}
             asked = question_of(options | measure, local, now)
             folder = journal_folder(self.journal or self._state())
-            with Search(folder, local, self.evidence, _progress()) as search:
+            with Search(folder, local, _progress()) as search:
                 _update(search)
                 if self.question:
                     asked = merge_options(asked, search.asker().read(" ".join(self.question), now))

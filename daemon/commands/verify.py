@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from typer import Argument, Option
 
-from daemon.commands.options import Json, Pictures, warn
+from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
 from pipeline.journal import Comparison, Verification, VerifyOptions, compare
 from pipeline.journal import verify as verify_journals
@@ -61,7 +61,6 @@ def verify(
             help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
         ),
     ] = None,
-    evidence: Pictures = None,
     no_evidence: Annotated[bool, Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
@@ -97,7 +96,7 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys, head or (), timestamp_ca))
+    result = _check(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
     other = _check([against], VerifyOptions(not no_evidence)) if against else None
     if not json:
         _print(result, known=bool(keys), checked=timestamp_ca is not None)

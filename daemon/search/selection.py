@@ -71,8 +71,9 @@ class Visit(NamedTuple):
 
     Attributes:
         record: number of the first of its records that match.
-        end: None where it has not ended.
+        end: None where it has not ended, as far as the camera was watched.
         seconds: how long it was, or is so far.
+        there: not ended, and the camera is watched.
     """
 
     record: int
@@ -82,6 +83,7 @@ class Visit(NamedTuple):
     begin: datetime
     end: datetime | None
     seconds: float
+    there: bool
 
 
 class Gap(NamedTuple):
@@ -186,8 +188,9 @@ class Selection:
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
+        end = self._end(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, s.object, v.begin, v.end, {_END} FROM visits v "
+            f"SELECT s.record, v.camera, v.track, s.object, v.begin, v.end, {end} FROM visits v "
             "JOIN (SELECT visit, min(s.object) AS object, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
@@ -200,6 +203,7 @@ class Selection:
                 moment_of(begin),
                 end and moment_of(end),
                 (until - begin) / _SECOND,
+                end is None and until == values["now"],
             )
             for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
@@ -361,9 +365,17 @@ class Selection:
             where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = f"(SELECT {_END} - v.begin FROM visits v WHERE v.id = s.visit)"
+                length = f"(SELECT {self._end(question)} - v.begin FROM visits v WHERE v.id = s.visit)"
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
+
+    def _end(self, question: Question) -> str:
+        """SQL of `_END`, not after its camera was last watched."""
+        cases = "".join(
+            f" WHEN '{camera}' THEN min({_END}, coalesce(v.end, {microseconds(last)}))"
+            for camera, last in self.unwatched(question).items()
+        )
+        return f"CASE v.camera{cases} ELSE {_END} END" if cases else _END
 
     def _check_watched(self, unwatched: Mapping[str, datetime], cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""

@@ -46,7 +46,6 @@ class ServeOptions:
 
     Attributes:
         folder: of the journals.
-        evidence: folder of the pictures; None is the one in or beside that of the journals.
         own: folder of the feedback; None is beside the journals.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
@@ -54,7 +53,6 @@ class ServeOptions:
     """
 
     folder: Path
-    evidence: Path | None = None
     own: Path | None = None
     cameras: Collection[str] | None = None
     health: tuple[str, int] | None = None
@@ -75,10 +73,10 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     except FeedbackError as error:
         raise ServeError(str(error)) from None
     return Site(
-        SearchThread(options.folder, local, options.evidence),
+        SearchThread(options.folder, local),
         feedback,
         Tiles(options.cameras, options.health),
-        Pictures(options.evidence or evidence_beside(options.folder)),
+        Pictures(evidence_beside(options.folder)),
         passwords,
         Sessions() if passwords else None,
         GuessLimit(),

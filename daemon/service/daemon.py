@@ -240,7 +240,7 @@ class Daemon:
         if dropped := self.queue.dropped.total():
             parts.append(f"pairs dropped: {dropped}")
         if self.overload.now:
-            parts.append(f"too slow for these cameras: a pair waits {self.queue.waited_s:.0f} s")
+            parts.append("too slow for these cameras")
         if failing := self.publishing.failing:
             parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
         if unwritten := self.health.unwritten():

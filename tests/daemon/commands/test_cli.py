@@ -197,9 +197,10 @@ def test_schemas(narrated: Run) -> None:
 def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer) -> None:
     config = tmp_path / "n.yaml"
     config.write_text(
-        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
+        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\n"
+        f"captioner: {{model: {checkpoint}}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
     )
-    done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
+    done = narrated("doctor", "-c", config)
     assert done.code == 0, done.out
     assert [line.partition(":")[0] for line in done.out.splitlines()] == [
         "ok     versions",
@@ -210,9 +211,9 @@ def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: Embedde
     ]
     config.write_text(
         f"version: 1\nstate: /proc/narrated\nredis: {{url: 'unix://{tmp_path}/none.sock'}}\n"
-        "cameras: {a: {url: 'rtsp://h/1'}}\n"
+        f"captioner: {{model: {tmp_path}/none.safetensors}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
     )
-    done = narrated("doctor", "-c", config, "--captioner-file", tmp_path / "none.safetensors", "--json")
+    done = narrated("doctor", "-c", config, "--json")
     assert done.code == 1
     failed = {check["name"] for check in json.loads(done.out)["checks"] if check["ok"] is False}
     assert failed == {"captioner", "configuration", "Redis"}

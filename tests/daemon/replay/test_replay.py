@@ -246,6 +246,20 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert narrated(*arguments, "--limits").out == done.out
 
 
+def test_replay_summarizes_busy_minutes_unless_asked_not_to(
+    narrated: Run, clips: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
+    arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
+    arguments += ["--to", "12s", "--json", "--no-evidence"]
+    events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]
+    each = [read_record(line).event for line in narrated(*arguments, "--no-summaries").out.splitlines()]
+    assert events.count("summary") == 1
+    assert set(each) == {"change"}
+    assert len(each) > 1
+
+
 def test_pictures_are_kept_within_a_bound_that_is_said(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from train.grounded.identity_pairs import (
     UNKNOWN,
     CameraSnapshots,
     Example,
+    _replace_objects,
     relations,
     stack_examples,
 )
@@ -110,6 +111,21 @@ def test_as_if_hours_lay_between_who_moved_is_not_the_same() -> None:
     same = [bool((example.table == SAME).any()) for example in drawn if example is not None]
     assert any(same)
     assert not all(same)
+
+
+def test_what_is_made_to_look_like_another_is_another() -> None:
+    one, other = a_camera().occasions["clip"][:2]
+    known = relations(one, other, flowing=False)
+    example = Example(one.feature, other.feature, known, torch.ones(known.shape))
+    for seed in range(20):
+        made = _replace_objects(example, other.family, np.random.default_rng(seed))
+        changed = (made.after != example.after).any(1)
+        assert not (made.table[:, changed] == SAME).any()
+        assert made.similarity[:, changed].isnan().all()
+        assert torch.equal(made.table[:, ~changed], known[:, ~changed])
+        if changed.any():
+            return
+    pytest.fail("nothing was replaced in 20 draws")
 
 
 def test_padding_is_not_real() -> None:
