@@ -219,8 +219,8 @@ class Narrator:
                 case Seen() as seen:
                     self._note_seen(camera, seen)
                 case MotionFrame() as motion:
-                    if (found := next(detections)) is not None:
-                        self._track(camera, motion, found)
+                    if (result := next(detections)) is not None:
+                        self._track(camera, motion, result)
         return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[JournalledPair]:
