@@ -8,6 +8,8 @@ SERVE ?=
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Without a compiler it is done at the first start.
+COMPILE = $(BIN)/python -c 'from pipeline.kernels import compile_ahead; compile_ahead()' 2> /dev/null || true
 
 # Those left out start servers and processes, and wait for them.
 QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
@@ -29,13 +31,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable '.[embedded,serve]'
+	$(PIP) --editable '.[embedded,serve]' setuptools
+	@$(COMPILE)
 	@touch $@
 
 # torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo  ## narrate a real surveillance clip and show it (VIDEO=path: another one; SERVE=0: no page)

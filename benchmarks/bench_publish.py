@@ -1,4 +1,4 @@
-"""How fast a backlog drains to Redis: `python benchmarks/bench_publish.py [--records N]`."""
+"""How fast a backlog drains to Redis, and is collected elsewhere: `python benchmarks/bench_publish.py`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ import redis
 from embedded_redis import EmbeddedServer, find_servers
 from plain_narration import narration
 
+from daemon.collect.collector import Collector
+from daemon.collect.pictures import PictureFetcher
+from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.publisher import Delivery, open_publisher
+from pipeline.publisher import Delivery, Publisher, RedisServer
 
 
 def main() -> None:
@@ -37,13 +40,14 @@ def main() -> None:
         for program in find_servers():
             with EmbeddedServer(program) as server:
                 drained(Path(folder), server, options)
+                collected(Path(folder), server, options.records)
             (Path(folder) / "yard.published").unlink()
 
 
 def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -> None:
     """Drain the whole journal into a fresh server and print the rates."""
     with Journal(folder, "yard", fsync=False) as journal:
-        delivery = Delivery(journal, open_publisher(server.url), batch=options.batch)
+        delivery = Delivery(journal, Publisher(server.url), batch=options.batch)
         began, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_s(server)
         total = 0
         while journal.published.seq < options.records:
@@ -57,6 +61,27 @@ def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -
         f"{server.program.name:14s} {total / wall_s:8,.0f} records/s by the clock (load {load:.1f}), "
         f"{total / (cpu_s + theirs_s):8,.0f} records/s of processor time, "
         f"ours {1e6 * cpu_s / total:.0f} us + the server's {1e6 * theirs_s / total:.0f} us each"
+    )
+
+
+def collected(folder: Path, server: EmbeddedServer, records: int) -> None:
+    """Copy the whole stream into a fresh folder and print the rates."""
+    with tempfile.TemporaryDirectory(dir=folder) as copy:
+        connection = RedisServer(lambda: server.url, 5.0)
+        pictures = PictureFetcher(EvidenceStore(Path(copy) / "evidence"), [])
+        collector = Collector(Path(copy), SegmentLimits(bytes=16_000_000), connection, pictures)
+        began, cpu = time.perf_counter(), time.process_time()
+        collector.run(threading.Event(), lambda: None, once=True)
+        wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
+        connection.close()
+        same = [path.read_bytes() for path in sorted(Path(copy).glob("*.jsonl"))] == [
+            path.read_bytes() for path in sorted(folder.glob("*.jsonl"))
+        ]
+    if not same or collector.records != records:
+        sys.exit(f"{collector.records} of {records} records were collected, the same: {same}")
+    print(
+        f"{'':14s} collected: {records / wall_s:,.0f} records/s by the clock, each on disk, "
+        f"{records / cpu_s:,.0f} of processor time"
     )
 
 

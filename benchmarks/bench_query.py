@@ -1,10 +1,12 @@
-"""How long `narrated query` takes: a million records of eight cameras, indexed and asked.
+"""How long `narrated query` and `narrated verify` take on a million records of eight cameras.
 
-    python benchmarks/bench_query.py [--records 1000000] [--days 90] [--folder DIR]
+    python benchmarks/bench_query.py [--records 1000000] [--days 90] [--folder DIR] [--verify]
 
 Writes chained journals of visits (entered, then left after a while, each with its track), has them indexed,
 asks each question three times in one process, and makes the digest of the last whole day three times. With
-620,000 records of 31 days that day, and each of the four weeks before, has 10,000 visits.
+620,000 records of 31 days that day, and each of the four weeks before, has 10,000 visits. With --verify the
+chains are verified instead, on one processor and on all: time of the clock, which depends on what else the
+machine does, and of all processors.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -118,12 +123,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--days", type=int, default=90)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="where; needs 1.2 GB for a million; else a temporary one")
+    parser.add_argument("--verify", action="store_true", help="verify the chains instead")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = given.folder or Path(made)
         if not any(folder.glob("*.jsonl")):
             write(folder, given.records, given.days)
+        if given.verify:
+            verify(folder, given.records)
+            return
         begin, worked = time.perf_counter(), time.process_time()
         with Search(folder, LONDON) as search:
             read = search.index.update().records
@@ -151,6 +160,27 @@ def make_digest(search: Search, end: datetime) -> None:
     cells = f"{len(digest.sentences)} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f}"
     print(f"| the digest of a day | {cells} |")
     print(f"\n{digest.sentences[0].text}")
+
+
+def measure(path: Path, processors: int) -> tuple[float, float]:
+    """Seconds of the clock, and of all processors, from the command's start to its end."""
+    command = [sys.executable, "-m", "daemon.cli", "verify", str(path), "--no-evidence"]
+    allowed = sorted(os.sched_getaffinity(0))[:processors]
+    began, used = time.perf_counter(), sum(os.times()[2:4])
+    subprocess.run(
+        command, check=True, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, allowed)
+    )
+    return time.perf_counter() - began, sum(os.times()[2:4]) - used
+
+
+def verify(folder: Path, records: int) -> None:
+    """Verify the chains and print how long that took."""
+    size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+    print(f"{records:,} records, {size / 1e9:.2f} GB, load {os.getloadavg()[0]:.1f}")
+    print("| processors | from start to end | processor | records a second |\n|---|---|---|---|")
+    for processors in sorted({1, len(os.sched_getaffinity(0))}):
+        took, used = measure(folder, processors)
+        print(f"| {processors} | {took:.1f} s | {used:.1f} s | {records / took:,.0f} |", flush=True)
 
 
 def ask(search: Search, words: str, end: datetime) -> None:

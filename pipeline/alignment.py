@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels import Kernel
+from pipeline.kernels import Kernel, ahead
 
 Shift = tuple[int, int]
 """``(dx, dy)`` in pixels: content of the before frame moved by this lies on the after frame."""
@@ -79,7 +79,7 @@ def shift_image(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
     return np.ascontiguousarray(framed[y : y + height, x : x + width])
 
 
-@Kernel
+@ahead("i8", "u1[:,::1]", "u1[:,::1]", "i8[:,::1]")
 def _least(before: NDArray[np.uint8], window: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
     """Index of the offset ``(x, y)`` at which before is nearest to the window of after; the first of equals.
 

@@ -32,7 +32,7 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Make a folder, with those above it that are missing; then their names are durable.
 
-    The name of a folder that exists is synced, too: whoever made it may have been killed before that.
+    The name of an existing folder is synced as well: its maker may have been killed before it could.
 
     Raises:
         OSError: it cannot be made.
@@ -45,10 +45,10 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 
 
 def append_durably(path: Path, content: bytes) -> None:
-    """Append to a file, which is made where it is missing; all of it is on the disk then.
+    """Append to a file, which is created if it is missing; when this returns, all of it is on the disk.
 
     Raises:
-        OSError: the disk fails or is full; nothing of it stays.
+        OSError: the disk fails or is full; the file is as before.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
     try:
@@ -73,7 +73,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool, mode: int = 0o666
 
 @contextmanager
 def replacing(path: Path, *, durable: bool, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write, which stands at `path` when all of it is written; an error leaves what stood there.
+    """A file to write, which replaces `path` once it is complete; after an error `path` is as before.
 
     Args:
         path: what stands there is replaced.

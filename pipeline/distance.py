@@ -10,11 +10,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels import Kernel
+from pipeline.kernels import Kernel, ahead
 
-BLOCK = 32
-"""Side in pixels of the blocks of the distance map."""
-
+BLOCK = 32  # side in pixels of the blocks of the distance map
 _MAX_BLOCK = 8192  # a row of a block holds at most 3 * 8192 * 255^2 < 2^31
 
 
@@ -94,7 +92,7 @@ def _root_means(
     return distance, np.sqrt(sums / counts).astype(np.float32)
 
 
-@Kernel
+@ahead("i8[:,::1]", "u1[:,::1]", "u1[:,::1]", "i8", "i8")
 def squared_blocks(a: NDArray[np.uint8], b: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.int64]:
     """Sums of squared differences over blocks of `rows` x `columns` elements of two contiguous planes."""
     height, width = a.shape

@@ -25,8 +25,7 @@ sight."""
 PREROLL_S = 1.6
 """Frames from before the gate opened are passed on as well: an event's before frame is 1.5 s old."""
 
-PAUSE_S = 3.0
-"""Between two frames so far apart nothing can be tracked."""
+PAUSE_S = 3.0  # between two frames so far apart nothing can be tracked
 
 GAP_S = 20.0
 """Nothing is known of so long a while without a frame: an idle camera shows a keyframe every ten seconds."""
@@ -34,8 +33,7 @@ GAP_S = 20.0
 SEEN_S = 20.0
 """How often a live camera is noted as seen: what lies between a note and a start was not watched."""
 
-PAIR_INTERVAL_S = 0.5
-"""Pairs are found among two frames a second, whatever the sampling rate."""
+PAIR_INTERVAL_S = 0.5  # pairs are found among two frames a second, whatever the sampling rate
 
 MOTION_LIMIT = 18.0
 """Grey levels: what changes a block of 16 pixels by more within a second always counts as motion, so that no

@@ -47,8 +47,7 @@ class LimitOptions:
     per_minute: int | None = 10
 
 
-NO_LIMITS = LimitOptions(None, None, None)
-"""Everything is sent."""
+NO_LIMITS = LimitOptions(None, None, None)  # everything is sent
 
 
 class MessageLimits:

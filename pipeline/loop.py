@@ -1,19 +1,22 @@
-"""The one way in which a thread is run: a loop that shows that it gets on and keeps what ended it."""
+"""Threads that report progress and keep the error that ended them, and growing pauses between attempts."""
 
 from __future__ import annotations
 
+import logging
+import random
 import threading
 from collections.abc import Callable
 from time import monotonic
 
-LIMIT_S = 20.0
-"""A loop that has not got on for so long hangs, unless its last beat allowed it more."""
+_log = logging.getLogger(__name__)
+
+LIMIT_S = 20.0  # a loop without progress for this long hangs, unless its last beat allowed more
 
 
 class Heartbeats:
-    """When each loop last got on: what the watchdog and `/healthz` go by; for any number of threads.
+    """When each loop last made progress, for the watchdog and `/healthz`; may be used by any thread.
 
-    A loop beats where it has really done something: looked at a frame, narrated a batch, asked the server,
+    A loop beats after real work: it looked at a frame, narrated a batch, asked the server,
     or found that there is nothing to do. A timer beside the loop would beat for one that hangs.
     """
 
@@ -22,7 +25,7 @@ class Heartbeats:
         self._beats: dict[str, tuple[float, float]] = {}
 
     def beat(self, loop: str, within_s: float = LIMIT_S) -> None:
-        """The loop has got on, and will again within so many seconds."""
+        """The loop has made progress, and will again within `within_s`."""
         self._beats[loop] = self._clock(), within_s
 
     def forget(self, loop: str) -> None:
@@ -47,7 +50,7 @@ class Loop:
         name: of the thread, and of the loop among the heartbeats.
         turn: one round; one that calls `stop` is the last.
         every_s: pause before each turn, which `wake` cuts short.
-        heartbeats: get a beat at every turn; None for a loop that shows otherwise that it gets on.
+        heartbeats: get a beat at every turn; None for a loop whose progress is watched in another way.
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
 
@@ -87,13 +90,13 @@ class Loop:
         self._woken.set()
 
     def join(self, limit_s: float) -> bool:
-        """Wait for the thread at most so long; True where it does not run."""
+        """Wait for the thread, at most `limit_s`; True where it does not run."""
         if self.started:
             self._thread.join(max(0.0, limit_s))
         return not self.alive
 
     def beat(self, within_s: float | None = None) -> None:
-        """The loop has got on, and will again within so many seconds; None is its usual limit."""
+        """The loop has made progress, and will again within `within_s`; None is its usual limit."""
         if self._heartbeats is not None:
             self._heartbeats.beat(self._name, self._within_s if within_s is None else within_s)
 
@@ -134,3 +137,50 @@ class Loop:
                 return
             self.beat()
             self._turn()
+
+
+class Backoff:
+    """Growing pauses while something is away, with a warning now and then, and when the reason changes.
+
+    Args:
+        name: of what is away, for the log.
+        first_s, longest_s: the pauses grow from the first to the longest, and are jittered, so that not all
+            who were cut off return at the same moment.
+        to_double: this many failures double the pause.
+        warn_every_s: after this long the same reason is logged again.
+
+    Attributes:
+        reason: why it cannot be used now, without secrets; empty while it answers.
+    """
+
+    def __init__(
+        self,
+        name: str = "redis",
+        first_s: float = 0.1,
+        longest_s: float = 5.0,
+        *,
+        to_double: int = 1,
+        warn_every_s: float = 60.0,
+    ) -> None:
+        self.reason = ""
+        self._name, self._first_s, self._longest_s = name, first_s, longest_s
+        self._to_double, self._warn_every_s = to_double, warn_every_s
+        self._failures, self._since, self._warned_at = 0, 0.0, 0.0
+
+    def next_s(self, reason: str) -> float:
+        """It did not answer; seconds after which it is asked again."""
+        now = monotonic()
+        if not self.reason:
+            self._since = now
+        if reason != self.reason or now - self._warned_at >= self._warn_every_s:
+            self._warned_at = now
+            _log.warning("%s: %s; trying again until it is back", self._name, reason)
+        pause_s = min(self._first_s * 2 ** (self._failures / self._to_double), self._longest_s)
+        self.reason, self._failures = reason, min(self._failures + 1, 100)  # beyond, no pause grows
+        return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+
+    def reset(self) -> None:
+        """It has answered."""
+        if self.reason:
+            _log.warning("%s: works again after %.1f s", self._name, monotonic() - self._since)
+        self.reason, self._failures = "", 0

@@ -19,21 +19,11 @@ from pipeline.sources import Frame, Image, Polygon, polygon_mask
 from pipeline.sources.picture import shrink
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
-SMALL_WIDTH = 640
-"""Small pictures are at most this many pixels wide: the width of the detector's input."""
-
-SETTLE_S = 0.75
-"""The changed blocks must stay below the lower threshold from sample to sample for so long."""
-
-MAX_WAIT_S = 3.0
-"""Longest wait for that; then the pair is proposed although things still move."""
-
-MAX_GAP_S = 60.0
-"""Age at which the reference is renewed while nothing happens."""
-
-LONG_GAP_S = 300.0
-"""Age at which the long baseline is compared with the quiet scene, and renewed."""
-
+SMALL_WIDTH = 640  # small pictures are at most this many pixels wide: the width of the detector's input
+SETTLE_S = 0.75  # the changed blocks must stay below the lower threshold from sample to sample for so long
+MAX_WAIT_S = 3.0  # longest wait for that; then the pair is proposed although things still move
+MAX_GAP_S = 60.0  # age at which the reference is renewed while nothing happens
+LONG_GAP_S = 300.0  # age at which the long baseline is compared with the quiet scene, and renewed
 _LEFT_SHARE = 0.5  # an object has left once the largest block distance falls to this share of its peak
 
 
@@ -137,6 +127,10 @@ def candidate_pairs(
     yield from finder.finish()
 
 
+def _seconds(earlier: Frame, later: Frame) -> float:
+    return (later.time - earlier.time).total_seconds()
+
+
 class PairFinder:
     """Finds the candidate pairs of one camera, frame by frame; see `candidate_pairs`.
 
@@ -150,7 +144,8 @@ class PairFinder:
         self, thresholds: PairThresholds, masks: tuple[Polygon, ...] = (), *, changes: bool = True
     ) -> None:
         self._thresholds, self._masks, self._changes = thresholds, masks, changes
-        self._memory: _CameraMemory | None = None
+        self._previous: Frame | None = None  # there was no frame yet
+        self._changed: Frame | None = None
 
     def update(self, frame: Frame) -> list[FramePair]:
         """The pairs that the camera's next frame completes.
@@ -158,75 +153,55 @@ class PairFinder:
         Raises:
             ValueError: the frame is of another camera.
         """
-        memory = self._memory
-        if memory is None:
-            self._memory = _CameraMemory(frame, self._thresholds, self._masks, changes=self._changes)
+        if self._previous is None:
+            self._begin(frame)
             return []
-        if frame.camera != memory.reference.camera:
+        if frame.camera != self._previous.camera:
             raise ValueError(
-                f"frames of {memory.reference.camera!r} and {frame.camera!r} are mixed: "
+                f"frames of {self._previous.camera!r} and {frame.camera!r} are mixed: "
                 "find the pairs of each camera on its own"
             )
-        ahead_s = _seconds(memory.previous, frame)
+        ahead_s = _seconds(self._previous, frame)
         if -MAX_WAIT_S < ahead_s <= 0:
             return []
-        if ahead_s <= 0 or frame.luma.shape != memory.reference.luma.shape:
-            self._memory = _CameraMemory(frame, self._thresholds, self._masks, changes=self._changes)
-            return memory.finish()
-        return memory.update(frame)
+        if ahead_s <= 0 or frame.luma.shape != self._reference.luma.shape:
+            unfinished = self.finish()
+            self._begin(frame)
+            return unfinished
+        distance, blocks = self._screen(self._reference, frame)
+        different = blocks.max() > self._thresholds.lower
+        pairs = (
+            self._in_change(frame, self._previous, distance, blocks) if different else self._in_quiet(frame)
+        )
+        self._previous = frame
+        return pairs
 
     def finish(self) -> list[FramePair]:
         """The pair that was still waiting when the frames ended."""
-        return self._memory.finish() if self._memory else []
-
-
-def _seconds(earlier: Frame, later: Frame) -> float:
-    return (later.time - earlier.time).total_seconds()
-
-
-class _CameraMemory:
-    """The state of one camera between two frames."""
-
-    def __init__(
-        self, frame: Frame, thresholds: PairThresholds, masks: tuple[Polygon, ...], *, changes: bool
-    ) -> None:
-        self._thresholds, self._masks, self._changes = thresholds, masks, changes
-        self._begin(frame)
+        if self._changed is None or self._previous is None:
+            return []
+        return self._propose(self._reference, self._fullest or self._previous, beyond=self._fullest is None)
 
     def _begin(self, frame: Frame) -> None:
-        self.previous = frame
+        self._previous = frame
         self._baseline = frame
         self._renew(frame)
 
     def _renew(self, frame: Frame) -> None:
         """`frame` is the reference: nothing differs from it yet."""
-        self.reference = frame
-        self._changed: Frame | None = None  # the first frame that differs from the reference
+        self._reference = frame
+        self._changed = None  # the first frame that differs from the reference
         self._moved: Frame | None = None  # the last one in which what differs still moved
         self._fullest: Frame | None = None  # the one that differs most, within the upper threshold
         self._distance = self._peak = 0.0  # of the fullest: of the frame and of its largest block
-
-    def update(self, frame: Frame) -> list[FramePair]:
-        """Pairs that end with the coming of `frame`."""
-        distance, blocks = self._screen(self.reference, frame)
-        different = blocks.max() > self._thresholds.lower
-        proposed = self._in_change(frame, distance, blocks) if different else self._in_quiet(frame)
-        self.previous = frame
-        return proposed
-
-    def finish(self) -> list[FramePair]:
-        """The pair that was still waiting when the frames ended."""
-        if self._changed is None:
-            return []
-        return self._propose(self.reference, self._fullest or self.previous, beyond=self._fullest is None)
 
     def _in_quiet(self, frame: Frame) -> list[FramePair]:
         pairs: list[FramePair] = []
         if self._changed is not None:
             if self._fullest is not None:
-                pairs += self._propose(self.reference, self._fullest, beyond=False, returned=True)
+                pairs += self._propose(self._reference, self._fullest, beyond=False, returned=True)
             self._renew(frame)
-        elif _seconds(self.reference, frame) >= MAX_GAP_S:
+        elif _seconds(self._reference, frame) >= MAX_GAP_S:
             self._renew(frame)
         if _seconds(self._baseline, frame) >= LONG_GAP_S:
             distance, blocks = self._screen(self._baseline, frame)
@@ -237,23 +212,25 @@ class _CameraMemory:
             self._baseline = frame
         return pairs
 
-    def _in_change(self, frame: Frame, distance: float, blocks: NDArray[np.float32]) -> list[FramePair]:
+    def _in_change(
+        self, frame: Frame, previous: Frame, distance: float, blocks: NDArray[np.float32]
+    ) -> list[FramePair]:
         changed = blocks > self._thresholds.lower
         peak = float(blocks.max())
         if self._changed is None:
             self._changed = self._moved = frame
-        elif self._screen(self.previous, frame)[1][changed].max() > self._thresholds.lower:
+        elif self._screen(previous, frame)[1][changed].max() > self._thresholds.lower:
             self._moved = frame
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
         settled = _seconds(self._moved, frame) >= SETTLE_S
         waited = _seconds(self._changed, frame) >= MAX_WAIT_S
-        paused = _seconds(self.previous, frame) >= MAX_WAIT_S
+        paused = _seconds(previous, frame) >= MAX_WAIT_S
         if not (settled or waited or paused):
             return []
         pairs: list[FramePair] = []
-        before = self.reference
+        before = self._reference
         if self._fullest is not None and peak < _LEFT_SHARE * self._peak:
             pairs += self._propose(before, self._fullest, beyond=False)
             before = self._fullest

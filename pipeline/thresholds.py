@@ -27,9 +27,7 @@ LOWER_BOUNDS = (16.0, 40.0)
 UPPER_BOUNDS = (30.0, 75.0)
 """The upper threshold stays within these: two unrelated views are 61 grey levels apart in the median."""
 
-MIN_FRAMES = 5
-"""Fewer frames than this say nothing about a camera; the defaults are taken."""
-
+MIN_FRAMES = 5  # fewer frames than this say nothing about a camera; the defaults are taken
 _SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, besides noise
 _NOISE_FACTOR = 1.5
 _ACTIVITY_FACTOR = 2.5

@@ -22,9 +22,9 @@ from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.forward.forwarder import Forwarding, check, shutdown, startup
 from daemon.forward.sender import Sender
-from daemon.service.signals import Signals
+from daemon.service.process import Signals
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, PublisherOptions, open_publisher
+from pipeline.publisher import Delivery, Publisher
 from pipeline.record import Evidence
 
 
@@ -54,7 +54,7 @@ class Camera:
 
     def __init__(self, folder: Path, name: str, url: str) -> None:
         self._journal = Journal(folder, name, fsync=False)
-        self._publisher = open_publisher(url, PublisherOptions(timeout_s=2))
+        self._publisher = Publisher(url, timeout_s=2)
         self._delivery = Delivery(self._journal, self._publisher)
         self._name, self._told = name, 0
 

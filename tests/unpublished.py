@@ -12,7 +12,7 @@ from pipeline.record import ChainEnd, Record, read_record
 def unpublished(journal: Journal) -> Iterator[tuple[Record, ChainEnd]]:
     """The records that are not acknowledged, each with the chain up to it, oldest first."""
     for number in count(1):
-        batch = journal.backlog(number)
-        if len(batch.lines) < number:
+        lines, last = journal.backlog(number)
+        if len(lines) < number:
             return
-        yield read_record(batch.lines[-1]), batch.last
+        yield read_record(lines[-1]), last

@@ -82,11 +82,13 @@ class Collector:
                 except ServerAwayError as error:  # at the first look
                     if once:
                         raise
-                    stop.wait(reader.backoff.next_s(error))
+                    stop.wait(reader.backoff.next_s(str(error)))
                     entries = []
                 for entry in entries:
-                    if not self._copy(entry):
-                        reader.forget(entry.camera)
+                    self._copy(entry)
+                for camera in {entry.camera for entry in entries}:
+                    if not self._sync(camera):
+                        reader.forget(camera)
                 progress()
                 if once and not entries and not reader.backoff.reason:
                     return
@@ -113,11 +115,10 @@ class Collector:
             return None
         return format_stream_id(copy.end.stream_id) if any(copy.end.stream_id) else NO_ENTRY
 
-    def _copy(self, entry: Entry) -> bool:
-        """True where the entry's record has been copied."""
+    def _copy(self, entry: Entry) -> None:
         copy = self._copies.get(entry.camera)
         if copy is None:  # it failed earlier in this batch
-            return False
+            return
         try:
             record = copy.append(entry.fields.get("json", "").encode())
         except JournalError as error:
@@ -132,11 +133,21 @@ class Collector:
             self._fail(entry.camera, f"cannot write to {self._folder}: {error.strerror or error}")
         else:
             self.records += 1
-            if self.troubles.pop(entry.camera, None):
-                logger.warning("camera %s is collected again", entry.camera)
             self._pictures.want(record)
-            return True
-        return False
+
+    def _sync(self, camera: str) -> bool:
+        """Put on disk what was copied; True where the camera is collected."""
+        copy = self._copies.get(camera)
+        if copy is None:
+            return False
+        try:
+            copy.sync()
+        except OSError as error:
+            self._fail(camera, f"cannot write to {self._folder}: {error.strerror or error}")
+            return False
+        if self.troubles.pop(camera, None):
+            logger.warning("camera %s is collected again", camera)
+        return True
 
     def _fail(self, camera: str, reason: str) -> None:
         if self.troubles.get(camera) != reason:

@@ -70,6 +70,7 @@ class PictureSource:
         try:
             answer = self._get(digest)
         except HTTPError as error:
+            error.close()
             if error.code == HTTPStatus.NOT_FOUND:
                 return None
             raise PictureSourceError(f"{self.name} answers {error.code} {error.reason}") from None
@@ -88,6 +89,7 @@ class PictureSource:
         except HTTPError as error:
             if error.code != HTTPStatus.UNAUTHORIZED or not self._login["name"]:
                 raise
+            error.close()
             form = urlencode(self._login).encode()
             self._opener.open(f"{self._base}/login", form, _TIMEOUT_S).close()
             answer = self._opener.open(request, timeout=_TIMEOUT_S)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands.options import Cameras, Verbose
 from daemon.config.secrets import Secrets
@@ -23,15 +24,15 @@ SOME_FAILED = 3
 def collect(
     *,
     redis: Annotated[
-        str, typer.Option(help="Server of the streams; secrets as ${env:..}, ${file:..}, ${cred:..}.")
+        str, Option(help="Server of the streams; secrets as ${env:..}, ${file:..}, ${cred:..}.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for journals and pictures.")],
+    out: Annotated[Path, Option("-o", "--out", help="Folder for journals and pictures.")],
     camera: Cameras = None,
     pictures: Annotated[
         list[str] | None,
-        typer.Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
+        Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when everything is there.")] = False,
+    once: Annotated[bool, Option("--once", help="End when everything is there.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
@@ -40,8 +41,7 @@ def collect(
     from daemon.collect.collector import Collector  # noqa: PLC0415
     from daemon.collect.pictures import PictureFetcher, PictureSource  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
     from pipeline.evidence import EvidenceStore  # noqa: PLC0415
     from pipeline.journal import DAILY  # noqa: PLC0415
     from pipeline.publisher import RedisServer  # noqa: PLC0415

@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from daemon.commands import selection
-from daemon.commands.options import Journals, Json, OptionalFile, Pictures, TimeZone
+from daemon.commands.options import Journals, Json, OptionalFile, TimeZone
 
 
 def digest(
     span: Annotated[
         list[str] | None,
-        typer.Argument(help="today, yesterday, last night, since 8 am, ...; today by default."),
+        Argument(help="today, yesterday, last night, since 8 am, ...; today by default."),
     ] = None,
     *,
     journal: Journals = None,
     config: OptionalFile = None,
     timezone: TimeZone = None,
-    evidence: Pictures = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with two pictures to this file.")] = None,
+    html: Annotated[Path | None, Option(help="Write a page with two pictures to this file.")] = None,
     json: Json = False,
 ) -> None:
     """Say in a dozen sentences what happened, and what was unusual against the four weeks before."""
@@ -33,7 +33,7 @@ def digest(
     from daemon.questions.times import read_span  # noqa: PLC0415
     from pipeline.disk import replacing  # noqa: PLC0415
 
-    chosen = selection.Selection(journal=journal, config=config, timezone=timezone, evidence=evidence)
+    chosen = selection.Selection(journal=journal, config=config, timezone=timezone)
     with chosen.search() as (search, _):
         now = selection.present()
         told = write_digest(search, read_span(" ".join(span or ["today"]), now, search.local), now)

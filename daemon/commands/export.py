@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, warn
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
+from pipeline.report.words import many
 
 if TYPE_CHECKING:
-    from daemon.export.export import ExportSummary
+    from daemon.export.export import Manifest
 
 _SOME_FAILED = 3
 
@@ -24,18 +27,15 @@ _SOME_FAILED = 3
 def export(
     chosen: selection.Selection,
     *,
-    out: Annotated[Path, typer.Option(help="Folder to write, or a zip where its name ends with .zip.")],
+    out: Annotated[Path, Option(help="Folder to write, or a zip where its name ends with .zip.")],
     clips: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."
-        ),
+        Option(help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."),
     ] = None,
     linked: Annotated[
-        bool,
-        typer.Option("--linked", help="Also the records in between, up to a signature (without pictures)."),
+        bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""
@@ -58,26 +58,37 @@ def export(
             footage=Footage(clips, search.local) if clips else None,
             force=force,
         )
-        exported = write_export(answer.results, out, options)
-    _print(exported, out, json=json)
-    if exported.manifest.problems:
+        manifest, pictures, total = write_export(answer.results, out, options)
+        _record(search.folder, f"{options.selection} to {out}")
+    _print(manifest, pictures, total, out, json=json)
+    if manifest.problems:
         raise typer.Exit(_SOME_FAILED)
 
 
-def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
+def _record(journals: Path, detail: str) -> None:
+    """Record the export in the access log of a daemon's state folder, if this user may write there."""
+    import getpass  # noqa: PLC0415
+
+    from pipeline.journal.access_log import FILE, record_access  # noqa: PLC0415
+
+    if journals.name == "journal" and os.access(journals.parent, os.W_OK):
+        who = os.environ.get("SUDO_USER") or getpass.getuser()
+        record_access(journals.parent / FILE, "export", who=who, address="local", detail=detail)
+
+
+def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bool) -> None:
     import json as json_format  # noqa: PLC0415
 
     from daemon.export.export import spell_runs  # noqa: PLC0415
 
-    manifest = exported.manifest
     for problem in manifest.problems:
-        selection.warn(f"does not verify: {problem}")
+        warn(f"does not verify: {problem}")
     for reason, count in Counter(manifest.without_clip.values()).items():
-        selection.warn(f"{count} without a recording: {reason}")
+        warn(f"{count} without a recording: {reason}")
     if manifest.gone:
-        selection.warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
+        warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
     if json:
-        values = asdict(manifest) | {"pictures": exported.pictures, "sum": exported.sum}
+        values = asdict(manifest) | {"pictures": pictures, "sum": total}
         typer.echo(json_format.dumps(values))
         return
     for camera, chain in manifest.chains.items():
@@ -86,6 +97,7 @@ def _print(exported: ExportSummary, out: Path, *, json: bool) -> None:
         )
         typer.echo(f"{camera}: records {spell_runs(chain['pieces'])}, {reach}")
     typer.echo(
-        f"{out}: {manifest.records} records, {exported.pictures} pictures, {len(manifest.clips)} recordings; "
-        f"note the sum of all, {exported.sum}"
+        f"{out}: {many(manifest.records, 'record')}, {many(pictures, 'picture')}, "
+        f"{many(len(manifest.clips), 'recording')}; "
+        f"note the sum of all, {total}"
     )

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands.options import CaptionerChoice, Device, OptionalFile, Verbose, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 def worker(
     *,
     redis: Annotated[
-        str | None, typer.Option(help="The clients' server; secrets as ${env:..}, ${file:..}, ${cred:..}")
+        str | None, Option(help="The clients' server; secrets as ${env:..}, ${file:..}, ${cred:..}")
     ] = None,
     config: OptionalFile = None,
     captioner: CaptionerChoice = None,
@@ -40,8 +41,7 @@ def worker(
     import numpy as np  # noqa: PLC0415
 
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
     from daemon.workers.worker import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 

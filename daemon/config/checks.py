@@ -7,16 +7,17 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import secret_texts
 from daemon.config.plan import camera_plan, camera_plans
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
-from daemon.config.settings import Configuration
+from daemon.config.settings import Configuration, secret_texts
 from models import CheckpointError, read_label
+from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
-from pipeline.publisher import PublisherError, open_publisher
+from pipeline.publisher import Publisher, PublisherError
 from pipeline.sources import open_source
 
 _LIVE = ("rtsp://", "rtsps://")
@@ -66,7 +67,9 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
-    texts = [*_addresses(configuration), ("signing.key", configuration.signing.key or "")]
+    signing = configuration.signing
+    texts = [*_addresses(configuration), ("signing.key", signing.key or "")]
+    texts.append(("signing.timestamps", signing.timestamps or ""))
     for key, text in [*texts, *secret_texts(configuration.forward)]:
         yield from _try(key, partial(secrets.reveal, text), SecretError)
 
@@ -75,8 +78,11 @@ def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterato
     key, url, captioner = configuration.signing.key, configuration.redis.url, configuration.captioner
     if key:
         yield from _try("signing.key", lambda: SigningKey(secrets.reveal(key)), SigningError)
+    if configuration.signing.timestamps and find_spec("rfc3161_client") is None:
+        missing = missing_extra(ModuleNotFoundError(name="rfc3161_client"))
+        yield f"signing.timestamps: {missing}"
     if url:
-        yield from _try("redis.url", lambda: open_publisher(secrets.reveal(url)).close(), PublisherError)
+        yield from _try("redis.url", lambda: Publisher(secrets.reveal(url)).close(), PublisherError)
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
     if captioner.device.startswith("cuda"):

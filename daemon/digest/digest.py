@@ -17,7 +17,7 @@ from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.search.selection import END_OF_VISIT, sql_list
+from daemon.search.selection import sql_list
 from pipeline.report.words import GAPS, duration_words, many
 
 SHOWN = 12
@@ -192,11 +192,10 @@ class _Composer:
 
     def _read_visits(self) -> dict[int, _Visit]:
         """The visits of the span by number, and those that were there at its end."""
-        there = (
-            f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {END_OF_VISIT} >= :until"
-        )
+        ending = self.search.selection.end_of_visit(Question(asked_at=self.until))
+        there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
         sql = (
-            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {END_OF_VISIT} "
+            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
             "FROM visits v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
             "(SELECT visit FROM sentences WHERE time >= :since AND time < :until AND visit IS NOT NULL "
             "UNION SELECT id FROM visits WHERE end >= :until AND begin < :until "

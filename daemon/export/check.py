@@ -1,18 +1,27 @@
-"""Checks an export of narrations with Python's standard library alone: python3 check.py, beside its files."""
+"""Checks an export of narrations with Python's standard library alone: python3 check.py, beside its files.
 
+python3 check.py AUTHORITY.pem also has OpenSSL check the time stamps.
+"""
+
+import base64
 import hashlib
 import json
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 
-def check(folder: Path) -> list[str]:
-    """Check an export; gives one sentence for each fault."""
+def check(folder: Path, authority: Path | None = None) -> list[str]:
+    """Check an export, and its time stamps where an authority is given; gives one sentence for each fault."""
     faults: list[str] = []
-    for part in (check_files, check_chains, check_records):
+    parts = [check_files, check_chains, check_records]
+    if authority:
+        parts.append(lambda folder: check_timestamps(folder, authority))
+    for part in parts:
         try:
             faults += part(folder)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -70,12 +79,32 @@ def check_records(folder: Path) -> Iterator[str]:
             yield f"pictures/{path.name} was changed"
 
 
+def check_timestamps(folder: Path, authority: Path) -> Iterator[str]:
+    """Have OpenSSL check each time stamp against the record that it names and the authority's certificate."""
+    for path in sorted(folder.glob("chain/*.timestamps")):
+        records = map(json.loads, path.with_suffix(".jsonl").read_bytes().split(b"\n")[:-1])
+        hashes = {record["seq"]: record["hash"] for record in records}
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            stamp, name = json.loads(line), f"chain/{path.name}"
+            if hashes.get(stamp["seq"]) != stamp["hash"]:
+                yield f"{name}: record {stamp['seq']} is not the one that was stamped"
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(base64.b64decode(stamp["response"]))
+                file.flush()
+                command = ["openssl", "ts", "-verify", "-digest", stamp["hash"], "-in", file.name]
+                done = subprocess.run(  # noqa: S603 - OpenSSL, from the PATH of whoever checks
+                    [*command, "-CAfile", str(authority)], capture_output=True, text=True, check=False
+                )
+            if done.returncode:
+                yield f"{name}: the time stamp of record {stamp['seq']} does not hold: {done.stderr.strip()}"
+
+
 def sha256(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 if __name__ == "__main__":
-    problems = check(Path(__file__).resolve().parent)
+    problems = check(Path(__file__).resolve().parent, Path(sys.argv[1]) if sys.argv[1:] else None)
     sys.stdout.write("\n".join(problems or ["all holds"]) + "\n")
     sys.exit(1 if problems else 0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime
+from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,26 +14,14 @@ from daemon.replay.inputs import find_footage, is_video
 from pipeline.record import Record
 from pipeline.sources import Clock, SourceError
 from pipeline.sources.decode import video_stream
-from pipeline.sources.times import parse_creation_time, stamp_in_name
-from pipeline.sources.video import duration_of, open_container
+from pipeline.sources.times import stamp_in_name
+from pipeline.sources.video import VideoFile, open_container, probe
 
-MARGIN_S = 3.0
-"""Of a recording before the before frame and after the after frame."""
-
-LONGEST_S = 60.0
-"""Before the after frame: slow change may have taken an hour."""
+MARGIN_S = 3.0  # of a recording before the before frame and after the after frame
+LONGEST_S = 60.0  # before the after frame: slow change may have taken an hour
 
 _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
 """Codecs that an MP4 file takes; others go into Matroska."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Recording:
-    """A video file, what its beginning may be by the clock, likeliest first, and its length."""
-
-    path: Path
-    starts: tuple[datetime, ...]
-    length_s: float
 
 
 class Footage:
@@ -51,15 +37,16 @@ class Footage:
 
     def __init__(self, places: Sequence[str], local: LocalTime) -> None:
         self._local = local
-        self._recordings: dict[str, list[_Recording]] = {}
+        self._recordings: dict[str, list[VideoFile]] = {}
         for place in places:
             camera, mark, rest = place.partition("=")
             given = camera if mark and "/" not in camera else None
             for footage in find_footage([rest if given else place], given):
-                for path in footage.paths:
-                    if is_video(path) and (recording := self._read(path)):
+                for path in filter(is_video, footage.paths):
+                    with suppress(SourceError):
+                        file = probe(path)
                         for name in {footage.camera, path.parent.name}:
-                            self._recordings.setdefault(name, []).append(recording)
+                            self._recordings.setdefault(name, []).append(file)
         if not self._recordings:
             raise SourceError(
                 f"there is no video in {', '.join(places)}: give the files, or the folder of a recorder"
@@ -84,24 +71,14 @@ class Footage:
         """Files and seconds in them of the after frame; None: at the record's own time stamp."""
         recordings = self._recordings.get(record.camera, [])
         for each in recordings:
-            for start in each.starts:
-                if 0 <= (at_s := (record.after.moment - start).total_seconds()) <= each.length_s:
+            stamp = stamp_in_name(each.path)
+            starts = [stamp, stamp and self._local.aware(stamp.replace(tzinfo=None)), each.recorded]
+            for start in dict.fromkeys(filter(None, starts)):
+                at_s = (record.after.moment - start).total_seconds()
+                if 0 <= at_s <= (each.duration_s or 0.0):
                     yield each.path, at_s
         if record.clock == Clock.FILE.value and len(recordings) == 1:
             yield recordings[0].path, None
-
-    def _read(self, path: Path) -> _Recording | None:
-        try:
-            with closing(open_container(path)) as container:
-                stream = video_stream(container, 1)
-                length_s = duration_of(container, stream) or 0.0
-                created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
-        except SourceError:
-            return None
-        stamp = stamp_in_name(path)
-        stamps = [stamp, self._local.aware(stamp.replace(tzinfo=None))] if stamp else []
-        starts = [*stamps, parse_creation_time(created)]
-        return _Recording(path, tuple(dict.fromkeys(s for s in starts if s)), length_s)
 
 
 def _cut(path: Path, record: Record, at_s: float | None, scratch: Path) -> Path | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from jinja2 import Environment, StrictUndefined
 
@@ -18,8 +18,9 @@ from daemon.export.clips import Footage
 from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
-from pipeline.journal.segments import closed_segments, line_end
+from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import load_signatures
+from pipeline.journal.timestamps import load_timestamps
 from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import BESIDE, Head, records_page
@@ -32,13 +33,10 @@ class ExportOptions:
     """Options of an export.
 
     Attributes:
-        journals: folder of the journals.
-        local: time zone of the page.
         selection: the question, restated.
-        gaps: one sentence each.
+        gaps: of the record, one sentence each.
         linked: also copy the records between those selected, up to the next signature.
         footage: recordings to cut clips from.
-        force: replace an existing export.
     """
 
     journals: Path
@@ -55,7 +53,8 @@ class Manifest:
     """``export.json``.
 
     Attributes:
-        chains: by camera ``pieces`` (see `runs_of`), and ``signed``, the number signed last, 0 where none is.
+        chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
+            time-stamped last, 0 where none is.
         problems: records and pictures that do not verify.
         clips: camera, record and source of each recording, by its name here.
         without_clip: why a record has no recording, by its id.
@@ -74,19 +73,15 @@ class Manifest:
     schema: str = "narrated-export/2"
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSummary:
-    """A written export; `sum` is the SHA-256 (hex) of SHA256SUMS."""
-
-    manifest: Manifest
-    pictures: int
-    sum: str
-
-
-def write_export(results: Iterable[SearchResult], out: Path, options: ExportOptions) -> ExportSummary:
+def write_export(
+    results: Iterable[SearchResult], out: Path, options: ExportOptions
+) -> tuple[Manifest, int, str]:
     """Write narrations as a folder or zip that can be checked without narrated.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
+
+    Returns:
+        What was written, how many pictures, and the SHA-256 (hex) of SHA256SUMS.
 
     Raises:
         ExportError: it cannot be written, or something is there already.
@@ -109,7 +104,7 @@ class _ExportWriter:
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
 
-    def write(self, results: Iterable[SearchResult]) -> ExportSummary:
+    def write(self, results: Iterable[SearchResult]) -> tuple[Manifest, int, str]:
         own, manifest = self._options, self._manifest
         facts = [("Selected", own.selection or "everything"), ("How to check it", "README.md")]
         head = Head("What was narrated", facts, list(own.gaps), sources=BESIDE)
@@ -123,7 +118,7 @@ class _ExportWriter:
         (self._folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
         (self._folder / "check.py").write_bytes(check.read_bytes())
-        return ExportSummary(manifest, len(self._pictures), write_sums(self._folder))
+        return manifest, len(self._pictures), write_sums(self._folder)
 
     def _cards(self, results: Iterable[SearchResult]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
@@ -176,20 +171,27 @@ class _ExportWriter:
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
         signatures = load_signatures(self._options.journals, camera)
+        stamps = load_timestamps(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
-        if self._options.linked:
-            last = min((s.seq for s in signatures if s.seq >= numbers[-1]), default=numbers[-1])
-            numbers = _copy_lines(self._options.journals, camera, numbers[0], last, target)
-        else:
-            with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
+        with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
+            if self._options.linked:
+                last = max(
+                    min((each.seq for each in proofs if each.seq >= numbers[-1]), default=numbers[-1])
+                    for proofs in (signatures, stamps)
+                )
+                numbers = _copy_lines(self._options.journals, camera, numbers[0], last, file)
+            else:
                 for number in numbers:
                     source.seek(places[number][0])
                     file.write(source.read(places[number][1]) + b"\n")
-        here = [each for each in signatures if each.seq in set(numbers)]
-        if here:
-            lines = b"".join(each.line() + b"\n" for each in here)
-            (self._folder / f"chain/{camera}.signatures").write_bytes(lines)
-        return {"pieces": runs_of(numbers), "signed": max((each.seq for each in here), default=0)}
+        there = set(numbers)
+        for kind, proofs in (("signatures", signatures), ("timestamps", stamps)):
+            lines = b"".join(each.line() + b"\n" for each in proofs if each.seq in there)
+            if lines:
+                (self._folder / f"chain/{camera}.{kind}").write_bytes(lines)
+        signed = max((each.seq for each in signatures if each.seq in there), default=0)
+        stamped = max((each.seq for each in stamps if each.seq in there), default=0)
+        return {"pieces": runs_of(numbers), "signed": signed, "stamped": stamped}
 
 
 def runs_of(numbers: Iterable[int]) -> list[list[int]]:
@@ -208,26 +210,23 @@ def spell_runs(runs: Sequence[Sequence[int]]) -> str:
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _copy_lines(journals: Path, camera: str, first: int, last: int, target: Path) -> list[int]:
+def _copy_lines(journals: Path, camera: str, first: int, last: int, out: BinaryIO) -> list[int]:
     """Copy the lines of a camera's journal from one number to another; the numbers of those copied.
 
     Raises:
         ExportError: the journal itself is not there.
     """
-    current = journals / f"{camera}.jsonl"
-    paths = [segment.path for segment in closed_segments(journals, camera) if segment.first <= last]
-    paths += [current] if current.exists() else []
-    if not paths:
-        raise ExportError(f"{current} is not there: --linked needs the journals, not a merged file")
+    (chain,), _ = find_chains([journals / f"{camera}.jsonl"])
     copied = []
-    with target.open("wb") as out:
-        for path in paths:
-            with path.open("rb") as file:
-                for raw in file:
-                    end = line_end(raw[:-1]) if raw.endswith(b"\n") else None
-                    if end is not None and first <= end.seq <= last:
-                        out.write(raw)
-                        copied.append(end.seq)
+    for path in chain.files:
+        if not path.exists():
+            raise ExportError(f"{path} is not there: --linked needs the journals, not a merged file")
+        with path.open("rb") as file:
+            for raw in file:
+                end = line_end(raw[:-1]) if raw.endswith(b"\n") else None
+                if end is not None and first <= end.seq <= last:
+                    out.write(raw)
+                    copied.append(end.seq)
     return copied
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pipeline.disk import sync_folder
 
-SUMS = "SHA256SUMS"
-"""Names every other file with its SHA-256, as `sha256sum` writes and reads it."""
+SUMS = "SHA256SUMS"  # names every other file with its SHA-256, as `sha256sum` writes and reads it
 
 MANIFEST = "export.json"
 

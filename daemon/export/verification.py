@@ -26,7 +26,6 @@ class ChainProof:
     Attributes:
         pieces: first and last number of each run without a gap.
         covered: number of records that a signature covers: it signs them, or a later one in their run.
-        keys: public keys that signed.
     """
 
     pieces: list[list[int]]
@@ -49,7 +48,9 @@ class ExportVerification:
     sum: str = ""
 
 
-def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
+def verify_export(
+    path: Path, keys: Collection[str] = (), timestamp_ca: Path | None = None
+) -> ExportVerification:
     """Check every file, record, link, signature and picture of an export.
 
     This detects any changed, missing or added byte. Only signatures, or a checksum noted at the time, show
@@ -58,6 +59,7 @@ def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     Args:
         path: a folder or a zip.
         keys: public keys that may have signed; none takes those that the signatures name.
+        timestamp_ca: PEM file with the authorities whose time stamps count; None checks no times.
 
     Raises:
         ExportError: it cannot be opened.
@@ -65,7 +67,7 @@ def verify_export(path: Path, keys: Collection[str] = ()) -> ExportVerification:
     with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():
             return ExportVerification(path, (f"{path}: this is not an export of narrations, or it was cut",))
-        problems, chains = check(folder), dict[str, ChainProof]()
+        problems, chains = check(folder, timestamp_ca), dict[str, ChainProof]()
         for chain in sorted(folder.glob("chain/*.jsonl")):
             chains[chain.stem], fault = _check_signatures(chain, keys)
             problems += [fault] if fault else []
@@ -111,12 +113,12 @@ def _check_signatures(chain: Path, keys: Collection[str]) -> tuple[ChainProof, s
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
     path, pieces, fault = chain.with_suffix(".signatures"), runs_of(hashes), ""
-    lines = list(read_signatures(path.read_bytes() if path.is_file() else b""))
+    lines = read_signatures(path.read_bytes() if path.is_file() else b"")
     if keys and not lines:
         fault = f"chain/{path.name}: no signature reaches these records: export them again with --linked"
     elif broken := find_fault(lines, chain.stem, hashes, None, keys):
         fault = f"chain/{path.name}:{broken[0]}: {broken[1]}"
-    signatures = [signature for _, signature in lines if not isinstance(signature, str)]
+    signatures = [each for each in lines if not isinstance(each, str)]
     last = [max((s.seq for s in signatures if a <= s.seq <= b), default=a - 1) for a, b in pieces]
     covered = sum(signed - first + 1 for signed, (first, _) in zip(last, pieces, strict=True))
     signers = tuple(dict.fromkeys(signature.key for signature in signatures))

@@ -10,11 +10,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import apprise
 
-from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import AppriseSettings
 from daemon.config.template import render
-from daemon.forward.message import Message
-from daemon.forward.target import TIMEOUT_S, AwayError, RefusedError, Target
+from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target
 
 _STATUS = re.compile(r"error=(\d{3})\b")
 _MAY_PASS = frozenset({401, 403, 404, 407, 408, 425, 429})

@@ -12,20 +12,17 @@ from time import monotonic
 from zoneinfo import ZoneInfo
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import ForwardSettings, secret_texts
 from daemon.config.secrets import SecretError, Secrets
-from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder
+from daemon.config.settings import Configuration, ForwardSettings, secret_texts
+from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
-from daemon.forward.sender import Parts, Sender
+from daemon.forward.sender import Sender
 from daemon.forward.target import target_class
-from daemon.service.signals import Signals
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch, Signals
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import Heartbeats
 
-GRACE_S = 10.0
-"""From the signal to the end: what is being sent is sent to its end, as far as that fits."""
+GRACE_S = 10.0  # from the signal to the end: what is being sent is sent to its end, as far as that fits
 
 _TURN_S = 0.1
 _OWN = frozenset({"daemon", "pipeline", "models"})
@@ -120,10 +117,11 @@ def startup(
     forwarding = Forwarding({}, Heartbeats(), ServiceWatch(), signals)
     resources.callback(forwarding.watch.close)
     store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
-    parts = Parts(secrets, store, configuration.cameras, zone, forwarding.heartbeats)
+    cameras, heartbeats = configuration.cameras, forwarding.heartbeats
+    make = partial(Sender, secrets=secrets, store=store, cameras=cameras, zone=zone, heartbeats=heartbeats)
     for name, target in settings.targets():
         queue = Queue(partial(secrets.reveal, url), name, folder / f"{name}.json", from_start=from_start)
-        forwarding.senders[name] = Sender(target, queue, parts)
+        forwarding.senders[name] = make(target, queue)
     signals.watching()
     for sender in forwarding.senders.values():
         sender.loop.start()

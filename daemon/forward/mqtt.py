@@ -17,16 +17,14 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from daemon import __version__
-from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import EVENT_TYPES, MqttSettings
 from daemon.config.template import render
-from daemon.forward.message import Message, kind_of
-from daemon.forward.target import TIMEOUT_S, AwayError, Target
+from daemon.forward.target import TIMEOUT_S, AwayError, Message, Target, kind_of
 from models.families import KINDS
 from pipeline.record import Record, RecordSentence
 
-LONGEST_STATE = 255
-"""Characters of a state; Home Assistant takes no longer one."""
+LONGEST_STATE = 255  # characters of a state; Home Assistant takes no longer one
 
 OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehicle", "animal")]
 """Each has a binary sensor, where the target's filter names none."""
@@ -34,8 +32,7 @@ OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehi
 _PORT, _TLS_PORT = 1883, 8883
 _KEEPALIVE_S = 30
 _LONGEST_RECONNECT_S = 60
-_PRESENT = frozenset({"appeared", "moved", "more", "replaced"})
-"""Changes after which an object is there."""
+_PRESENT = frozenset({"appeared", "moved", "more", "replaced"})  # changes after which an object is there
 
 
 class MqttTarget(Target):
@@ -172,38 +169,20 @@ def device(settings: MqttSettings, camera: str) -> dict[str, Any]:
     """The payload of device discovery (Home Assistant 2024.11 or later)."""
     topic = settings.topic
     base, device_id = f"{topic}/{slug(camera)}", slug(f"{topic}_{camera}")
-    sensors: dict[str, dict[str, Any]] = {
-        "event": {
-            "platform": "event",
-            "name": "Change",
-            "icon": "mdi:eye",
-            "state_topic": f"{base}/event",
-            "event_types": EVENT_TYPES,
-        },
-        "sentence": {
-            "platform": "sensor",
-            "name": "Last sentence",
-            "icon": "mdi:text-long",
-            "state_topic": f"{base}/sentence",
-            "json_attributes_topic": f"{base}/attributes",
-        },
-    }
+    sensors: dict[str, dict[str, Any]] = {}
+
+    def add(key: str, platform: str, name: str, **more: Any) -> None:
+        sensors[key] = {"platform": platform, "name": name, "unique_id": f"{device_id}_{key}", **more}
+
+    add("event", "event", "Change", icon="mdi:eye", state_topic=f"{base}/event", event_types=EVENT_TYPES)
+    places = {"state_topic": f"{base}/sentence", "json_attributes_topic": f"{base}/attributes"}
+    add("sentence", "sensor", "Last sentence", icon="mdi:text-long", **places)
     if settings.picture != "none":
-        sensors["picture"] = {
-            "platform": "image",
-            "name": "Last picture",
-            "image_topic": f"{base}/picture",
-            "content_type": "image/jpeg",
-        }
+        add("picture", "image", "Last picture", image_topic=f"{base}/picture", content_type="image/jpeg")
     for name in settings.filter.object or OBJECTS:
-        sensors[f"object_{slug(name)}"] = {
-            "platform": "binary_sensor",
-            "name": name.capitalize(),
-            "icon": "mdi:motion-sensor",
-            "state_topic": f"{base}/object/{slug(name)}",
-            "payload_on": "ON",
-            "off_delay": round(settings.off_delay),
-        }
+        switch = {"payload_on": "ON", "off_delay": round(settings.off_delay), "icon": "mdi:motion-sensor"}
+        place = f"{base}/object/{slug(name)}"
+        add(f"object_{slug(name)}", "binary_sensor", name.capitalize(), state_topic=place, **switch)
     status = {"payload_available": "online", "payload_not_available": "offline"}
     return {
         "device": {
@@ -216,7 +195,7 @@ def device(settings: MqttSettings, camera: str) -> dict[str, Any]:
         "origin": {"name": "narrated", "sw_version": __version__},
         "availability": [{"topic": f"{topic}/status", **status}],
         "qos": 1,
-        "components": {key: {**each, "unique_id": f"{device_id}_{key}"} for key, each in sensors.items()},
+        "components": sensors,
     }
 
 

@@ -13,19 +13,19 @@ from typing import Any
 from redis import Redis
 from redis import exceptions as refusals
 
+from pipeline.disk import replace_file
 from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
 from pipeline.record import Record, RecordError, parse_stream_id, read_record
+from pipeline.report.words import many
 
 logger = logging.getLogger(__name__)
 
-DEAD_LETTERS = 10_000
-"""Dead letters kept per target; older ones remain in the journals only."""
+DEAD_LETTERS = 10_000  # dead letters kept per target; older ones remain in the journals only
 
 _CONSUMER = "forward"
 _BATCH = 16
 _BLOCK_MS = 500
-TIMEOUT_S = 5.0
 _SCAN_EVERY_S = 2.0
 
 
@@ -57,7 +57,7 @@ class Queue:
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
-        self.target, self._server, self._path = target, RedisServer(url, TIMEOUT_S), path
+        self.target, self._server, self._path = target, RedisServer(url), path
         self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
         state = _read_state(path)
         self._written = json.dumps(state)
@@ -114,10 +114,8 @@ class Queue:
         state = json.dumps({"sent": self._sent})
         if state != self._written:
             self._written = state
-            part = self._path.with_suffix(".part")
             try:
-                part.write_text(state)
-                part.replace(self._path)
+                replace_file(self._path, state.encode(), durable=False)
             except OSError as error:
                 logger.warning("%s: %s; the groups in Redis go on", self._path, error.strerror)
 
@@ -160,9 +158,9 @@ class Queue:
                 continue
             if (lost := record.seq - seqs.get(key, record.seq) - 1) > 0 and key != self._retry:
                 logger.warning(
-                    "target %s: the stream of camera %s has lost %d records before they were sent "
+                    "target %s: the stream of camera %s has lost %s before they were sent "
                     "(it holds 100,000); they are in the journal only",
-                    *(self.target, record.camera, lost),
+                    *(self.target, record.camera, many(lost, "record")),
                 )
             seqs[key] = record.seq
             yield Entry(key, entry, record)
@@ -183,9 +181,9 @@ def read_dead_letters(client: Redis, target: str | None = None) -> list[tuple[st
     return letters
 
 
-def retry_dead_letters(client: Redis, target: str | None = None, record: str | None = None) -> int:
-    """Queue dead letters again, or only one target's or one record's; how many."""
-    letters = [each for each in read_dead_letters(client, target) if record in {None, each[2]["id"]}]
+def retry_dead_letters(client: Redis, target: str | None = None) -> int:
+    """Queue dead letters again, or only those of one target; how many."""
+    letters = list(read_dead_letters(client, target))
     for name, entry, fields in letters:
         client.xadd(retry_key(name), {"json": fields["json"]})
         client.xdel(dead_key(name), entry)

@@ -1,37 +1,150 @@
-"""The interface of targets, and their errors; each kind is the module of its name."""
+"""What a target is, which records and sentences it is sent, and one record as it is sent."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, time, tzinfo
+from fnmatch import fnmatchcase
+from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from daemon.config.forward import TargetSettings
 from daemon.config.secrets import Secrets
-from daemon.forward.message import Message
+from daemon.config.settings import FilterSettings, PictureChoice, TargetSettings
+from pipeline.evidence import EvidenceStore
+from pipeline.record import Record, RecordSentence
 
-TIMEOUT_S = 10.0
-"""Longest wait for a target."""
-
-
-class DeliveryError(Exception):
-    """The target has not taken a message; the words hold no secret."""
+TIMEOUT_S = 10.0  # longest wait for a target
+_MOST_BYTES = 10_000_000  # of a picture
 
 
-class AwayError(DeliveryError):
-    """The target cannot be reached, or takes nothing now: later it will."""
+class AwayError(Exception):
+    """The target cannot be reached, or takes nothing now: later it will. The words hold no secret."""
 
 
-class RefusedError(DeliveryError):
-    """The target does not want this message; others it may take."""
+class RefusedError(Exception):
+    """The target does not want this message; others it may take. The words hold no secret."""
+
+
+class Filter:
+    """Selects sentences: one passes where camera and hour fit and it meets every condition.
+
+    A zone is recognized by its words in the sentence. An event of the scene has no object and no zone, so
+    that a condition on either leaves it out.
+
+    Args:
+        settings: the conditions.
+        zone: time zone of the hours; None is the machine's.
+    """
+
+    def __init__(self, settings: FilterSettings, zone: tzinfo | None = None) -> None:
+        self._settings, self._zone = settings, zone
+        self._places = [
+            re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) for name in settings.zone
+        ]
+        self._hours = [time.fromisoformat(hour) for hour in (settings.hours or "").split("-") if hour]
+
+    def select(self, record: Record) -> tuple[RecordSentence, ...] | None:
+        """The sentences to be sent; None where the target is sent nothing of the record.
+
+        A record without sentences (a gap) passes, empty, where nothing is asked of sentences; one of a
+        deletion only where `kind` asks for it. What a limit holds is not sent.
+        """
+        asked = self._settings
+        if record.held or not self.has_camera(record.camera) or not self._in_hours(record.after.moment):
+            return None
+        if not record.sentences:
+            wanted = record.event in asked.kind if asked.kind else record.event != "deletion"
+            return () if wanted and not (asked.zone or asked.object or asked.confidence) else None
+        return tuple(s for s in record.sentences if self._passes(record, s)) or None
+
+    def has_camera(self, name: str) -> bool:
+        """True where the camera is one of those asked for."""
+        asked = self._settings.camera
+        return not asked or any(fnmatchcase(name, pattern) for pattern in asked)
+
+    def _passes(self, record: Record, sentence: RecordSentence) -> bool:
+        asked = self._settings
+        return (
+            (not asked.kind or bool({kind_of(record, sentence), sentence.action} & {*asked.kind}))
+            and (not asked.object or sentence.object in asked.object)
+            and (not asked.zone or any(place.search(sentence.text) for place in self._places))
+            and sentence.confidence >= asked.confidence
+        )
+
+    def _in_hours(self, moment: datetime) -> bool:
+        if not self._hours:
+            return True
+        begin, end = self._hours
+        now = moment.astimezone(self._zone).time()
+        return begin <= now < end if begin < end else now >= begin or now < end
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record, its sentences and its picture for one target.
+
+    Attributes:
+        record: its id is the same at every attempt.
+        sentences: those that passed the target's filter.
+        picture: its file; None where there is none, or none any more.
+        zone: of the times in messages; None is the machine's.
+    """
+
+    record: Record
+    sentences: tuple[RecordSentence, ...]
+    picture: Path | None = None
+    zone: tzinfo | None = None
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """Values by the names that templates may use; see `template.NAMES`."""
+        record = self.record
+        return {
+            "text": " ".join(s.text for s in self.sentences) or record.text or record.event,
+            "camera": record.camera,
+            "time": record.after.moment.astimezone(self.zone),
+            "event": record.event,
+            "sentences": [s.model_dump(mode="json", exclude_none=True) for s in self.sentences],
+            "objects": list(dict.fromkeys(s.object for s in self.sentences)),
+            "id": record.id,
+            "record": record.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+
+    def picture_bytes(self) -> bytes | None:
+        """The picture; None where there is none, retention took it, or it is too large to send."""
+        try:
+            if self.picture is None or self.picture.stat().st_size > _MOST_BYTES:
+                return None
+            return self.picture.read_bytes()
+        except OSError:
+            return None
+
+
+def kind_of(record: Record, sentence: RecordSentence) -> str:
+    """The type of the sentence, or the event of the scene."""
+    if record.event != "change":
+        return record.event
+    return "unknown" if sentence.type == "none" else sentence.type
+
+
+def find_picture(record: Record, store: EvidenceStore, choice: PictureChoice) -> Path | None:
+    """The file of the chosen picture, of another one of the same pair, or None."""
+    if record.evidence is None or choice == "none":
+        return None
+    references = [getattr(record.evidence, name) for name in (choice, "overlay", "after", "before")]
+    return next((path for each in references if each and (path := store.find(each))), None)
 
 
 class Target(ABC):
-    """Takes messages; for one thread."""
+    """Takes messages of these cameras; for one thread. Opening it raises `AwayError`."""
 
     @abstractmethod
-    def __init__(self, settings: Any, secrets: Secrets, name: str, cameras: list[str]) -> None:
-        """Open it, for messages of these cameras; raises `AwayError`."""
+    def __init__(self, settings: Any, secrets: Secrets, name: str, cameras: list[str]) -> None: ...
 
     @classmethod
     @abstractmethod
@@ -40,14 +153,18 @@ class Target(ABC):
 
     @abstractmethod
     def send(self, message: Message) -> None:
-        """Deliver: when this returns, the target has taken the message. Raises `DeliveryError`."""
+        """Deliver: when this returns, the target has taken the message.
+
+        Raises:
+            AwayError, RefusedError: it has not.
+        """
 
     def close(self) -> None:  # noqa: B027 - most have nothing to close
         """Close connections."""
 
 
 def target_class(settings: TargetSettings) -> type[Target]:
-    """The class of the target; raises `ModuleNotFoundError` where its library is not installed."""
+    """The class in the module of its kind; raises `ModuleNotFoundError` without its library."""
     module = import_module(f"daemon.forward.{settings.kind}")
     target: type[Target] = getattr(module, f"{settings.kind.title()}Target")
     return target

@@ -1,8 +1,8 @@
-"""A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder comes of it.
+"""A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder is the result.
 
 A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
 The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
-are there, such a replay is resumed, with nothing left but the report. So the record is to the byte the one
+are there, such a replay is resumed, with nothing left but the report. So the record is, to the byte, the one
 that a single machine writes, and a machine that dies costs the time of its tasks.
 """
 
@@ -29,10 +29,10 @@ from daemon.replay.progress import ReplayProgress
 from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
 from models.captioner import Captioner
 from pipeline.journal import read_camera
+from pipeline.report.words import many
 
 _ANSWER_S = 10.0
-_SHARE_OF_A_GPU = 0.25
-"""Share of a GPU for each task: four fit on one, since decoding takes most of their time."""
+_SHARE_OF_A_GPU = 0.25  # of each task: four fit on one, since decoding takes most of their time
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class RayCluster:
         address: as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for one that
             is started here and ends with the replay.
         checkpoint: the captioner's file; it travels with the tasks.
-        device: ``auto``, ``cpu``, ``cuda``; only for one that begins with ``cuda`` a task asks for a GPU.
+        device: with one that begins with ``cuda`` a task asks for a share of a GPU.
     """
 
     address: str
@@ -73,7 +73,7 @@ def replay_on(
     Raises:
         ClusterError: the cluster does not answer.
         ModuleNotFoundError: Ray is not installed.
-        OutputError, ResumptionError: as `replay`.
+        OutputError: as `replay`.
     """
     if options.out is None:
         raise ValueError("a replay on a cluster needs a folder")
@@ -85,15 +85,13 @@ def replay_on(
         with _connect(cluster.address) as ray:
             for number, files in enumerate(_narrate_all(ray, cluster, left, options), start=1):
                 output.adopt(files)
-                _show(output, files.camera, show)
-                narrations += files.narrations
+                narrations += _show(output, files.camera, show)
                 read_s += files.outcome.read_s
-                progress.update(
-                    f"{number}/{len(left)} files", read_s, read_s * len(left) / number, narrations
-                )
+                part, total_s = f"{number} of {many(len(left), 'camera')}", read_s * len(left) / number
+                progress.update(part, read_s, total_s, narrations)
     except KeyboardInterrupt:
         missing = len(footage) - len(output.finished)
-        problem = f"interrupted, so incomplete: {missing} of {len(footage)} cameras; --resume goes on"
+        problem = f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume goes on"
         return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 
@@ -106,10 +104,7 @@ def _connect(address: str) -> Iterator[Any]:
 
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
-        if address not in {
-            "auto",
-            "local",
-        }:  # fail at once where nobody listens: Ray itself waits for minutes
+        if address not in {"auto", "local"}:  # fails at once where nobody listens: Ray waits for minutes
             server = urlsplit(address if "://" in address else f"ray://{address}")
             socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
@@ -127,11 +122,13 @@ def _connect(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _show(output: OutputFolder, camera: str, show: Show) -> None:
-    first = output.finished[camera].first
-    for record in read_camera(output.journal, camera):
+def _show(output: OutputFolder, camera: str, show: Show) -> int:
+    """Show a finished camera's records; how many it has."""
+    first, records = output.finished[camera].first, list(read_camera(output.journal, camera))
+    for record in records:
         if not record.held:
             show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
+    return len(records)
 
 
 def _narrate_all(
@@ -169,10 +166,12 @@ def _narrate(
         )
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"
-        part = replace(options, out=out, resume=False, jobs=1, redis_url="none:", report=False)
+        part = replace(options, out=out, resume=False, jobs=1, redis_url="", report=False)
         captioner = _load(checkpoint, device)
         report = replay([footage], captioner, part, lambda *_: None, ReplayProgress(Console(quiet=True)))
-        return FinishedCamera.read(out, footage.camera, report.outcomes[footage.camera])
+        paths = [*(out / "evidence").rglob("*"), out / "journal" / f"{footage.camera}.jsonl"]
+        files = {str(path.relative_to(out)): path.read_bytes() for path in paths if path.is_file()}
+        return FinishedCamera(footage.camera, report.outcomes[footage.camera], files)
 
 
 @lru_cache(maxsize=1)

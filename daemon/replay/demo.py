@@ -37,12 +37,7 @@ class DemoClipError(Exception):
 
 
 def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
-    """Replay a clip into a server of its own, print what arrives from its stream, write the report.
-
-    Raises:
-        OutputError: the folder, whose narrations are replaced, cannot be written.
-        PublisherError: the stream cannot be read.
-    """
+    """Replay a clip into a server of its own, print what arrives from its stream, write the report."""
     check_output(out, force=True)
     footage = find_footage([str(clip)])
     camera, arrived = footage[0].camera, 0

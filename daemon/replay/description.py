@@ -40,7 +40,6 @@ class PairPaths:
 
     Attributes:
         id: the caller's.
-        before, after: the pictures.
         gap_s: seconds between them, where the caller knows them; None reads them off the pictures.
     """
 
@@ -70,12 +69,9 @@ class Description:
 
 
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
-    """The pairs of a JSON Lines file of ``{"id", "before", "after"}``; relative paths count from its folder.
+    """The pairs of a JSON Lines file, or why a line holds none; relative paths count from its folder.
 
-    A member ``gap_s`` has the seconds between the two; without it they are read off the pictures.
-
-    Yields:
-        A pair, or why its line holds none.
+    A line is ``{"id", "before", "after"}``, with ``gap_s``, the seconds between them, where that is known.
 
     Raises:
         OSError: the file cannot be read.
@@ -155,22 +151,18 @@ def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FrameP
 def describe(
     pairs: Sequence[PairPaths], captioner: Captioner, plan: CameraPlan
 ) -> Iterator[Description | PairError]:
-    """Say what changed in each pair.
-
-    Yields:
-        In the order of `pairs`, a description, or why there is none.
-    """
+    """Say what changed in each pair: in the order of `pairs`, a description, or why there is none."""
     settings = plan.settings_sha256(captioner)
     for begin in range(0, len(pairs), BATCH):
-        read: list[tuple[str, float | None, FramePair | PairError]] = []
+        good, results = list[FramePair](), list[PairError | tuple[str, float | None, FramePair]]()
         for paths in pairs[begin : begin + BATCH]:
             gap_s = read_gap(paths.before, paths.after) if paths.gap_s is None else paths.gap_s
             try:
-                read.append((paths.id, gap_s, read_pair(paths, gap_s, plan)))
+                good.append(read_pair(paths, gap_s, plan))
+                results.append((paths.id, gap_s, good[-1]))
             except PairError as error:
-                read.append((paths.id, gap_s, error))
-        good = [pair for _, _, pair in read if isinstance(pair, FramePair)]
+                results.append(error)
         changes = find_changes(good, plan.change_options(captioner), captioner.salience)
         narrations = iter(narrate(changes, captioner, plan.describe, settings) if good else [])
-        for name, gap_s, pair in read:
-            yield pair if isinstance(pair, PairError) else Description(name, gap_s, pair, next(narrations))
+        for each in results:
+            yield each if isinstance(each, PairError) else Description(*each, next(narrations))

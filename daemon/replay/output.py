@@ -34,11 +34,7 @@ _OWN = ("narrations.jsonl", "report.html", "journal/*")
 
 
 class OutputError(Exception):
-    """The folder cannot be used; the message says what to do."""
-
-
-class ResumptionError(Exception):
-    """The replay in a folder cannot go on; the message says what to do."""
+    """The folder cannot be used, or the replay in it not go on; the message says what to do."""
 
 
 class Outcome(BaseModel):
@@ -66,11 +62,7 @@ class _State(BaseModel):
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Refuse a folder whose narrations would be lost.
-
-    Raises:
-        OutputError: it holds narrations and `force` is not given, or is no folder.
-    """
+    """Raise `OutputError` where the folder holds narrations and `force` is not given, or is no folder."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is not a folder: give another --out")
     files = (path for name in _OWN for path in folder.glob(name) if path.is_file())
@@ -89,18 +81,6 @@ class FinishedCamera:
     outcome: Outcome
     files: dict[str, bytes]
 
-    @property
-    def narrations(self) -> int:
-        """Number of narrations, one a line."""
-        return self.files.get(f"journal/{self.camera}.jsonl", b"").count(b"\n")
-
-    @classmethod
-    def read(cls, folder: Path, camera: str, outcome: Outcome) -> FinishedCamera:
-        """Read the folder that a replay of this one camera has written, but for its report."""
-        paths = [*(folder / "evidence").rglob("*"), folder / "journal" / f"{camera}.jsonl"]
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
-        return cls(camera, outcome, files)
-
 
 class OutputFolder:
     """Collects the narrations; every file in it is whole, or absent.
@@ -118,8 +98,7 @@ class OutputFolder:
         evidence: folder of the pictures that they name, if any are kept.
 
     Raises:
-        OutputError: the folder cannot be written.
-        ResumptionError: there is nothing that can go on.
+        OutputError: the folder cannot be written, or holds nothing that can go on.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
@@ -142,7 +121,6 @@ class OutputFolder:
 
     @property
     def finished(self) -> dict[str, Outcome]:
-        """Outcomes of the cameras that are finished."""
         return self._state.finished
 
     def add(self, journalled: JournalledPair) -> None:
@@ -166,16 +144,12 @@ class OutputFolder:
             raise OutputError(reason) from None
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
-        """A camera's records are all here: a replay that is resumed keeps them."""
+        """Note that a camera's records are all here: a replay that is resumed keeps them."""
         self.finished[camera] = outcome
         self._save()
 
     def finish(self, facts: ReportFacts, *, complete: bool) -> None:
-        """Write narrations.jsonl, the subtitles and the page.
-
-        Args:
-            facts: for the page's head.
-            complete: nothing is left that a resumed replay would do.
+        """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume.
 
         Raises:
             OutputError: the folder cannot be written.
@@ -225,11 +199,11 @@ class OutputFolder:
             state = _State.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             reason = "holds nothing that was interrupted: give another --out, or start over with --force"
-            raise ResumptionError(f"{self.folder} {reason}") from None
+            raise OutputError(f"{self.folder} {reason}") from None
         except (OSError, ValidationError) as error:
-            raise ResumptionError(f"{path} cannot be read: start over with --force") from error
+            raise OutputError(f"{path} cannot be read: start over with --force") from error
         if state.of != of:
-            raise ResumptionError(
+            raise OutputError(
                 f"{self.folder} holds a replay of other footage, settings or weights: resume with the same "
                 "arguments, or start over with --force"
             )

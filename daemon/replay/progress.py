@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from pipeline.report.words import many
+
 
 class ReplayProgress:
     """A context manager around a replay."""
@@ -18,7 +20,7 @@ class ReplayProgress:
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
             TaskProgressColumn(),
-            TextColumn("{task.fields[narrations]} narrations"),
+            TextColumn("{task.fields[narrations]}"),
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
@@ -26,7 +28,7 @@ class ReplayProgress:
             # Narrations that are piped somewhere must not end up on the terminal.
             redirect_stdout=False,
         )
-        self._task = self._progress.add_task("reading", total=None, narrations=0)
+        self._task = self._progress.add_task("reading", total=None, narrations=many(0, "narration"))
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -45,6 +47,7 @@ class ReplayProgress:
 
     def update(self, description: str, read_s: float, total_s: float | None, narrations: int) -> None:
         """Show the seconds of footage read so far and in total, where the latter are known."""
+        told = many(narrations, "narration")
         self._progress.update(
-            self._task, completed=read_s, total=total_s, description=description, narrations=narrations
+            self._task, completed=read_s, total=total_s, description=description, narrations=told
         )

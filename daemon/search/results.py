@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from daemon.search.selection import Location
-from pipeline.evidence.store import EvidenceStore
+from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordError, hash_holds, read_record
 
 _ALTERED = "does not verify: the line was changed"

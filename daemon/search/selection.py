@@ -46,7 +46,7 @@ _WATCHED_S = DAY_S
 """So long after a camera's last record an open visit is still believed to be there."""
 _SEEN_LATELY_S = 60.0
 """A running camera notes every 20 s that it was watched."""
-END_OF_VISIT = (
+_END = (
     "coalesce(v.end, min(:now, "
     "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
     "AND g.reason IN ('camera_down', 'outage')), :now), "
@@ -71,8 +71,9 @@ class Visit(NamedTuple):
 
     Attributes:
         record: number of the first of its records that match.
-        end: None where it has not ended.
+        end: None where it has not ended, as far as the camera was watched.
         seconds: how long it was, or is so far.
+        there: not ended, and the camera is watched.
     """
 
     record: int
@@ -82,6 +83,7 @@ class Visit(NamedTuple):
     begin: datetime
     end: datetime | None
     seconds: float
+    there: bool
 
 
 class Gap(NamedTuple):
@@ -192,8 +194,9 @@ class Selection:
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
+        end = self.end_of_visit(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {END_OF_VISIT} FROM visits v "
+            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {end} FROM visits v "
             "JOIN (SELECT visit, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
@@ -206,6 +209,7 @@ class Selection:
                 moment_of(begin),
                 end and moment_of(end),
                 (until - begin) / _SECOND,
+                end is None and until == values["now"],
             )
             for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
@@ -362,14 +366,27 @@ class Selection:
         if filters.open:
             unwatched = self.unwatched(question)
             self._check_watched(unwatched, filters.cameras or known)
-            there = f"v.end IS NULL AND v.begin <= :now AND {END_OF_VISIT} >= :now"
+            there = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
             there += f" AND v.camera NOT IN {sql_list([*unwatched])}"
             where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = f"(SELECT {END_OF_VISIT} - v.begin FROM visits v WHERE v.id = s.visit)"
+                length = (
+                    f"(SELECT {self.end_of_visit(question)} - v.begin FROM visits v WHERE v.id = s.visit)"
+                )
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
+
+    def end_of_visit(self, question: Question) -> str:
+        """SQL for when a visit ``v`` ended, or until when it is known not to have.
+
+        That is not after its camera was last watched.
+        """
+        cases = "".join(
+            f" WHEN '{camera}' THEN min({_END}, coalesce(v.end, {microseconds(last)}))"
+            for camera, last in self.unwatched(question).items()
+        )
+        return f"CASE v.camera{cases} ELSE {_END} END" if cases else _END
 
     def _check_watched(self, unwatched: Mapping[str, datetime], cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""
@@ -424,7 +441,7 @@ class Selection:
             return f"({inside})"
         there = (
             "SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
-            f"(v.end IS NULL AND {END_OF_VISIT} > :since))"
+            f"(v.end IS NULL AND {_END} > :since))"
         )
         return f"(({inside}) OR (s.kind IN {sql_list(ARRIVALS)} AND s.visit IN ({there})))"
 

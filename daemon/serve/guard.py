@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
@@ -36,10 +36,19 @@ class Guard:
         hosts: names of the page beside localhost and numeric addresses; lower case.
         sessions: None where no login is needed.
         cookie: its name.
+        note: is told of each request that was answered, and with which status.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], sessions: Sessions | None, cookie: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        sessions: Sessions | None,
+        cookie: str,
+        note: Callable[[Request, int], Awaitable[None]],
+    ) -> None:
         self._app, self._hosts, self._sessions, self._cookie = app, hosts, sessions, cookie
+        self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on."""
@@ -51,6 +60,7 @@ class Guard:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
+                await self._note(request, message["status"])
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
                 headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")

@@ -177,7 +177,7 @@ class Routes:
             page = self.site.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
             return page
-        name = form.get("name", "")
+        name = request.state.name = form.get("name", "")
         if not await passwords.match(name, form.get("password", "")):
             error = "Wrong name or password."
             return self.site.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)

@@ -18,18 +18,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 from daemon.questions.local_time import LocalTime
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
+from daemon.serve.accesses import AccessRecorder
 from daemon.serve.guard import Guard
 from daemon.serve.pictures import Pictures
 from daemon.serve.routes import Routes
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.site import Site
 from daemon.serve.tiles import Tiles
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore
+from pipeline.journal.access_log import FILE as ACCESS_LOG
 
 _TURN_S = 0.5
 _ANSWER_S = 20.0
@@ -44,7 +46,6 @@ class ServeOptions:
 
     Attributes:
         folder: of the journals.
-        evidence: folder of the pictures; None is the one in or beside that of the journals.
         own: folder of the feedback; None is beside the journals.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
@@ -52,7 +53,6 @@ class ServeOptions:
     """
 
     folder: Path
-    evidence: Path | None = None
     own: Path | None = None
     cameras: Collection[str] | None = None
     health: tuple[str, int] | None = None
@@ -73,10 +73,10 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     except FeedbackError as error:
         raise ServeError(str(error)) from None
     return Site(
-        SearchThread(options.folder, local, options.evidence),
+        SearchThread(options.folder, local),
         feedback,
         Tiles(options.cameras, options.health),
-        Pictures(options.evidence or evidence_beside(options.folder)),
+        Pictures(evidence_beside(options.folder)),
         passwords,
         Sessions() if passwords else None,
         GuessLimit(),
@@ -85,12 +85,13 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     )
 
 
-def build_app(site: Site, settings: ServeSettings) -> ASGIApp:
-    """The application."""
+def build_app(site: Site, settings: ServeSettings, accesses: Path) -> ASGIApp:
+    """The application; who looks at what is recorded in the file `accesses`."""
     routes = Routes(site)
     handlers: Any = {HTTPException: routes.error, Exception: routes.error}
     app = Starlette(routes=routes.all(), exception_handlers=handlers)
-    return Guard(app, {*settings.hosts, settings.listen[0].lower()}, site.sessions, site.cookie)
+    hosts, recorder = {*settings.hosts, settings.listen[0].lower()}, AccessRecorder(accesses)
+    return Guard(app, hosts, site.sessions, site.cookie, recorder.note)
 
 
 def serve(settings: ServeSettings, options: ServeOptions, say: Callable[[str], None]) -> int:
@@ -104,15 +105,16 @@ def serve(settings: ServeSettings, options: ServeOptions, say: Callable[[str], N
     """
     site = build_site(settings, options)
     try:
-        return asyncio.run(_serve(site, settings, say))
+        accesses = (options.own or options.folder.parent) / ACCESS_LOG
+        return asyncio.run(_serve(site, settings, accesses, say))
     finally:
         site.feedback.close()
 
 
-async def _serve(site: Site, settings: ServeSettings, say: Callable[[str], None]) -> int:
+async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> int:
     host, port = settings.listen
     config = uvicorn.Config(
-        build_app(site, settings),
+        build_app(site, settings, accesses),
         http="h11",
         lifespan="off",
         log_config=None,

@@ -7,9 +7,8 @@ import logging
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
+from pipeline.journal.holds import Hold, load_holds
 from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
@@ -92,20 +92,16 @@ def boot_time_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """A segment that is beyond a limit: age, size or free."""
-
-    camera: str
-    segment: Segment
-    reason: str
+_Due = tuple[str, Segment, str]
+"""Camera, segment beyond a limit, and which limit: age, size or free."""
 
 
 class Retention:
     """Deletes what is older, or more, than may be kept; in a thread of its own.
 
     What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
-    journal itself. Nothing goes that is not published, and never the segment that is being written.
+    journal itself. Nothing goes that is not published, that is held (`narrated hold`), or that is still being
+    written.
 
     Args:
         settings: how much is kept; None is no limit.
@@ -114,10 +110,7 @@ class Retention:
         key: signs where the journals begin after a deletion; None signs nothing.
 
     Attributes:
-        segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
-        pictures: how many were deleted of evidence.
-        unpublished: cameras of which more would go if it were published.
-        runs: how often this ran.
+        segments: how many were deleted, by camera and reason (age, size, free).
     """
 
     def __init__(
@@ -129,9 +122,6 @@ class Retention:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
-        self.bytes: Counter[tuple[str, str]] = Counter()
-        self.pictures = self.runs = 0
-        self.unpublished: frozenset[str] = frozenset()
         self._settings, self._journals, self._evidence, self._key = settings, journals, evidence, key
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
@@ -139,7 +129,6 @@ class Retention:
         self.loop = Loop("retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
 
     def start(self) -> None:
-        """Run now and then every minute."""
         self.loop.wake()
         self.loop.start()
 
@@ -157,20 +146,19 @@ class Retention:
         """
         self._remove_files()  # what a crash has left
         due = self._due()
-        ready = [each for each in due if each.segment.path in self._announced]
-        for camera in {each.camera: None for each in ready}:
-            self._delete(camera, [each for each in ready if each.camera == camera])
+        ready = [each for each in due if each[1].path in self._announced]
+        for camera in {camera: None for camera, _, _ in ready}:
+            self._delete(camera, [each for each in ready if each[0] == camera])
         if ready:
             self._remove_files()
             due = self._due()
-        for each in due:
-            if each.segment.path not in self._announced:
+        for camera, segment, reason in due:
+            if segment.path not in self._announced:
                 logger.warning(
                     "camera %s: %s (%d bytes) will be deleted in %.0f s (retention.%s)",
-                    *(each.camera, each.segment.path, each.segment.size, _EVERY_S, each.reason),
+                    *(camera, segment.path, segment.size, _EVERY_S, reason),
                 )
-        self._announced = {each.segment.path for each in due}
-        self.runs += 1
+        self._announced = {segment.path for _, segment, _ in due}
 
     def _due(self) -> list[_Due]:
         """Segments beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
@@ -182,7 +170,8 @@ class Retention:
         age_s = self._settings.age
         before = float("-inf") if age_s is None else self._now() - age_s
         excess = self._excess()
-        due, unpublished = list[_Due](), set[str]()
+        due, unpublished, held = list[_Due](), set[str](), set[str]()
+        holds, now = self._holds(), datetime.now(UTC)
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
             if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
@@ -191,16 +180,17 @@ class Retention:
             if camera in unpublished or segment.last_record().seq > journal.published.seq:
                 unpublished.add(camera)
                 continue
-            due.append(_Due(camera, segment, "age" if written < before else over[0]))
+            if camera in held or _is_held(segment, holds, now):
+                held.add(camera)  # and what follows it: a chain has one beginning
+                continue
+            due.append((camera, segment, "age" if written < before else over[0]))
             freed = self._size(segment) if over else 0
             excess = {reason: size - freed for reason, size in excess.items()}
-        if unpublished - self.unpublished:
-            logger.warning(
-                "more is kept than retention allows, because it is not published yet: %s",
-                ", ".join(sorted(unpublished)),
-            )
-        self.unpublished = frozenset(unpublished)
         return due
+
+    def _holds(self) -> tuple[Hold, ...]:
+        folders = {journal.folder for journal in list(self._journals.values())}
+        return tuple(hold for folder in folders for hold in load_holds(folder))
 
     def _now(self) -> float:
         """The time by which records are old; at the very first start, when a journal was written last."""
@@ -214,14 +204,11 @@ class Retention:
 
     def _delete(self, camera: str, due: list[_Due]) -> None:
         """Record in the chain that a camera's oldest segments are deleted, then let the chain begin later."""
-        journal, segments = self._journals[camera], [each.segment for each in due]
-        last = segments[-1].last_record()
-        journal.append(_deletion(segments[0].first_record(), last, due[0].reason))
+        journal, last = self._journals[camera], due[-1][1].last_record()
+        journal.append(_deletion(due[0][1].first_record(), last, due[0][2]))
         journal.delete(last, self._key)
         self.loop.beat()
-        for each in due:
-            self.segments[camera, each.reason] += 1
-            self.bytes[camera, each.reason] += each.segment.size
+        self.segments.update((camera, reason) for _, _, reason in due)
 
     def _remove_files(self) -> None:
         """Remove deleted segments, and before them the pictures that no other record names.
@@ -231,11 +218,9 @@ class Retention:
         journals = list(self._journals.values())
         deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
         if deleted:
-            named = set[str]()
-            for _, segment in deleted:
-                named |= _digests_in(segment.path)
             gone = {segment.path for _, segment in deleted}
-            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone)).files
+            named = set[str]().union(*map(_digests_in, gone))
+            self._evidence.remove(self._unnamed(named, journals, gone))
         for journal, segment in deleted:
             size = segment.size
             journal.unlink(segment)
@@ -258,15 +243,13 @@ class Retention:
                 return left
 
     def _size(self, segment: Segment) -> int:
-        """Bytes of a segment and of the pictures that it names."""
         paths = [self._evidence.find(digest) for digest in _digests_in(segment.path)]
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
     def _excess(self) -> dict[str, int]:
-        """Bytes beyond each limit, negative within it."""
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
-            kept = sum(journal.size for journal in journals) + self._evidence.size().bytes
+            kept = sum(journal.size for journal in journals) + self._evidence.size()
             excess["size"] = kept - self._settings.size
         if self._settings.free is not None and journals:
             with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
@@ -291,13 +274,17 @@ def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
         yield written, segment
 
 
+def _is_held(segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
+    """True where a hold covers one of the segment's records."""
+    if not holds:
+        return False
+    first, last = segment.first_record(), segment.last_record()
+    return any(hold.covers(first, last, now) for hold in holds)
+
+
 def _digests_in(path: Path) -> set[str]:
-    """The digests of the pictures that a file of a journal names."""
-    named = set[str]()
     with path.open("rb") as file:
-        for line in file:
-            named |= references(line)
-    return named
+        return {digest for line in file for digest in references(line)}
 
 
 def _journal_files(folders: set[Path]) -> set[Path]:

@@ -27,6 +27,7 @@ from daemon.workers.messages import (
     worker_key,
 )
 from models.detections import Detections, Detector
+from pipeline.loop import Backoff
 from pipeline.publisher import ServerAwayError
 from pipeline.publisher.connection import RedisServer
 from pipeline.redaction import redact
@@ -37,7 +38,6 @@ HEARTBEAT_S = 10
 
 _RESPONSE_TTL_S = 60  # no client waits longer for a response
 _BLOCK_MS = 500
-_TIMEOUT_S = 5.0
 _BACKOFF_S = (0.1, 2.0)
 _LONGEST_REASON = 300
 
@@ -62,17 +62,21 @@ class Worker:
 
     Attributes:
         requests: how many were done.
-        away: why the server does not answer; empty while it does.
     """
 
     def __init__(
         self, url: Callable[[], str], checkpoint: str, detector: Detector, *, batch: int = 1
     ) -> None:
-        self.requests, self.away = 0, ""
+        self.requests, self._backoff = 0, Backoff("redis", *_BACKOFF_S)
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._server = RedisServer(url, _TIMEOUT_S, text=False)
+        self._server = RedisServer(url, text=False)
         self._checkpoint, self._stream = checkpoint, requests_key(checkpoint)
         self._detector, self._batch = detector, batch
+
+    @property
+    def away(self) -> str:
+        """Why the server does not answer; empty while it does."""
+        return self._backoff.reason
 
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
         """Serve requests until `stop` is set; those in hand are finished first.
@@ -82,21 +86,14 @@ class Worker:
         Raises:
             PublisherError: the server refuses for good.
         """
-        backoff_s, longest_s = _BACKOFF_S
         try:
             while not stop.is_set():
                 progress()
                 try:
                     self._turn()
-                    if self.away:
-                        logger.warning("the server answers again")
-                    self.away, backoff_s = "", _BACKOFF_S[0]
+                    self._backoff.reset()
                 except ServerAwayError as error:
-                    if not self.away:
-                        logger.warning("%s; trying again until it is back", error)
-                    self.away = str(error)
-                    stop.wait(backoff_s)
-                    backoff_s = min(2 * backoff_s, longest_s)
+                    stop.wait(self._backoff.next_s(str(error)))
         finally:
             self._server.close()
 
@@ -185,7 +182,7 @@ def living_workers(url: Callable[[], str]) -> list[dict[str, Any]]:
     Raises:
         PublisherError: the server is away or refuses.
     """
-    server = RedisServer(url, _TIMEOUT_S)
+    server = RedisServer(url)
     try:
         with server.client() as client:
             keys = sorted(client.scan_iter(match=worker_key("*"), count=1000))

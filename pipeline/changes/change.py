@@ -12,7 +12,7 @@ from pipeline.alignment import Shift
 from pipeline.changes.difference import ChangeOptions, Difference, difference
 from pipeline.changes.scene import SceneEvent, scene_event
 from pipeline.clusters import Cluster, dbscan, find_clusters
-from pipeline.kernels import Kernel
+from pipeline.kernels import ahead
 from pipeline.pairs import FramePair
 
 Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -166,7 +166,7 @@ def _correlations(moments: NDArray[np.int64]) -> NDArray[np.float64]:
     return correlations
 
 
-@Kernel
+@ahead("i8[:,::1]", "u1[:,:,::1]", "u1[:,:,::1]", "i4[:,::1]", "i8")
 def _moments(
     before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32], count: int
 ) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment import Shift, alignment_shift, shift_image
-from pipeline.kernels import Kernel
+from pipeline.kernels import Kernel, ahead
 from pipeline.sources import Polygon, polygon_mask
 
 Masks = tuple[Polygon, ...]
@@ -182,7 +182,7 @@ def match_light_levels(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> N
     return np.asarray(cv2.LUT(before, table), np.uint8)
 
 
-@Kernel
+@ahead("u1[:,:,::1]", "u1[:,::1]", "u1[:,::1]")
 def _light_table(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Look-up table ``(1, 256, 3)`` from before's levels to after's."""
     table = np.empty((1, 256, 3), np.uint8)
@@ -252,7 +252,7 @@ def _median_residual(
     return (level + 0.5) / 4
 
 
-@Kernel
+@ahead("b1[:,::1]", "u1[:,:,::1]", "u1[:,:,::1]", "f8", "f8")
 def _active(
     before: NDArray[np.uint8], after: NDArray[np.uint8], delta: float, noise_factor: float
 ) -> NDArray[np.bool_]:

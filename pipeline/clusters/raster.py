@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.clusters.runs import Active, connect, core_runs, join_borders, paint
-from pipeline.kernels import Kernel
+from pipeline.kernels import Kernel, ahead
 
 _SMALL_DISC = 8  # rows from centre to edge: smaller discs are counted for a whole row at once
 _CROWDED = 16  # where at least one pixel in 16 of the row is active
@@ -93,7 +93,7 @@ def _words(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return words
 
 
-@Kernel
+@ahead("void", "u1[:,::1]", "u8[:,::1]", "i8[::1]", "i8", "i4[:,::1]")
 def _label(
     mask: NDArray[np.uint8],
     words: NDArray[np.uint64],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.kernels import Kernel
+from pipeline.kernels import ahead
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None
     return tuple(clusters)
 
 
-@Kernel
+@ahead("i8[:,::1]", "i4[:,::1]", "i8")
 def _bounds(labels: NDArray[np.int32], count: int) -> NDArray[np.int64]:
     """Left, top, right, bottom (inclusive) and number of pixels of every label."""
     height, width = labels.shape

@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from models.families import family_of
-from pipeline.journal.chain import JournalError
-from pipeline.journal.segments import find_chains, read_journal
+from pipeline.journal.segments import JournalError, find_chains, read_journal
 from pipeline.record import CUT_WHERE_HELD, Record
 
 WITHIN_S = 5.0
-"""Events of a recording and of its stream are one within so long: the start of a recorded file is known to a
+"""Events of a recording and of its stream this close together are one: the start of a file is known to a
 second or two, and its frames are sampled at other moments."""
 
 _IGNORED = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256"})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
 
-_FRAMES_WITHIN_S = 20.0
-"""The frame that shows an event may be chosen so much later where a track is lost."""
+_FRAMES_WITHIN_S = 20.0  # where a track is lost, the frame that shows an event may be this much later
 
 _SHOWN = 120
 
@@ -91,11 +89,7 @@ def compare(journal: Path, other: Path) -> Comparison:
 
 
 def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float) -> list[tuple[int, int]]:
-    """The largest matching of times (seconds, rising) that are at most `within_s` apart.
-
-    Returns:
-        Their indices, rising; each time is in one pair at most.
-    """
+    """Indices of the largest matching of rising times (seconds) at most `within_s` apart, each once."""
     pairs, one, two = [], 0, 0
     while one < len(mine) and two < len(theirs):
         if abs(mine[one] - theirs[two]) <= within_s:

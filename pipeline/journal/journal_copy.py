@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.journal.chain import JournalError, check_line, follow
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
-from pipeline.journal.segments import Start
+from pipeline.journal.segments import JournalError, Start
+from pipeline.journal.verification import check_line, follow
 from pipeline.record import Record, RecordError
 
 
@@ -34,7 +34,7 @@ class JournalCopy:
         self.end = self._writer.end
 
     def append(self, line: bytes) -> Record:
-        """Append the next record's line, given without its end; when this returns it is on disk.
+        """Append the next record's line, given without its end; it is on disk after `sync`.
 
         Raises:
             JournalError: the line is damaged or does not continue the chain; nothing is written.
@@ -54,6 +54,10 @@ class JournalCopy:
         self.end = end
         return record
 
+    def sync(self) -> None:
+        """Wait for the disk; raises OSError where it fails."""
+        self._writer.sync()
+
     def close(self) -> None:
         """Let others write; closing twice is harmless."""
         self._writer.close()
@@ -63,7 +67,7 @@ class JournalCopy:
         return not self._writer.size and not self._writer.full
 
     def _open(self) -> SegmentWriter:
-        return SegmentWriter(self._folder, self._camera, self._limits, fsync=True)
+        return SegmentWriter(self._folder, self._camera, self._limits, fsync=False)
 
     def _begin_behind(self, start: Start) -> None:
         self._writer.move_start(start)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, make_folder, sync_folder
-from pipeline.journal.chain import JournalError
-from pipeline.journal.segments import Segment, Start, closed_segments, line_before
+from pipeline.journal.segments import JournalError, Segment, Start, closed_segments, line_before
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, read_record
 
 _log = logging.getLogger(__name__)
@@ -28,28 +27,17 @@ class JournalLockedError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """When a new segment is begun.
-
-    Attributes:
-        bytes: it has grown so large; None never.
-        daily: a record is of a later day (UTC) than the segment's first.
-    """
+    """When a new segment begins: at this many bytes, or with a record of a later day (UTC)."""
 
     bytes: int | None = None
     daily: bool = False
 
 
-DAILY = SegmentLimits(bytes=64_000_000, daily=True)
-"""A segment a day, or several where a day has much."""
+DAILY = SegmentLimits(bytes=64_000_000, daily=True)  # a segment a day, or several where a day has much
 
 
 class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
-
-    Args:
-        folder, camera: which journal.
-        limits: see `SegmentLimits`.
-        fsync: wait for the disk at every write.
 
     Attributes:
         path: of the segment that is being written.
@@ -93,7 +81,7 @@ class SegmentWriter:
         return ChainEnd(start.seq, start.hash) if start else ChainEnd()
 
     def open(self) -> None:
-        """Open the current segment for writing, and move a torn last line out of it."""
+        """Open the current segment for writing, and move a torn last line to another file."""
         if self._file >= 0:
             return
         file = self._open_current()
@@ -107,11 +95,7 @@ class SegmentWriter:
         self._file = file
 
     def write(self, line: bytes, record: Record) -> None:
-        """Append the line of a record, in a new segment where one is due.
-
-        Raises:
-            OSError: the disk is full, read-only, or fails; nothing of the line stays.
-        """
+        """Append the line of a record, in a new segment where one is due; of a failed write nothing stays."""
         self.open()
         limits, day = self._limits, record.after.time[:_DAY]
         too_large = limits.bytes is not None and self.size >= limits.bytes
@@ -132,6 +116,10 @@ class SegmentWriter:
         if self.size == 0:
             self._day = day
         self.size += len(line)
+
+    def sync(self) -> None:
+        if self._file >= 0:
+            os.fsync(self._file)
 
     def move_start(self, start: Start) -> None:
         """Let the chain begin behind `start`: full segments up to it no longer count."""
@@ -157,6 +145,7 @@ class SegmentWriter:
         Killed between the two steps, the next run finds no current segment and begins it then.
         """
         closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
+        self.sync()  # no line may be on disk before one that is older
         self.path.rename(closed)
         try:
             file = self._open_current()

@@ -19,7 +19,6 @@ from typing import Self
 import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.journal.chain import JournalError
 from pipeline.record import ChainEnd, Record, RecordError, parse_stream_id, read_record
 
 _BLOCK = 65536
@@ -27,6 +26,10 @@ _CLOSED = re.compile(r"(?P<camera>.+)\.(?P<first>\d{12})\.jsonl")
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')
 _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
+
+
+class JournalError(Exception):
+    """A journal cannot be opened, read or written; the message says what to do. The file is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,10 @@ class Segment:
             return 0
 
     def first_record(self) -> Record:
-        """The first record."""
         with self.path.open("rb") as file:
             return read_record(file.readline())
 
     def last_record(self) -> Record:
-        """The last record."""
         with self.path.open("rb") as file:
             return read_record(line_before(file.fileno(), self.size))
 
@@ -72,11 +73,7 @@ class Start:
     line: bytes = b""
 
     def save(self, path: Path) -> None:
-        """Replace the file at `path`; when this returns it is on the disk.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Replace the file at `path`, durably; raises OSError where the folder cannot be written."""
         content = self.line or rfc8785.dumps({"hash": self.hash, "seq": self.seq})
         replace_file(path, content + b"\n", durable=True, mode=PRIVATE_FILE)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from pipeline.record import ChainEnd, Digest, format_time
 CHECKPOINT, START = "narrated-signature/1", "narrated-start/1"
 """What is signed: the end of a chain, or where it begins."""
 
-_KEY = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"\s*([0-9a-f]{64})\s*")
 
 
 class SigningError(ValueError):
@@ -57,7 +58,6 @@ class Signature(BaseModel):
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
     def line(self) -> bytes:
-        """Canonical JSON, without a line end."""
         return rfc8785.dumps(self.model_dump(by_alias=True))
 
     def fault(self, camera: str, keys: Collection[str] = ()) -> str:
@@ -73,25 +73,19 @@ class Signature(BaseModel):
 
 
 def _message(members: Mapping[str, Any]) -> bytes:
-    """The signed bytes."""
     return rfc8785.dumps({name: members[name] for name in ("schema", "camera", "seq", "hash", "time")})
 
 
 class SigningKey:
-    """A private key.
-
-    Raises:
-        SigningError: it is no key.
-    """
+    """A private key; its text raises `SigningError` where it is none."""
 
     def __init__(self, text: str) -> None:
-        if not _KEY.fullmatch(text.strip()):
+        if not (key := _KEY.fullmatch(text)):
             raise SigningError("the signing key is not 64 hexadecimal digits: `verify --new-key` makes one")
-        self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text.strip()))
+        self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key[1]))
         self.public = self._private.public_key().public_bytes_raw().hex()
 
     def sign(self, camera: str, end: ChainEnd, time: datetime, schema: str = CHECKPOINT) -> Signature:
-        """Sign the end of a chain."""
         members = {"schema": schema, "camera": camera, "seq": end.seq, "hash": end.hash}
         members |= {"time": format_time(time), "key": self.public}
         signature = self._private.sign(_message(members)).hex()
@@ -107,15 +101,12 @@ class Signatures:
     """Appends the signatures of one camera's journal to ``<camera>.signatures``; for one thread."""
 
     def __init__(self, folder: Path, camera: str, key: SigningKey) -> None:
-        self.path = signatures_path(folder, camera)
+        self.path = folder / f"{camera}.signatures"
         self._camera, self._key = camera, key
         self._last: int | None = None
 
     def add(self, end: ChainEnd) -> bool:
-        """Sign the end of the chain, unless it is signed already or empty; then it is on disk.
-
-        Returns:
-            True where a signature was added.
+        """Sign the end of the chain, durably; False where it is signed already, or empty.
 
         Raises:
             OSError: it cannot be written; what was there is unchanged.
@@ -124,8 +115,7 @@ class Signatures:
             self._last = self._resume()
         if end.seq <= self._last:
             return False
-        line = self._key.sign(self._camera, end, datetime.now(UTC)).line() + b"\n"
-        append_durably(self.path, line)
+        append_durably(self.path, self._key.sign(self._camera, end, datetime.now(UTC)).line() + b"\n")
         self._last = end.seq
         return True
 
@@ -138,9 +128,8 @@ class Signatures:
         complete = content.rfind(b"\n") + 1
         if complete < len(content):
             os.truncate(self.path, complete)
-        signed = (signature for _, signature in read_signatures(content[:complete]))
-        ours = [s.seq for s in signed if isinstance(s, Signature) and s.key == self._key.public]
-        return ours[-1] if ours else 0
+        signed = [each for each in read_signatures(content[:complete]) if isinstance(each, Signature)]
+        return max((each.seq for each in signed if each.key == self._key.public), default=0)
 
 
 def new_key() -> str:
@@ -149,48 +138,38 @@ def new_key() -> str:
 
 
 def public_key(text: str) -> str:
-    """Check a public key.
-
-    Raises:
-        SigningError: it is not a key.
-    """
-    if not _KEY.fullmatch(text.strip()):
+    """The public key in a text; raises `SigningError` where it is none."""
+    if not (key := _KEY.fullmatch(text)):
         raise SigningError(
             f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `verify --new-key` prints"
         )
-    return text.strip()
+    return key[1]
 
 
-def signatures_path(folder: Path, camera: str) -> Path:
-    """Where the signatures of a camera's journal are."""
-    return folder / f"{camera}.signatures"
-
-
-def read_signatures(content: bytes, schema: str = CHECKPOINT) -> Iterator[tuple[int, Signature | str]]:
-    """The signatures in a file, each with its line number; what is none gives the reason instead.
+def read_signatures(content: bytes, schema: str = CHECKPOINT) -> list[Signature | str]:
+    """The signatures in a file, one a line; what is none gives the reason instead.
 
     A last line without its end is left out: its writer was interrupted, or is still writing.
     """
-    for number, line in enumerate(content.split(b"\n")[:-1], 1):
-        reason = f"no signature {schema}: it was written by something else"
-        try:
+    signatures = list[Signature | str]()
+    for line in content.split(b"\n")[:-1]:
+        signatures.append(f"no signature {schema}: it was written by something else")
+        with suppress(ValueError):
             signature = Signature.model_validate_json(line)
-        except ValueError:
-            yield number, reason
-            continue
-        is_canonical = signature.schema_ == schema and signature.line() == line
-        yield number, signature if is_canonical else reason
+            if signature.schema_ == schema and signature.line() == line:
+                signatures[-1] = signature
+    return signatures
 
 
 def load_signatures(folder: Path, camera: str) -> list[Signature]:
     """The signatures of a camera's journal that can be read; empty where there are none."""
-    path = signatures_path(folder, camera)
-    lines = read_signatures(path.read_bytes()) if path.exists() else ()
-    return [signature for _, signature in lines if isinstance(signature, Signature)]
+    path = folder / f"{camera}.signatures"
+    signatures = read_signatures(path.read_bytes()) if path.exists() else []
+    return [each for each in signatures if isinstance(each, Signature)]
 
 
 def find_fault(
-    lines: Collection[tuple[int, Signature | str]],
+    signatures: Collection[Signature | str],
     camera: str,
     hashes: Mapping[int, str],
     end: ChainEnd | None,
@@ -199,14 +178,14 @@ def find_fault(
     """The first line of a camera's signatures that does not bear its chain out, and why.
 
     Args:
-        lines: of `read_signatures`.
+        signatures: of `read_signatures`.
         camera: whose chain.
         hashes: of the records that were signed, by number; empty where one is gone.
         end: of the chain; None where it does not hold to its end, which is then not compared.
         keys: public keys that may have signed; empty allows any.
     """
     last = 0
-    for line, signature in lines:
+    for line, signature in enumerate(signatures, 1):
         if isinstance(signature, str):
             return line, signature
         reason = signature.fault(camera, keys)

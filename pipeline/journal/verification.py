@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import rfc8785
+
 from pipeline.evidence import evidence_beside, evidence_fault
-from pipeline.journal.chain import check_line, follow
 from pipeline.journal.segments import Chain, Start, find_chains
-from pipeline.record import ChainEnd, Record, RecordError
+from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
 if TYPE_CHECKING:  # the library of signatures loads where there are some
     from pipeline.journal.signatures import Signature
+    from pipeline.journal.timestamps import Timestamp
 
-_WORTH_PROCESSES = 32_000_000
-"""Bytes from which further processes save more than their start takes."""
+_WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Verification:
         problems: the first bad line of each bad chain.
         pictures: pictures whose bytes were checked (one that several files name counts several times).
         signed: of the chains that have signatures.
+        stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
     """
 
     files: int
@@ -64,10 +68,10 @@ class Verification:
     problems: tuple[Problem, ...] = ()
     pictures: int = 0
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
+    stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """True where there is no problem."""
         return not self.problems
 
 
@@ -79,6 +83,8 @@ class VerifyOptions:
         evidence: look at the pictures that the records name.
         evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
         keys: public keys that may have signed; none takes those that the signatures name.
+        heads: hashes of records, noted elsewhere, that must still be there.
+        roots: PEM file with the authorities whose time stamps count; None checks no times.
         processes: at most, each for one chain; None is one per processor that this process may use.
         progress: called after each chain with the bytes checked so far, and those of all chains.
     """
@@ -86,6 +92,8 @@ class VerifyOptions:
     evidence: bool = True
     evidence_folder: Path | None = None
     keys: Collection[str] = ()
+    heads: Collection[str] = ()
+    roots: Path | None = None
     processes: int | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -124,6 +132,10 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
         if own and not result.problem and not any(each.problem for each in own):
             result.problem = _compare_merged(result, own)
     problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
+    missing = set(options.heads).difference(*(result.heads for result in checked))
+    problems += [
+        Problem(chain.folder, 0, _lost_head(head)) for head in sorted(missing) for chain in chains[:1]
+    ]
     return Verification(
         sum(len(chain.files) for chain in chains),
         sum(result.lines for result in checked),
@@ -131,6 +143,14 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
         (*problems, *(result.problem for result in checked if result.problem)),
         sum(result.pictures for result in checked),
         {(result.newest, result.chain.camera): result.signed for result in checked if result.signed},
+        {(result.newest, result.chain.camera): result.stamped for result in checked if result.stamped},
+    )
+
+
+def _lost_head(head: str) -> str:
+    return (
+        f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
+        "retention has deleted the record"
     )
 
 
@@ -144,6 +164,8 @@ class _CheckedChain:
     ends: dict[str, ChainEnd] = field(default_factory=dict)
     problem: Problem | None = None
     signed: Signed | None = None
+    stamped: tuple[int, str] | None = None
+    heads: set[str] = field(default_factory=set)
 
     @property
     def newest(self) -> Path:
@@ -153,7 +175,7 @@ class _CheckedChain:
 def _check_chains(
     jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
 ) -> Iterator[_CheckedChain]:
-    """Each chain, and whether its pictures are checked, in their order, by at most so many processes."""
+    """Check the chains, each with or without its pictures, in several processes where that pays; in order."""
     processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
     quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
     chains = [chain for chain, _ in jobs]
@@ -171,26 +193,29 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     result = _CheckedChain(chain)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     path = chain.folder / f"{chain.camera}.signatures"
-    signatures: list[tuple[int, Signature | str]] = []
-    if path.exists():
-        try:
-            signatures = list(read_signatures(path.read_bytes()))
-        except OSError as error:
-            result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
-    hashes = {signature.seq: "" for _, signature in signatures if not isinstance(signature, str)}
+    signatures: list[Signature | str] = []
+    try:
+        signatures = read_signatures(path.read_bytes()) if path.exists() else []
+    except OSError as error:
+        result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
+    good = [signature for signature in signatures if not isinstance(signature, str)]
+    hashes = {signature.seq: "" for signature in good}
+    stamps = _read_stamps(result)
+    hashes |= {stamp.seq: "" for _, stamp in stamps if not isinstance(stamp, str)}
     if start:
         hashes[start.seq] = ""
     result.problem = result.problem or _check_lines(result, start, hashes, options)
     if start:
         result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
+    if stamps:
+        _check_stamps(result, stamps, hashes, options)
     if signatures:
         end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
         if fault := find_fault(
             signatures, chain.camera, hashes, None if result.problem else end, options.keys
         ):
             result.problem = result.problem or Problem(path, *fault)
-        good = [signature for _, signature in signatures if not isinstance(signature, str)]
         if good:
             last = max(good, key=lambda signature: signature.seq)
             result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in good)))
@@ -198,6 +223,40 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
         result.problem = Problem(path, 0, reason)
     return result
+
+
+def _read_stamps(result: _CheckedChain) -> list[tuple[int, Timestamp | str]]:
+    """The lines of a chain's time stamps."""
+    from pipeline.journal.timestamps import read_timestamps, timestamps_path  # noqa: PLC0415
+
+    path = timestamps_path(result.chain.folder, result.chain.camera)
+    try:
+        return list(read_timestamps(path.read_bytes())) if path.exists() else []
+    except OSError as error:
+        result.problem = result.problem or Problem(path, 0, f"cannot be read: {error.strerror or error}")
+        return []
+
+
+def _check_stamps(
+    result: _CheckedChain,
+    stamps: list[tuple[int, Timestamp | str]],
+    hashes: dict[int, str],
+    options: VerifyOptions,
+) -> None:
+    """Compare a chain's time stamps with its records, and check them where authorities are given."""
+    from pipeline.journal.timestamps import (  # noqa: PLC0415
+        find_timestamp_fault,
+        load_roots,
+        timestamps_path,
+    )
+
+    roots = load_roots(options.roots) if options.roots else ()
+    if fault := find_timestamp_fault(stamps, result.chain.camera, hashes, roots):
+        path = timestamps_path(result.chain.folder, result.chain.camera)
+        result.problem = result.problem or Problem(path, *fault)
+    good = [stamp for _, stamp in stamps if not isinstance(stamp, str)]
+    if good:
+        result.stamped = max((stamp.seq, stamp.time) for stamp in good)
 
 
 def _check_lines(
@@ -216,6 +275,8 @@ def _check_lines(
                     # Retention removes the pictures of what it deletes.
                     if options.evidence and not (start and record.seq <= start.seq):
                         _check_pictures(record, folder, proven)
+                    if record.hash in options.heads:
+                        result.heads.add(record.hash)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash
                     result.ends[record.camera] = end
@@ -256,7 +317,7 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
     if stated not in {"", start.hash}:
         fault = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
-        ((_, signature),) = read_signatures(start.line + b"\n", START)
+        (signature,) = read_signatures(start.line + b"\n", START)
         fault = signature if isinstance(signature, str) else signature.fault(chain.camera, keys)
     elif keys:
         fault = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
@@ -273,3 +334,73 @@ def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Pro
             reason = f"its records of {camera} are not those of {path}: one of the two was rewritten"
             return Problem(merged.newest, 0, reason)
     return None
+
+
+@lru_cache(2**16)
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if rfc8785.dumps(value) != text.encode():
+        raise ValueError(f"{text} is not canonical")
+    return value
+
+
+def _parse_int(text: str) -> int:
+    if text == "-0":
+        raise ValueError("-0 is not canonical")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def is_canonical(line: bytes) -> bool:
+    """True where `line` is canonical JSON (RFC 8785) with keys in ASCII.
+
+    Encoding each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
+    compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
+    what it spells otherwise (numbers below 0.0001) is left to `rfc8785`. Integers beyond 2**53 - 1 pass; no
+    member of a record may hold one.
+    """
+    try:
+        value = _DECODER.decode(line.decode())
+        return _ENCODER.encode(value).encode() == line or bool(rfc8785.dumps(value) == line)
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
+        return False
+
+
+def check_line(raw: bytes) -> Record:
+    """The record in a line with its end.
+
+    Raises:
+        RecordError: it does not hold by itself; the message says why.
+    """
+    line = raw.removesuffix(b"\n")
+    if line == raw:
+        raise RecordError(
+            "the line has no end: its writer was interrupted or is still writing "
+            "(the next start of the writer cuts it off)"
+        )
+    if not hash_holds(line):
+        raise RecordError("the hash does not match: the line was changed, or is not a record")
+    if not is_canonical(line):
+        raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
+    return read_record(line)
+
+
+def follow(end: ChainEnd, record: Record) -> ChainEnd:
+    """The end of the chain with `record` appended.
+
+    Raises:
+        RecordError: the record does not continue the chain.
+    """
+    reason = ""
+    if record.seq != end.seq + 1:
+        reason = f" where {end.seq + 1} is due: lines are missing or moved"
+    elif record.prev != end.hash:
+        reason = ": prev is not the hash of the record before it"
+    elif parse_stream_id(record.stream_id) <= end.stream_id:
+        reason = ": its stream id does not rise"
+    if reason:
+        raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
+    return ChainEnd.of(record)

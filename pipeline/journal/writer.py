@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.journal.chain import JournalError
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
-from pipeline.journal.segments import Segment, Start, line_end
+from pipeline.journal.segments import JournalError, Segment, Start, line_end
 from pipeline.record import (
     ChainEnd,
     Evidence,
@@ -36,21 +36,14 @@ _log = logging.getLogger(__name__)
 _UNLIMITED = SegmentLimits()
 
 
-class Backlog(NamedTuple):
-    """Lines (without their ends) that are to be published, and the last of them."""
-
-    lines: tuple[bytes, ...]
-    last: ChainEnd
-
-
 class Journal:
     """One camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl`` and its only writer.
 
     A last line that a crash tore is moved to ``<camera>.torn`` at opening, and the chain goes on behind the
     last complete line. `append` may run in one thread while others publish, acknowledge and delete.
 
-    Where `hold` allows it, no disk stops the narration: while the journal cannot be opened (unreadable,
-    damaged, not mounted) or takes no lines, narrations are held in memory, in their order.
+    Where `hold` allows it, narrations are held in memory, in their order, while the journal cannot be opened
+    (unreadable, damaged, not mounted) or takes no lines.
 
     Args:
         folder: made if it is missing.
@@ -90,17 +83,15 @@ class Journal:
         self._held: list[tuple[Narration, dict[str, Any]]] = []
         self._places: dict[int, tuple[int, int]] = {}  # segment and byte behind some records, by seq
         self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", False, False
-        try:
-            self._open()
-        except JournalLockedError:
-            raise  # it has let go already
-        except (JournalError, OSError) as error:
-            if not hold:
-                self._let_go()
-            self._report(error)
-        except BaseException:
-            self._let_go()
-            raise
+        with ExitStack() as unless_opened:
+            unless_opened.callback(self._let_go)
+            try:
+                self._open()
+            except JournalLockedError:
+                raise
+            except (JournalError, OSError) as error:
+                self._report(error)
+            unless_opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -109,12 +100,16 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Give the journal up to other writers; closing twice is harmless."""
+        """Write what is held, and give the journal up to other writers; closing twice is harmless."""
         with self._lock:
             if not self._closed and not self.flush() and self.held:
-                _log.error("%s: %d narrations are lost: %s", self.path, self.held, self.trouble)
+                _log.error("%s: narrations lost: %d: %s", self.path, self.held, self.trouble)
             self._closed = True
             self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file:
+            self._file.close()
 
     @property
     def writer(self) -> str:
@@ -139,7 +134,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """Bytes of all segments, that which is being written included."""
         return sum(segment.size for segment in self._file.segments) if self._file else 0
 
     def append(
@@ -150,9 +145,7 @@ class Journal:
         latency_ms: Mapping[str, float] | None = None,
         evidence: Evidence | None = None,
     ) -> Record | None:
-        """Write the next record; when this returns it is on disk (with `fsync`).
-
-        The arguments are those of `pipeline.record.build_record`.
+        """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
         Returns:
             The record; None where the narration is held.
@@ -173,7 +166,7 @@ class Journal:
                 except OSError as error:
                     self._report(error)
             if self.held >= self._hold:
-                raise JournalError(f"{self.path}: {self.trouble}; {self.held} narrations are held already")
+                raise JournalError(f"{self.path}: {self.trouble}; narrations held already: {self.held}")
             self._held.append((narration, members))
             return None
 
@@ -196,18 +189,17 @@ class Journal:
             except (JournalError, OSError) as error:
                 self._report(error)
                 return False
-            _log.warning("%s is written again; %d held narrations are on disk", self.path, held)
+            _log.warning("%s is written again; held narrations now on disk: %d", self.path, held)
             self.trouble = ""
             return True
 
     def __iter__(self) -> Iterator[Record]:
-        """All records, oldest first."""
         with self._lock:
             lines = [line for line, _ in self._walk()]
         return map(read_record, lines)
 
-    def backlog(self, count: int) -> Backlog:
-        """At most `count` lines that are not acknowledged yet, oldest first.
+    def backlog(self, count: int) -> tuple[list[bytes], ChainEnd]:
+        """At most `count` lines (without their ends) that are not acknowledged yet, and the chain up to them.
 
         Raises:
             JournalError: the journal cannot be read, or a line was damaged since it was written.
@@ -221,16 +213,13 @@ class Journal:
             if not all(hash_holds(line[:-1]) for line, _ in lines):  # nothing damaged is ever published
                 raise self._damaged("a hash does not match")
             if not lines:
-                return Backlog((), before)
+                return [], before
             last = self._line_end(lines[-1][0])
             self._places = {before.seq: place, last.seq: lines[-1][1]}
-            return Backlog(tuple(line[:-1] for line, _ in lines), last)
+            return [line[:-1] for line, _ in lines], last
 
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
-        """The last record whose stream id is not greater.
-
-        Returns:
-            The start of what is left of the journal, and None, where there is no such record.
+        """The last record whose stream id is not greater; the start of what is left, and None, without one.
 
         Raises:
             JournalError: the journal cannot be read, or a line is not a record.
@@ -266,23 +255,17 @@ class Journal:
 
     def closed(self) -> list[Segment]:
         """The segments that are not written any more, oldest first."""
-        with self._lock:
-            return list(self._file.full) if self._file else []
+        return list(self._file.full) if self._file else []
 
     def deleted(self) -> list[Segment]:
         """Segments that were deleted from the chain and whose files are still there."""
-        with self._lock:
-            return list(self._file.deleted) if self._file else []
+        return list(self._file.deleted) if self._file else []
 
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
-        """Delete the oldest segments from the chain, of which `last` is the last record.
+        """Let the chain begin behind `last`, the last record of a closed segment; `key` signs that.
 
-        Their files stay until `unlink`. That they are published, and that the chain says so before, is the
+        The files stay until `unlink`. That they are published, and that the chain says so before, is the
         caller's to see to.
-
-        Args:
-            last: last record of a closed segment.
-            key: signs where the chain begins from now on.
 
         Raises:
             OSError: the folder cannot be written.
@@ -302,10 +285,6 @@ class Journal:
         if self._file is None:
             raise JournalError(f"{self.path} cannot be opened: {self.trouble}")
         return self._file
-
-    def _let_go(self) -> None:
-        if self._file:
-            self._file.close()
 
     def _open(self) -> None:
         """Open the journal and find out how far it was published; raises as `SegmentWriter`."""

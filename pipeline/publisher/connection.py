@@ -1,4 +1,4 @@
-"""The one place that opens connections to Redis and puts its errors into words without secrets."""
+"""Connections to Redis, and its errors in words without secrets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from pipeline.redaction import redact
+
+TIMEOUT_S = 5.0  # longest wait for a server to connect or to answer
+
 
 _LOST = (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, OSError)
 """redis-py says WatchError also where the connection was lost in a transaction."""
@@ -33,15 +36,11 @@ class ServerAwayError(PublisherError):
     """The server cannot be reached or takes no writes now: try again later."""
 
 
-class RightsError(PublisherError):
-    """The server's user lacks a right; the message says which one an administrator has to grant."""
-
-
 class RedisServer:
-    """A server whose URL is asked for again after each refusal; for any number of threads.
+    """A server whose URL is read again after each refusal; may be used by any thread.
 
     Args:
-        url: asks for the URL, with its password.
+        url: with its password; or a function that gives it.
         timeout_s: longest wait for an answer.
         text: answers are text, else bytes.
 
@@ -49,9 +48,11 @@ class RedisServer:
         PublisherError: the URL is malformed.
     """
 
-    def __init__(self, url: Callable[[], str], timeout_s: float, *, text: bool = True) -> None:
-        self._url, self._timeout_s, self._text = url, timeout_s, text
-        self._connected_to = url()
+    def __init__(
+        self, url: str | Callable[[], str], timeout_s: float = TIMEOUT_S, *, text: bool = True
+    ) -> None:
+        self._url, self._timeout_s, self._text = url if callable(url) else lambda: url, timeout_s, text
+        self._connected_to = self._url()
         self._client = self._connect(self._connected_to)
         self._lock = threading.Lock()
 
@@ -67,19 +68,17 @@ class RedisServer:
         Raises:
             ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
                 changed): an operator or time can put it right while the caller tries again.
-            RightsError: the user of the URL may not do that.
-            PublisherError: anything else that the server refuses.
+            PublisherError: anything else that the server refuses; where the user lacks a right, the message
+                says how to grant it.
         """
         client, url = self._client, self._connected_to
         try:
             yield client
         except (refusals.RedisError, OSError) as error:
-            refusal = _refusal(error, url)
             if isinstance(error, _LOST):
                 client.connection_pool.disconnect()  # a half-read connection holds no answer to us
-            if isinstance(refusal, ServerAwayError | RightsError):
-                self._renew(client)
-            raise refusal from None
+            self._renew(client)
+            raise _refusal(error, url) from None
 
     def close(self) -> None:
         """Let the connections go."""
@@ -129,7 +128,7 @@ def _refusal(error: Exception, url: str) -> PublisherError:
         return ServerAwayError(f"{name} cannot be reached or does not answer: {words}")
     if isinstance(error, refusals.NoPermissionError):
         user = unquote(urlsplit(url).username or "default")
-        return RightsError(
+        return PublisherError(
             f"{name} refuses its user: {words}. An administrator can grant it: "
             f"ACL SETUSER {user} {_lacking(str(error))}; docs/operations.md lists all that is needed"
         )

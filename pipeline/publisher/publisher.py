@@ -1,36 +1,31 @@
-"""Records on Redis: one stream per camera, and one channel for those who only listen."""
+"""From the journal to Redis: one stream per camera, and one channel for those who only listen."""
 
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from threading import Event
+from typing import Any
 
 import redis
 from redis.client import Pipeline
 
-from pipeline.publisher.connection import PublisherError, RedisServer
-from pipeline.record import Record, RecordError, read_record
+from pipeline.journal import Journal
+from pipeline.journal.segments import line_end
+from pipeline.loop import Backoff
+from pipeline.publisher.connection import TIMEOUT_S, PublisherError, RedisServer, ServerAwayError
+from pipeline.record import Record, RecordError, format_stream_id, parse_stream_id, read_record
 
-CHANNEL = "narrated:changes"
-"""The Pub/Sub channel of all cameras."""
+_log = logging.getLogger(__name__)
 
-NO_ENTRY = "0-0"
-"""The last id of a stream that does not exist."""
-
-NO_SERVER = "none:"
-"""The URL of the publisher that publishes nowhere: the journal alone is written."""
-
-
-class LeaseHeldError(PublisherError):
-    """Another writer holds the lease of the camera's stream: try again when it may have run out."""
+CHANNEL = "narrated:changes"  # the Pub/Sub channel of all cameras
+NO_ENTRY = "0-0"  # the last id of a stream that does not exist
 
 
 class StreamConflictError(PublisherError):
-    """The stream holds newer entries that this journal never wrote: nothing can be added behind them."""
+    """Another writer uses the camera's stream: it holds the lease, or has added entries that are newer."""
 
 
 class StreamMovedError(PublisherError):
@@ -40,104 +35,74 @@ class StreamMovedError(PublisherError):
         last_id: the largest id that the stream ever had, `NO_ENTRY` where there is no stream.
     """
 
-    def __init__(self, message: str, last_id: str) -> None:
-        super().__init__(message)
+    def __init__(self, last_id: str) -> None:
+        super().__init__(f"the stream ends at {last_id}")
         self.last_id = last_id
 
 
-@dataclass(frozen=True, slots=True)
-class PublisherOptions:
-    """Options of publishing.
-
-    Attributes:
-        maxlen: entries a stream keeps, about (``MAXLEN ~``).
-        timeout_s: longest wait for the server to connect or to answer.
-        lease_s: how long a writer that says nothing keeps the stream to itself.
-    """
-
-    maxlen: int = 100_000
-    timeout_s: float = 5.0
-    lease_s: float = 30.0
-
-
-class Writer(NamedTuple):
-    """Writes to a camera's stream: the lease is held under its token, one for all runs on a journal."""
-
-    camera: str
-    token: str
-
-
 class Publisher:
-    """Publishes nowhere, and so never fails; see `RedisPublisher`. Not for several threads at once."""
+    """Publishes with explicit stream ids, in transactions that only one writer can win; for one thread.
 
-    maxlen = 0
-
-    def publish(self, writer: Writer, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
-        """Add records to the camera's stream in one transaction, all or none, and renew the lease.
-
-        Args:
-            writer: must hold the lease of the stream, or take it now.
-            lines: records of the camera, rising, as canonical JSON; none renews the lease only.
-            behind: the largest id that the stream has had so far, `NO_ENTRY` if none.
-            quiet: so many of the first lines are not sent to the channel again.
-
-        Raises:
-            ServerAwayError: the server cannot be reached or takes no writes now. The lines may have been
-                published all the same, if the answer was lost; then the stream has moved.
-            LeaseHeldError: another writer writes to this stream.
-            StreamMovedError: the stream ends elsewhere.
-            PublisherError: the server refuses for a reason that does not pass.
-        """
-
-    def entry(self, camera: str, stream_id: str) -> Record | None:  # noqa: ARG002 - the interface's arguments
-        """The record under an id of the stream; None where there is none, or none of ours."""
-        return None
-
-    def release(self, writer: Writer) -> None:
-        """Give up the lease, if the writer holds it."""
-
-    def close(self) -> None:
-        """Let the connection go; a publisher may be closed twice."""
-
-
-class RedisPublisher(Publisher):
-    """Publishes with explicit stream ids, in transactions that only one writer can win.
-
-    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched from before they are looked at
+    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched before they are read and
     until the entries are added, so that no entry is ever added to a stream that another writer, a flush or
     our own earlier attempt (frozen with the server, and carried out later) has changed in between. In the
     transaction the server takes all lines or, where it is full or read-only, none.
 
+    No connection is made before the first command. Every method raises `ServerAwayError` where the server
+    cannot be reached or takes no writes now, and `PublisherError` where it refuses for good.
+
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``; called again when the server refuses the password,
-            so that a new one need only be put where the old one was.
-        options: see `PublisherOptions`.
+        url: ``redis://[user:password@]host[:port][/db]``, the same with ``rediss://`` (TLS), or
+            ``unix:///path/to/socket[?db=0&password=...]``. A function is called again when the server
+            refuses, so that a new password need only be put where the old one was.
+        maxlen: entries that a stream keeps, about (``MAXLEN ~``).
+        timeout_s: longest wait for the server to connect or to answer.
+        lease_s: a silent writer keeps the stream to itself for this long.
 
     Raises:
         PublisherError: the URL is malformed.
     """
 
-    def __init__(self, url: Callable[[], str], options: PublisherOptions) -> None:
-        self.maxlen = options.maxlen
-        self._lease_ms = int(options.lease_s * 1000)
-        self._server = RedisServer(url, options.timeout_s)
-        self._host = socket.gethostname()
+    def __init__(
+        self,
+        url: str | Callable[[], str],
+        *,
+        maxlen: int = 100_000,
+        timeout_s: float = TIMEOUT_S,
+        lease_s: float = 30.0,
+    ) -> None:
+        self.maxlen, self._lease_ms = maxlen, int(lease_s * 1000)
+        self._server, self._host = RedisServer(url, timeout_s), socket.gethostname()
 
-    def publish(self, writer: Writer, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
-        """See `Publisher.publish`."""
-        key, lease = stream_key(writer.camera), lease_key(writer.camera)
+    def publish(self, camera: str, token: str, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
+        """Add records to the camera's stream in one transaction, all or none, and renew the lease.
+
+        Where the answer is lost, the lines may have been published all the same: then the stream has moved.
+
+        Args:
+            camera: of the stream.
+            token: of the writer, the same in every run on a journal; it must hold the lease, or takes it now.
+            lines: records of the camera, rising, as canonical JSON; none renews the lease only.
+            behind: the largest id that the stream has had so far, `NO_ENTRY` if none.
+            quiet: how many of the first lines are not sent to the channel again.
+
+        Raises:
+            StreamConflictError: another writer holds the lease.
+            StreamMovedError: the stream ends elsewhere.
+        """
+        key, lease = stream_key(camera), lease_key(camera)
         with self._server.client() as client, client.pipeline() as pipeline:
             holder, last_id = _watch(pipeline, key, lease)
-            if holder is not None and holder.partition("@")[0] != writer.token:
-                raise LeaseHeldError(
-                    f"{key} on {self._server.name} is written by another daemon "
-                    f"({holder.partition('@')[2] or 'unknown'}); stop that one, or use another camera name. "
-                    f"Waiting for its lease {lease} to run out"
+            holding, _, host = (holder or token).partition("@")
+            if holding != token:
+                raise StreamConflictError(
+                    f"{key} on {self._server.name} is written by another daemon ({host or 'unknown'}); stop "
+                    f"that one, or use another camera name. Waiting for its lease {lease} to run out"
                 )
             if last_id != behind:
-                raise StreamMovedError(f"{key} ends at {last_id}, not at {behind}", last_id)
+                raise StreamMovedError(last_id)
             pipeline.multi()
-            pipeline.set(lease, f"{writer.token}@{self._host}", px=self._lease_ms)
+            pipeline.set(lease, f"{token}@{self._host}", px=self._lease_ms)
             for index, line in enumerate(lines):
                 stream_id, fields, is_held = _entry(line)
                 pipeline.xadd(key, fields, id=stream_id, maxlen=self.maxlen)
@@ -146,7 +111,7 @@ class RedisPublisher(Publisher):
             pipeline.execute()
 
     def entry(self, camera: str, stream_id: str) -> Record | None:
-        """See `Publisher.entry`."""
+        """The record under an id of the stream; None where there is none, or none of ours."""
         with self._server.client() as client:
             entries: Any = client.xrange(stream_key(camera), stream_id, stream_id)
         try:
@@ -154,44 +119,19 @@ class RedisPublisher(Publisher):
         except (KeyError, RecordError):
             return None
 
-    def release(self, writer: Writer) -> None:
-        """Give up the lease, if the writer holds it."""
-        lease = lease_key(writer.camera)
+    def release(self, camera: str, token: str) -> None:
+        """Give up the lease, if the writer of this token holds it."""
+        lease = lease_key(camera)
         with self._server.client() as client, client.pipeline() as pipeline:
-            holder, _ = _watch(pipeline, stream_key(writer.camera), lease)
-            if holder is not None and holder.partition("@")[0] == writer.token:
+            holder, _ = _watch(pipeline, stream_key(camera), lease)
+            if holder is not None and holder.partition("@")[0] == token:
                 pipeline.multi()
                 pipeline.delete(lease)
                 pipeline.execute()
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Let the connection go; a publisher may be closed twice."""
         self._server.close()
-
-
-def open_publisher(url: str | Callable[[], str], options: PublisherOptions = PublisherOptions()) -> Publisher:
-    """The publisher for `url`; no connection is made before the first record.
-
-    Args:
-        url: ``redis://[user:password@]host[:port][/db]``, the same with ``rediss://`` (TLS),
-            ``unix:///path/to/socket[?db=0&password=...]``, or ``none:``. A function is asked again when the
-            server is away, so that a changed password is found.
-        options: see `PublisherOptions`.
-
-    Raises:
-        PublisherError: the URL names no known kind of server, or is malformed.
-    """
-    asked = url if callable(url) else lambda: url
-    first = asked()
-    if first == NO_SERVER:
-        return Publisher()
-    scheme = urlsplit(first).scheme
-    if scheme in {"redis", "rediss", "unix"}:
-        return RedisPublisher(asked, options)
-    raise PublisherError(
-        f"cannot publish to a URL of kind {scheme or 'nothing'!r}; use redis://host:6379, "
-        "rediss://host:6379, unix:///run/redis/redis-server.sock, or none: for the journal alone"
-    )
 
 
 def stream_key(camera: str) -> str:
@@ -202,6 +142,146 @@ def stream_key(camera: str) -> str:
 def lease_key(camera: str) -> str:
     """The lease of the camera's writer; on the same slot as the stream."""
     return f"narrated:{{{camera}}}:writer"
+
+
+class Delivery:
+    """Publishes one open journal; for one thread.
+
+    Args:
+        journal: what is published.
+        publisher: where to.
+        batch: records in one transaction.
+        beat: called whenever the server was asked, whatever it answered.
+        backoff: of the server, shared by all that deliver to it.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        publisher: Publisher,
+        *,
+        batch: int = 512,
+        beat: Callable[[], None] = lambda: None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.journal, self._publisher, self._batch, self._beat = journal, publisher, batch, beat
+        self._backoff = backoff or Backoff()
+        self._camera, self._token = journal.camera, journal.writer
+        self._behind = format_stream_id(journal.published.stream_id)
+        self._sent = journal.published.seq  # to the channel
+
+    def drain(self, stop: Event, *, limit: int | None = None) -> int:
+        """Publish what is not acknowledged yet, in order, and acknowledge it.
+
+        Even where there is nothing, the server is asked once: that renews the lease, and finds a stream that
+        was lost. While the server is away this waits and tries again until it succeeds or `stop` is set;
+        nothing is skipped. What was published but not acknowledged, because of a crash or a lost answer, is
+        found on the stream and not published twice; what the server has acknowledged and then lost (flushed,
+        restarted without its file) is published again under the same ids, as far as the stream's length goes.
+
+        Args:
+            stop: ends the waiting and the publishing at the next batch.
+            limit: records after which it is another camera's turn; None publishes all.
+
+        Returns:
+            How many records were acknowledged by this call: published, or found on the stream.
+
+        Raises:
+            StreamConflictError: another writer writes, or has written, to the camera's stream.
+            PublisherError: the server refuses for a reason that does not pass.
+            JournalError: the journal cannot be read.
+        """
+        published, more = 0, True
+        while more and not stop.is_set() and (limit is None or published < limit):
+            try:
+                acknowledged, more = self._deliver()
+            except ServerAwayError as error:
+                self._beat()
+                stop.wait(self._backoff.next_s(str(error)))
+                continue
+            except PublisherError:
+                self._backoff.reset()  # it answers, if only to refuse
+                raise
+            self._beat()
+            self._backoff.reset()
+            published += acknowledged
+        return published
+
+    def release(self) -> None:
+        """Give up the lease.
+
+        Raises:
+            PublisherError: it cannot be given up now; it runs out by itself.
+        """
+        self._publisher.release(self._camera, self._token)
+
+    def _deliver(self) -> tuple[int, bool]:
+        """Publish the next batch, or find the place in the journal where the stream ends.
+
+        Returns:
+            How many records were acknowledged, and whether there may be more to publish.
+        """
+        lines, last = self.journal.backlog(self._batch)
+        first = line_end(lines[0]) if lines else None
+        passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
+        quiet = max(0, self._sent - self.journal.published.seq)
+        # What the stream is beyond is not added, but the server is asked: the stream may have been deleted.
+        new = [] if passed else lines
+        try:
+            self._publisher.publish(self._camera, self._token, new, self._behind, quiet)
+        except StreamMovedError as moved:
+            return self._find(moved.last_id), True
+        if passed:
+            return self._find(self._behind), True
+        if lines:
+            self._behind, self._sent = format_stream_id(last.stream_id), max(self._sent, last.seq)
+            self.journal.acknowledge(last)
+        return len(lines), len(lines) == self._batch
+
+    def _find(self, last_id: str) -> int:
+        """Find the place in the journal where the stream ends now, and go on from there.
+
+        Returns:
+            How many records that were not acknowledged are on the stream.
+        """
+        journal, camera, before = self.journal, self._camera, self.journal.published
+        place, record = journal.find(parse_stream_id(last_id))
+        entry = self._publisher.entry(camera, record.stream_id) if record else None
+        ours = record is not None and (
+            entry.id == record.id if entry is not None else record.stream_id == last_id
+        )
+        if place.seq > before.seq and not ours:
+            raise StreamConflictError(
+                f"the stream of {camera} ends with {last_id}, which this journal did not write, and record "
+                f"{before.seq + 1} is older: another writer uses the camera name {camera!r}, or older "
+                "footage follows newer. Use another camera name, or delete the stream; the journal has "
+                "everything"
+            )
+        lost = before.seq - place.seq
+        if lost > self._publisher.maxlen:
+            place = journal.end_at(before.seq - self._publisher.maxlen)
+        if lost > 0:
+            _log.warning(
+                "camera %s: records that the server had taken and has lost (flushed, or restarted without "
+                "its file): %d; published again: %d",
+                *(camera, lost, before.seq - place.seq),
+            )
+        elif lost == 0 and record is not None and record.stream_id != last_id:
+            _log.warning("camera %s: the stream ends with %s, which is not of this journal", camera, last_id)
+        self._sent = max(self._sent, place.seq)
+        self._behind = last_id
+        if place != before:
+            journal.acknowledge(place)
+        return max(0, -lost)
+
+
+def drain(journal: Journal, publisher: Publisher, stop: Event) -> int:
+    """Publish everything in `journal` that is not acknowledged yet, once; see `Delivery.drain`."""
+    delivery = Delivery(journal, publisher)
+    published = delivery.drain(stop)
+    if not stop.is_set():
+        delivery.release()
+    return published
 
 
 def _watch(pipeline: Pipeline, key: str, lease: str) -> tuple[str | None, str]:

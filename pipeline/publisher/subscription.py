@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import redis
 
+from pipeline.loop import Backoff
 from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.delivery import Backoff
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, RecordError, read_record
 
@@ -19,7 +19,6 @@ _log = logging.getLogger(__name__)
 
 _BLOCK_S = 0.5
 _NEWEST = "$"
-_TIMEOUT_S = 5.0
 _DISCOVERY_S = 1.0
 _BATCH = 64
 
@@ -72,7 +71,7 @@ class StreamReader:
         except ServerAwayError as error:
             if not self._connected:
                 raise
-            self._stop.wait(self.backoff.next_s(error))
+            self._stop.wait(self.backoff.next_s(str(error)))
             return []
         self.backoff.reset()
         if not self._positions:
@@ -118,7 +117,7 @@ def subscribe(
     ``cameras=None`` streams that appear later are found within a second and read from their start.
 
     Args:
-        url: as for `open_publisher`, but for ``none:``.
+        url: as for `Publisher`.
         cameras: names; None reads every stream ``narrated:{*}:changes``.
         last_id: ``"$"`` only what comes from now on, ``"0"`` everything that is still there, or a stream id
             ``<ms>-<seq>`` behind which to begin.
@@ -127,7 +126,7 @@ def subscribe(
     Raises:
         PublisherError: the URL is malformed, or the first connection fails.
     """
-    stop, server = stop or Event(), RedisServer(lambda: url, _TIMEOUT_S)
+    stop, server = stop or Event(), RedisServer(url)
     known = True  # those found at the first look
 
     def begin(_: str) -> str:

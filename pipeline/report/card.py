@@ -34,13 +34,13 @@ class MarkedSentence(PlacedSentence, Protocol):
     """A sentence of a captioner or of a record with its outlines and paths; see `Sentence`."""
 
     @property
-    def text(self) -> str: ...  # noqa: D102 - see `Sentence`
+    def text(self) -> str: ...
     @property
-    def outline_before(self) -> Outline | None: ...  # noqa: D102
+    def outline_before(self) -> Outline | None: ...
     @property
-    def outline_after(self) -> Outline | None: ...  # noqa: D102
+    def outline_after(self) -> Outline | None: ...
     @property
-    def paths(self) -> Sequence[Sequence[Point]] | None: ...  # noqa: D102
+    def paths(self) -> Sequence[Sequence[Point]] | None: ...
 
 
 @dataclass(frozen=True, slots=True)

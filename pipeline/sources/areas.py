@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 import cv2
@@ -12,32 +11,12 @@ from numpy.typing import NDArray
 Polygon = tuple[tuple[float, float], ...]
 """Corners ``(x, y)`` in 0..1 of the frame from its top left, in the order of a walk around the area."""
 
-_CORNERS = 3
 _FRACTION_BITS = 8
-
-
-def check_polygons(name: str, polygons: Iterable[Polygon]) -> None:
-    """Refuse what is no area of the frame.
-
-    Raises:
-        ValueError: fewer than three corners, or one outside the frame.
-    """
-    for polygon in polygons:
-        if len(polygon) < _CORNERS:
-            raise ValueError(f"{name}: an area has at least three corners (x, y), not {len(polygon)}")
-        for x, y in polygon:
-            if not (0 <= x <= 1 and 0 <= y <= 1):
-                raise ValueError(f"{name}: the corner ({x:g}, {y:g}) lies outside the frame, 0..1")
 
 
 @lru_cache(maxsize=64)
 def polygon_mask(polygons: tuple[Polygon, ...], shape: tuple[int, int], margin: int = 0) -> NDArray[np.bool_]:
-    """Which pixels any of the polygons touches.
-
-    Args:
-        polygons: in shares of the frame.
-        shape: ``(height, width)`` of the frame in pixels.
-        margin: so many pixels around are covered as well.
+    """The pixels of a frame that any polygon touches, and `margin` more around; `shape` is (height, width).
 
     Returns:
         bool ``(height, width)``, read-only: it is kept for the next call.

@@ -14,11 +14,7 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.frame import SourceError, SourceReport
 
-KEYFRAME_WAIT_S = 10.0
-"""Longest wait for a keyframe after damage; streams with intra refresh never send one."""
-
-READ_FAILURES = 10
-"""Failed reads in a row after which the rest of a file is given up."""
+KEYFRAME_WAIT_S = 10.0  # longest wait for a keyframe after damage; streams with intra refresh never send one
 
 _NOT_VIDEO = frozenset({"tty", "lrc", "srt", "webvtt", "ass"})
 """Formats that libav makes "video" out of any text with."""
@@ -40,7 +36,7 @@ def video_stream(container: InputContainer, threads: int) -> VideoStream:
 
 
 class IntactFrames:
-    """Decodes packet after packet; a damaged frame and all that lean on it are skipped and counted.
+    """Decodes packet after packet; a damaged frame and those predicted from it are skipped and counted.
 
     Frames after a damaged one are predicted from it and look smeared, often without being flagged, and a
     smear looks like a change: so frames are skipped until the next keyframe.
@@ -77,7 +73,7 @@ class IntactFrames:
         self._wait()
 
     def damaged(self) -> None:
-        """A packet could not be decoded: what leans on it is skipped."""
+        """A packet could not be decoded: frames predicted from it are skipped."""
         self._report.corrupt += 1
         self._wait()
 
@@ -106,23 +102,3 @@ class IntactFrames:
                 return False
         self._waiting = self._joining = False
         return True
-
-
-def packets_of(
-    container: InputContainer, stream: VideoStream, report: SourceReport
-) -> Iterator[Packet[VideoStream]]:
-    """Packets of a file; a failed read is counted and reading goes on behind it while that leads on."""
-    failures = 0
-    while True:
-        try:
-            for packet in container.demux(stream):
-                failures = 0
-                yield packet
-        except FFmpegError as error:
-            failures += 1
-            report.corrupt += 1
-            if failures >= READ_FAILURES:
-                report.add_error(f"the rest could not be read ({error.strerror or type(error).__name__})")
-                return
-        else:
-            return

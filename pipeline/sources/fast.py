@@ -35,11 +35,8 @@ BEFORE_S, AFTER_S = 2.0, 6.0
 LEAST_GROUP_S = 1.5
 """Keyframes that follow sooner begin no group: of footage that has nothing else some must be left out."""
 
-LONGEST_GROUP_S = 20.0
-"""A longer group is decoded in parts: its packets are held until that is decided."""
-
-LONE_S = 2.5
-"""Keyframes are enough without the sizes of packets where they are no further apart."""
+LONGEST_GROUP_S = 20.0  # a longer group is decoded in parts: its packets are held until that is decided
+LONE_S = 2.5  # keyframes are enough without the sizes of packets where they are no further apart
 
 _BIN_S = 0.5
 _NOISY = 1 / 60  # bytes per pixel in half a second without motion: with more, noise hides a person in it

@@ -1,9 +1,10 @@
-"""The frame, and what every source of frames promises."""
+"""The frame, what every source of frames promises, and recorded footage as a source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, Self
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.redaction import redact
-from pipeline.sources.areas import Polygon, check_polygons
+from pipeline.sources.areas import Polygon
 
 Image = NDArray[np.uint8]
 """RGB, uint8, ``(height, width, 3)``."""
@@ -20,15 +21,8 @@ Image = NDArray[np.uint8]
 Luma = NDArray[np.uint8]
 """Luma plane at analysis size, uint8, ``(height, width)``."""
 
-ANALYSIS_WIDTH = 480
-"""Default width in pixels of the luma plane on which frames are screened."""
-
-MIN_ANALYSIS_WIDTH = 16
-"""Below this width, in pixels, nothing is left to see."""
-
-ERRORS_KEPT = 100
-"""A camera that is away for weeks must not fill the memory with sentences about it."""
-
+MIN_ANALYSIS_WIDTH = 16  # below this width, in pixels, nothing is left to see
+ERRORS_KEPT = 100  # a camera that is away for weeks must not fill the memory with sentences about it
 _CLOCK_SET_S = 10.0  # a camera's clock and delays of the network account for less
 
 
@@ -56,13 +50,11 @@ class ConnectionState(StrEnum):
 class Picture(Protocol):
     """A decoded picture that is converted to RGB only when somebody asks."""
 
-    def rgb(self) -> Image:
-        """RGB image at full size; the same array at every call."""
-        ...
+    def rgb(self) -> Image: ...
 
-    def small(self, width: int) -> Image:
-        """RGB image at most so wide."""
-        ...
+    def small(self, width: int) -> Image: ...
+
+    def release(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,20 +89,16 @@ class Timed(Protocol):
     """A frame, or its stamp."""
 
     @property
-    def time(self) -> datetime:
-        """Aware UTC capture time."""
-        ...
+    def time(self) -> datetime: ...
 
     @property
-    def steady_s(self) -> float | None:
-        """Monotonic seconds; None for footage."""
-        ...
+    def steady_s(self) -> float | None: ...
 
 
 def seconds_between(before: Timed, after: Timed) -> float:
     """Seconds from one frame of a camera to another.
 
-    Live ones are asked of the monotonic clock where the wall clock disagrees: it may be set between them.
+    Between live ones the monotonic clock counts where the wall clock disagrees: it may have been set.
     """
     seconds = (after.time - before.time).total_seconds()
     if before.steady_s is None or after.steady_s is None:
@@ -140,7 +128,7 @@ class SourceOptions:
     """
 
     sample_hz: float = 2.0
-    analysis_width: int = ANALYSIS_WIDTH
+    analysis_width: int = 480
     start: datetime | None = None
     rtsp_transport: str = "tcp"
     open_timeout_s: float = 5.0
@@ -164,8 +152,9 @@ class SourceOptions:
             raise ValueError(f"rtsp_transport is {self.rtsp_transport!r}: give 'tcp' or 'udp'")
         if not (self.open_timeout_s > 0 and self.stall_timeout_s > 0):
             raise ValueError("open_timeout_s and stall_timeout_s must be above 0 seconds")
-        check_polygons("privacy", self.privacy)
-        check_polygons("masks", self.masks)
+        for area in (*self.privacy, *self.masks):
+            if len(area) < 3 or not all(0 <= share <= 1 for corner in area for share in corner):  # noqa: PLR2004
+                raise ValueError(f"{area} is no area: give three or more corners (x, y) in 0..1 of the frame")
 
 
 @dataclass(slots=True)
@@ -210,30 +199,79 @@ class SourceReport:
 
 
 class Source(Protocol):
-    """Iterates the sampled frames of one camera; a context manager; `close` may be called from any thread."""
+    """Iterates the sampled frames of one camera in the order of their time; a context manager.
+
+    Attributes:
+        report: counts so far.
+        silent_s: seconds since the threads that read a live source got on; 0 where iterating is the reading.
+    """
 
     camera: str
     live: bool
     duration_s: float | None
 
     @property
-    def report(self) -> SourceReport:
-        """Counts so far."""
-        ...
+    def report(self) -> SourceReport: ...
 
     @property
-    def silent_s(self) -> float:
-        """Seconds since the threads that read a live source got on; 0 where iterating is the reading."""
-        ...
+    def silent_s(self) -> float: ...
 
-    def __iter__(self) -> Iterator[Frame]:
-        """Frames in the order of their time."""
-        ...
+    def __iter__(self) -> Iterator[Frame]: ...
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def close(self) -> None:
-        """Stop: a running iteration ends soon, without an error."""
+        """Stop: a running iteration ends soon, without an error; may be called from any thread."""
         ...
+
+
+Reader = Callable[[SourceReport, threading.Event], Iterator[Frame]]
+"""Reads footage from its start: counts in the report, and ends when the event is set."""
+
+
+class RecordedSource:
+    """Footage, read as it is iterated, without a thread; `close` ends that at the next packet or still.
+
+    Args:
+        camera: name of the camera.
+        read: called for each iteration.
+        duration_s: length of the footage; None where its containers do not say.
+        unreadable: a sentence for each file that cannot be opened.
+    """
+
+    live = False
+    silent_s = 0.0
+
+    def __init__(
+        self, camera: str, read: Reader, duration_s: float | None, unreadable: tuple[str, ...] = ()
+    ) -> None:
+        self.camera, self.duration_s = camera, duration_s
+        self._read, self._unreadable = read, unreadable
+        self._report = SourceReport()
+        self._closed = threading.Event()
+        self._begin()
+
+    @property
+    def report(self) -> SourceReport:
+        return replace(self._report)
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Sampled frames in the order of their time; a second iteration reads and counts from the start."""
+        self._begin()
+        return self._read(self._report, self._closed)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _begin(self) -> None:
+        self._report = SourceReport()
+        for sentence in self._unreadable:
+            self._report.add_error(sentence)

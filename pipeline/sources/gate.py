@@ -14,36 +14,24 @@ from av.video.stream import VideoStream
 
 from pipeline.distance import l2_luma
 from pipeline.loop import Loop
-from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames
-from pipeline.sources.frame import Luma, Source, SourceError, SourceReport
+from pipeline.sources.frame import Luma, Source
 
-STILL_S = 10.0
-"""Motion this long ago lets the gate close: longer than any pair waits to settle."""
-
-FIRST_S = 90.0
-"""Everything is decoded for so long at first: thresholds are calibrated on it."""
-
-KEYFRAME_GAP_S = 12.0
-"""Keyframes further apart than this are not enough to watch by."""
-
-LAG_S = 2.0
-"""A sub-stream may show a movement so much later than the main stream does."""
+STILL_S = 10.0  # motion this long ago lets the gate close: longer than any pair waits to settle
+FIRST_S = 90.0  # at first everything is decoded: thresholds are calibrated on it
+KEYFRAME_GAP_S = 12.0  # keyframes further apart than this are not enough to watch by
+LAG_S = 2.0  # a sub-stream may show motion this much later than the main stream
 
 FRESH_S = 10.0
 """A keyframe of the main stream is decoded this often although the sub-stream shows nothing: the reference of
 the pairs stays fresh, slow change is found, and a sub-stream that shows something else, or for ever the same,
 does not blind the camera."""
 
-HELD_BYTES = 32 << 20
-"""Packets that are held at most; beyond, they are decoded."""
+HELD_BYTES = 32 << 20  # packets that are held at most; beyond, they are decoded
 
 
-LATE_S = 3.0
-"""A sub-stream without a picture for so long shows nothing: the main stream is decoded."""
-
-WAKING_L2 = 12.0
-"""L2 distance of a block, in grey levels, that is motion: below the least lower threshold."""
+LATE_S = 3.0  # without a picture for this long a sub-stream shows nothing: the main stream is decoded
+WAKING_L2 = 12.0  # L2 distance of a block, in grey levels, that is motion: below the least lower threshold
 
 _BLOCK = 16
 
@@ -58,66 +46,35 @@ def has_motion(before: Luma | None, after: Luma) -> bool:
 class Screen:
     """Watches a camera's sub-stream for motion, in a thread of its own.
 
-    Args:
-        source: the sub-stream, its areas blackened.
-
     Attributes:
+        source: the sub-stream, its areas blackened.
         moved_s: monotonic time of the last motion.
+        loop: the thread.
     """
 
     def __init__(self, source: Source) -> None:
         self.moved_s = self._frame_s = float("-inf")
-        self._source = source
-        self._loop = Loop(f"screen {source.camera}", self._watch)
+        self.source = source
+        self.loop = Loop(f"screen {source.camera}", self._watch)
 
     @property
     def is_current(self) -> bool:
         """True while frames of the sub-stream arrive."""
         return monotonic() - self._frame_s <= LATE_S
 
-    @property
-    def report(self) -> SourceReport:
-        """Counts of the sub-stream."""
-        return self._source.report
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the thread that reads the sub-stream last got on; 0 before it has begun."""
-        return self._source.silent_s if self._loop.alive else 0.0
-
-    def start(self) -> None:
-        """Start the thread; a second call does nothing."""
-        if not self._loop.started:
-            self._loop.start()
-
-    def raise_error(self) -> None:
-        """Raise what has ended the thread, as `raise_error`."""
-        raise_error(self._loop, self._source.camera)
-
     def close(self) -> None:
-        """Stop the thread."""
-        self._loop.stop()
-        self._source.close()
+        self.loop.stop()
+        self.source.close()
 
     def _watch(self) -> None:
         last: Luma | None = None
-        with self._source as frames:
+        with self.source as frames:
             for frame in frames:
                 self._frame_s = monotonic()
                 if has_motion(last, frame.luma):
                     self.moved_s = self._frame_s
                 last = frame.luma
-        self._loop.stop()  # closed, or the footage has ended
-
-
-def raise_error(thread: Loop, camera: str) -> None:
-    """Raise what has ended a thread that reads for a camera, if anything has.
-
-    Raises:
-        SourceError: it, without secrets.
-    """
-    if (error := thread.error) is not None:
-        raise SourceError(redact(f"{camera}: {type(error).__name__}: {error}")) from None
+        self.loop.stop()  # closed, or the footage has ended
 
 
 class Arrived(NamedTuple):
@@ -129,6 +86,8 @@ class Arrived(NamedTuple):
 
 class Gate:
     """Decodes every packet while something moves; while nothing does it holds them from a keyframe on.
+
+    Without a screen or keyframes to look at, it decodes every packet always.
 
     Motion is found in keyframes, which are then decoded alone, or by a sub-stream's screen. When it comes,
     all that was held is decoded, so that every frame has its references: frames whose references were not
@@ -199,9 +158,9 @@ class Gate:
         return []
 
     def decode(self, packet: Packet[VideoStream], intact: IntactFrames) -> Iterator[VideoFrame]:
-        """Intact frames of a packet that is due, none of them given out before."""
+        """Intact frames of a packet that is due, each given out once."""
         if self._apart:
-            # What the decoder held back is old by now, and what precedes a keyframe in time leans on it.
+            # What the decoder held back is old, and what precedes a keyframe may be predicted from it.
             intact.restart(packet.stream.codec_context)
             self._apart = False
             if packet.pts is not None:
@@ -221,6 +180,8 @@ class Gate:
 
     def look(self, plane: Luma) -> None:
         """Take the luma plane of a frame that was handed out, and decide how much is decoded from here on."""
+        if not (self._screen or self._keyframes):
+            return
         last, self._plane = self._plane, plane
         now_s = monotonic()
         if has_motion(last, plane):

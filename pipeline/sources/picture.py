@@ -28,23 +28,30 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    Args:
-        convert: makes the RGB image uint8 ``(height, width, 3)``; let go after `rgb`, with the decoder's
-            buffers that it holds.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless what it holds
+    is `compact`: then `release` lets go of the image.
     """
 
-    def __init__(self, convert: Callable[[], Image]) -> None:
+    def __init__(self, convert: Callable[[], Image], *, compact: bool = False) -> None:
         self._convert: Callable[[], Image] | None = convert
+        self._compact = compact
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
     def rgb(self) -> Image:
-        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call."""
+        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call until `release`."""
         with self._lock:
             if self._rgb is None:
                 assert self._convert is not None  # noqa: S101 - one of the two is always there
-                self._rgb, self._convert = self._convert(), None
+                self._rgb = self._convert()
+                self._convert = self._convert if self._compact else None
             return self._rgb
+
+    def release(self) -> None:
+        """Let go of the RGB image where it can be made again: of 1080p it takes 6 MB, the decoder's own 3."""
+        with self._lock:
+            if self._convert:
+                self._rgb = None
 
     def small(self, width: int) -> Image:
         """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call.
@@ -52,22 +59,12 @@ class LazyPicture:
         The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk by area.
         """
         with self._lock:
-            convert = self._convert
+            convert = self._convert if self._rgb is None else None
         return shrink(convert() if convert else self.rgb(), width)
 
 
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
 _THREADS = 1
-
-
-def rgb_of_bgr(bgr: Image) -> Image:
-    """RGB uint8 ``(height, width, 3)`` of a BGR image of the same shape."""
-    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
-
-
-def luma_of_bgr(bgr: Image) -> Luma:
-    """Luma uint8 ``(height, width)`` of a BGR image, full range."""
-    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), dtype=np.uint8)
 
 
 def rgb_of(frame: VideoFrame) -> Image:
@@ -76,10 +73,9 @@ def rgb_of(frame: VideoFrame) -> Image:
 
 
 def luma_of(frame: VideoFrame) -> Luma:
-    """Luma plane of a decoded frame at full size, uint8 ``(height, width)``, in the range it was coded in.
+    """Luma plane of a decoded frame at full size, in the range it was coded in.
 
-    Formats whose first plane is 8-bit luma give a view into the decoder's buffer, without a copy; others
-    are reformatted to ``gray``.
+    Formats whose first plane is 8-bit luma give a view into the decoder's buffer, without a copy.
     """
     if frame.format.name not in _LUMA_FIRST:
         frame = frame.reformat(format="gray", threads=_THREADS)
@@ -101,11 +97,7 @@ def shrink(image: Image, width: int) -> Image:
 
 
 def resize_luma(luma: Luma, width: int) -> Luma:
-    """The plane at `width` by area averaging, its height keeping the aspect, rounded to even.
-
-    Returns:
-        uint8 ``(height', width)``, a copy.
-    """
+    """A copy of the plane at `width` by area averaging, its height keeping the aspect, rounded to even."""
     height = max(2, 2 * round(luma.shape[0] * width / luma.shape[1] / 2))
     if luma.shape == (height, width):
         return luma.copy()
@@ -126,11 +118,12 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)))
+        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)), compact=True)
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
-        return self._plane(luma_of_bgr(bgr)), LazyPicture(lambda: self._private(rgb_of_bgr(bgr)))
+        luma = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), np.uint8)
+        return self._plane(luma), LazyPicture(lambda: self._private(np.ascontiguousarray(bgr[..., ::-1])))
 
     def _plane(self, luma: Luma) -> Luma:
         plane = resize_luma(self._private(luma), self._width)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 
 import av
 from av.container.input import InputContainer
@@ -18,16 +18,14 @@ from av.error import FFmpegError, HTTPForbiddenError, HTTPNotFoundError, HTTPUna
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
-from redis.backoff import EqualJitterBackoff
 
-from pipeline.loop import Loop
-from pipeline.sources.clock import CaptureClock, ReceiveClock
+from pipeline.loop import Backoff, Loop
+from pipeline.redaction import redact
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
-from pipeline.sources.frame import Frame, SourceError, SourceOptions, SourceReport
-from pipeline.sources.gate import Gate, Screen, raise_error
+from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.gate import Gate, Screen
 from pipeline.sources.picture import View
-from pipeline.sources.state import Connection
-from pipeline.sources.times import Sampler
+from pipeline.sources.times import CaptureClock, ReceiveClock, Sampler
 
 log = logging.getLogger(__name__)
 
@@ -35,26 +33,72 @@ BACKOFF_S = (0.5, 30.0)
 """First and longest pause before a camera is opened again, jittered: else all cameras of a rebooted switch
 come back at the same moment."""
 
-_FAILURES_TO_DOUBLE = 3
-"""So many failures in a row double the pause: a camera that is away for 5 s is back within 3 s."""
-
-_FAILURES = 60  # beyond, the pauses no longer grow
+_TO_DOUBLE = 3  # failures in a row double the pause: a camera that is away for 5 s is back within 3 s
 
 STEADY_S = 5.0
 """A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
 
+QUIET_SHARE = 0.5  # a camera that has been silent for this share of its stall time-out is shown as stalled
+
 FRAMES_KEPT, KEPT_S = 4, 1.0
-"""So many sampled frames wait for a slow reader, or those of so long; the oldest are dropped and counted."""
+"""Sampled frames that wait for a slow reader, or seconds of them; the oldest are dropped and counted."""
 
-REPEAT_S = 600.0
-"""A camera that is away for the same reason is logged again after so long, not at each try."""
-
-SCREENED_HZ = 2.0
-"""A sub-stream is looked at this often."""
+REPEAT_S = 600.0  # a camera away for the same reason is logged again after this long, not at each attempt
+SCREENED_HZ = 2.0  # frames of a sub-stream that are screened
 
 _POLL_S = 0.2
 _TIMED_OUT = 0.9
 _MICROSECOND = Fraction(1, 1_000_000)
+
+
+class Connection:
+    """State of one camera: written by the thread that reads it, read by any.
+
+    connecting -> streaming at the first intact picture; streaming -> stalled where packets or intact pictures
+    stay away, and back when they come; any -> backing off when the connection is given up; then connecting.
+    The reading thread may be blocked, so a stall is worked out when the state is read.
+    """
+
+    def __init__(self, stall_timeout_s: float) -> None:
+        self._stall_timeout_s = stall_timeout_s
+        self.enter(ConnectionState.CONNECTING)
+
+    def enter(self, state: ConnectionState) -> None:
+        # The state comes last: a reader in between gets the new times with the old state, never a stall.
+        self._entered_s = self._packet_s = self._picture_s = monotonic()
+        self._state = state
+
+    def packet(self) -> None:
+        self._packet_s = monotonic()
+
+    def picture(self) -> None:
+        """An intact picture came, or would have, had its packet been decoded."""
+        self._picture_s = self._packet_s
+        if self._state is not ConnectionState.STREAMING:
+            self.enter(ConnectionState.STREAMING)
+
+    @property
+    def streamed_s(self) -> float:
+        """Seconds since the first picture of this connection; 0 where there was none."""
+        return monotonic() - self._entered_s if self._state is ConnectionState.STREAMING else 0.0
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last packet."""
+        return monotonic() - self._packet_s
+
+    @property
+    def pictureless_s(self) -> float:
+        """Seconds for which packets have come without an intact picture."""
+        return self._packet_s - self._picture_s
+
+    @property
+    def state(self) -> ConnectionState:
+        state, packet_s, picture_s = self._state, self._packet_s, self._picture_s
+        is_silent = monotonic() - packet_s > QUIET_SHARE * self._stall_timeout_s
+        if state is ConnectionState.STREAMING and (is_silent or packet_s - picture_s > self._stall_timeout_s):
+            return ConnectionState.STALLED
+        return state
 
 
 class RtspSource:
@@ -70,8 +114,7 @@ class RtspSource:
         camera: name of the camera.
         clock: this machine's; None takes the system's.
         screen: of its small second stream.
-        gate: chooses the packets that are decoded; None makes one where the options or a screen ask for it.
-        meanwhile: what happens while it is away, for the warning.
+        gate: chooses the packets that are decoded; None makes one by the options.
     """
 
     live = True
@@ -85,32 +128,30 @@ class RtspSource:
         clock: ReceiveClock | None = None,
         screen: Screen | None = None,
         gate: Gate | None = None,
-        meanwhile: str = "",
     ) -> None:
         self.camera = camera
         self.duration_s: float | None = None
         self._url, self._options = url, options
         self._report, self._connection = SourceReport(), Connection(options.stall_timeout_s)
         self._receive, self._capture, self._view = clock or ReceiveClock(), CaptureClock(), View(options)
-        self._screen, self._gate = screen, gate
-        if gate is None and (screen or options.idle_keyframes):
-            self._gate = Gate(screen, keyframes=options.idle_keyframes)
+        self._screen, self._gate = screen, gate or Gate(screen, keyframes=options.idle_keyframes)
         self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
         self._reading = Loop(f"rtsp {camera}", self._read)
-        self._sessions = self._failures = 0
-        self._meanwhile = f"; {meanwhile}" if meanwhile else ""
-        self._warned = ("", float("-inf"))
+        self._sessions = 0
+        first_s, longest_s = BACKOFF_S
+        self._backoff = Backoff(camera, first_s, longest_s, to_double=_TO_DOUBLE, warn_every_s=REPEAT_S)
 
     @property
     def report(self) -> SourceReport:
         """Counts so far, and the state; `errors` has each interruption."""
-        screening = self._screen.report if self._screen else None
+        screening = self._screen.source.report if self._screen else None
         return replace(self._report, state=self._connection.state, screening=screening)
 
     @property
     def silent_s(self) -> float:
-        """Seconds since each thread that reads got on: a packet came, or an attempt began or ended."""
-        return max(self._connection.silent_s, self._screen.silent_s if self._screen else 0.0)
+        """Seconds since the slower reading thread made progress: a packet, or an attempt began or ended."""
+        screen = self._screen
+        return max(self._connection.silent_s, screen.source.silent_s if screen and screen.loop.alive else 0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -127,66 +168,44 @@ class RtspSource:
 
     def __iter__(self) -> Iterator[Frame]:
         """Sampled frames as they come, for ever; the camera is opened again after every interruption."""
+        threads = {self.camera: self._reading}
         if self._screen:
-            self._screen.start()
-        if not self._reading.started:
-            self._reading.start()
+            threads[self._screen.source.camera] = self._screen.loop
+        for thread in threads.values():
+            if not thread.started:
+                thread.start()
         while not self._reading.stopped.is_set():
-            if self._screen:
-                self._screen.raise_error()
-            try:
+            for name, thread in threads.items():
+                if (error := thread.error) is not None:
+                    raise SourceError(redact(f"{name}: {type(error).__name__}: {error}")) from None
+            with suppress(queue.Empty):
                 frame = self._frames.get(timeout=_POLL_S)
-            except queue.Empty:
-                raise_error(self._reading, self.camera)
-                continue
-            self._report.sampled += 1
-            yield frame
+                self._report.sampled += 1
+                yield frame
 
     def _read(self) -> None:
         """A turn of the thread: one session, then a pause that grows with those that failed in a row."""
-        began = monotonic()
         reason = self._session()
         if self._reading.stopped.is_set():
             return
         if self._connection.streamed_s >= STEADY_S:
-            self._failures, self._warned = 0, ("", float("-inf"))
-        else:
-            self._failures = min(self._failures + 1, _FAILURES)
-        first_s, longest_s = BACKOFF_S
-        doublings: Any = max(0, self._failures - 1) / _FAILURES_TO_DOUBLE  # redis-py's types ask for an int
-        pause_s = EqualJitterBackoff(longest_s, first_s).compute(doublings)
-        self._connection.backing_off()
-        self._warn(reason, pause_s, monotonic() - began)
-        self._reading.stopped.wait(pause_s)
-
-    def _warn(self, reason: str, pause_s: float, took_s: float) -> None:
-        sentence = self._report.add_error(f"{self.camera}: {reason}{self._meanwhile}")
-        last, warned_s = self._warned
-        same = reason == last or (last and self._meanwhile)  # what is done without is logged once
-        if same and monotonic() - warned_s < REPEAT_S:
-            log.debug("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
-            return
-        self._warned = (reason, monotonic())
-        log.warning("%s; next try in %.1f s (after %.1f s)", sentence, pause_s, took_s)
+            self._backoff.reset()
+        self._connection.enter(ConnectionState.BACKING_OFF)
+        self._report.add_error(f"{self.camera}: {reason}")
+        self._reading.stopped.wait(self._backoff.next_s(reason))
 
     def _session(self) -> str:
         """Open the camera and read it until that breaks; the reason, in words without secrets."""
-        began = monotonic()
-        self._connection.connecting()
+        self._connection.enter(ConnectionState.CONNECTING)
         try:
-            container = open_camera(self._url, self._options)
-        except (FFmpegError, OSError, ValueError) as error:
-            return why_not_opened(error, monotonic() - began, self._options)
-        with closing(container):
-            self._report.reconnections = self._sessions
-            self._sessions += 1
-            self._capture.connected()
-            if self._gate:
+            with closing(open_camera(self._url, self._options)) as container:
+                self._report.reconnections = self._sessions
+                self._sessions += 1
+                self._capture.connected()
                 self._gate.connected()
-            try:
                 return self._demux(container)
-            except SourceError as error:
-                return str(error)
+        except SourceError as error:
+            return str(error)
 
     def _demux(self, container: InputContainer) -> str:
         stream = video_stream(container, self._options.threads)
@@ -200,6 +219,8 @@ class RtspSource:
                 if connection.silent_s >= silence_s:
                     break
                 connection.packet()
+                if self._backoff.reason and connection.streamed_s >= STEADY_S:
+                    self._backoff.reset()
                 self._look(packet, intact, sampler)
                 self._report.skew_s = self._capture.skew_s
                 if self._reading.stopped.is_set():
@@ -213,11 +234,11 @@ class RtspSource:
         return "the stream ended: the camera or its server closed it"
 
     def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: Sampler) -> None:
-        """Decode a packet, or leave it, and hand out the frames of it that are wanted."""
+        """Decode a packet, or hold it, and hand out its sampled frames."""
         received, gate = self._receive.now(), self._gate
         self._capture.note(packet, received)
-        for due, came in gate.due(packet, received) if gate else [(packet, received)]:
-            for frame in gate.decode(due, intact) if gate else intact.decode(due):
+        for due, came in gate.due(packet, received):
+            for frame in gate.decode(due, intact):
                 if not self._connection.streamed_s:
                     log.info("%s: streaming, %d x %d pixels", self.camera, frame.width, frame.height)
                 self._connection.picture()
@@ -229,15 +250,14 @@ class RtspSource:
             if self._reading.stopped.is_set():
                 return
             self._connection.packet()  # decoding what was held takes a while: that is no silence
-        if gate and gate.idle:
+        if gate.idle:
             self._connection.picture()
 
     def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
         time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
         clock = self._capture.clock
         luma, picture = self._view.of_frame(frame)
-        if self._gate:
-            self._gate.look(luma)
+        self._gate.look(luma)
         if time is None or clock is None:
             return
         self._report.clock = clock
@@ -254,31 +274,8 @@ class RtspSource:
 def open_screened(url: str, screening: str, options: SourceOptions, camera: str) -> RtspSource:
     """A camera whose small stream is screened; areas and time-outs are the same for both."""
     small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
-    meanwhile = "the main stream is screened meanwhile"
-    source = RtspSource(screening, small, f"{camera}: sub-stream", meanwhile=meanwhile)
-    return RtspSource(url, options, camera, screen=Screen(source))
-
-
-def open_camera(url: str, options: SourceOptions) -> InputContainer:
-    """A connection to a camera; it must be closed.
-
-    Raises:
-        FFmpegError, OSError, ValueError: it cannot be opened; `why_not_opened` says why.
-    """
-    return av.open(
-        url,
-        mode="r",
-        options={
-            "rtsp_transport": options.rtsp_transport,
-            # Sound that goes on while the picture is dead would hide the stall.
-            "allowed_media_types": "video",
-            "flags": "low_delay",
-            "analyzeduration": "500000",
-            "probesize": "500000",
-            "max_delay": "500000",
-        },
-        timeout=(options.open_timeout_s, options.stall_timeout_s),
-    )
+    screen = Screen(RtspSource(screening, small, f"{camera}: sub-stream"))
+    return RtspSource(url, options, camera, screen=screen)
 
 
 _REASONS = {
@@ -289,14 +286,32 @@ _REASONS = {
 }
 
 
-def why_not_opened(error: Exception, waited_s: float, options: SourceOptions) -> str:
-    """The meaning of an error of `open_camera`, and the remedy, without secrets.
+def open_camera(url: str, options: SourceOptions) -> InputContainer:
+    """A connection to a camera; it must be closed.
 
-    `waited_s` is how long opening took: libav reports a silent host as invalid data, not as a time-out.
+    Raises:
+        SourceError: it cannot be opened: the reason and the remedy, without secrets.
     """
-    if waited_s >= _TIMED_OUT * options.open_timeout_s:
-        return f"no answer within {options.open_timeout_s:g} s: check the address and the network"
-    for kind, reason in _REASONS.items():
-        if isinstance(error, kind):
-            return reason
-    return f"cannot be opened ({getattr(error, 'strerror', None) or type(error).__name__}): check the URL"
+    began = monotonic()
+    try:
+        return av.open(
+            url,
+            mode="r",
+            options={
+                "rtsp_transport": options.rtsp_transport,
+                # Sound that goes on while the picture is dead would hide the stall.
+                "allowed_media_types": "video",
+                "flags": "low_delay",
+                "analyzeduration": "500000",
+                "probesize": "500000",
+                "max_delay": "500000",
+            },
+            timeout=(options.open_timeout_s, options.stall_timeout_s),
+        )
+    except (FFmpegError, OSError, ValueError) as error:
+        words = getattr(error, "strerror", None) or type(error).__name__
+        reason = next((text for kind, text in _REASONS.items() if isinstance(error, kind)), "")
+    # libav reports a silent host as invalid data, not as a time-out.
+    if monotonic() - began >= _TIMED_OUT * options.open_timeout_s:
+        reason = f"no answer within {options.open_timeout_s:g} s: check the address and the network"
+    raise SourceError(reason or f"cannot be opened ({words}): check the URL")

@@ -11,9 +11,16 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from pipeline.sources.frame import Clock, Frame, Image, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import (
+    Clock,
+    Frame,
+    Image,
+    RecordedSource,
+    SourceError,
+    SourceOptions,
+    SourceReport,
+)
 from pipeline.sources.picture import View
-from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
 
 STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})

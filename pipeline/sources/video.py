@@ -12,16 +12,16 @@ from pathlib import Path
 
 import av
 from av.container.input import InputContainer
+from av.error import FFmpegError
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.redaction import redact
-from pipeline.sources.decode import IntactFrames, packets_of, video_stream
+from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.fast import FastReader
-from pipeline.sources.frame import Clock, Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import Clock, Frame, RecordedSource, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View
-from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
@@ -31,14 +31,14 @@ from pipeline.sources.times import (
     to_timedelta,
 )
 
-SHORT_BY_S = 1.0
-"""A file that ends this much before its container's duration was cut off."""
+READ_FAILURES = 10  # failed reads in a row after which the rest of a file is given up
+SHORT_BY_S = 1.0  # a file that ends this much before its container's duration was cut off
 
 ADJOINING = timedelta(seconds=2)
-"""A file that starts at most so long after the end of the one before goes on without a gap."""
+"""A file that starts within this after the end of the one before continues it without a gap."""
 
 REORDER_FRAMES = 16
-"""Most frames a decoder holds back to reorder them: by so many is the first dts of an AVI late."""
+"""Most frames that a decoder holds back to reorder them: the first dts of an AVI is late by as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ class VideoFile:
     """One video file of a camera.
 
     Attributes:
-        path: the file.
         duration_s: by the container; None where it does not say.
         recorded: wall-clock time of its first frame by the container or by its name, None if neither says.
         start: when it starts by the clock of all segments; None: where the one before ended.
@@ -67,7 +66,7 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
     segments, unreadable = list[VideoFile](), list[str]()
     for path in paths:
         try:
-            segments.append(_probe(path, options.threads))
+            segments.append(probe(path))
         except SourceError as error:
             unreadable.append(f"{path}: {error}")
     if not segments:
@@ -89,12 +88,13 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
     return RecordedSource(camera, read, duration_s, tuple(unreadable))
 
 
-def _probe(path: Path, threads: int) -> VideoFile:
+def probe(path: Path) -> VideoFile:
+    """The length and the times of a video file; raises `SourceError` where it is none."""
     with closing(open_container(path)) as container:
-        stream = video_stream(container, threads)
+        stream = video_stream(container, 1)
         created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
         recorded = parse_creation_time(created) or stamp_in_name(path)
-        return VideoFile(path, duration_of(container, stream), recorded)
+        return VideoFile(path, _duration_of(container, stream), recorded)
 
 
 class _SegmentReader:
@@ -117,10 +117,8 @@ class _SegmentReader:
         self._report, self._closed = report, closed
         self._last: int | None = None  # position of the last frame
         self._reached = 0  # where the last packet ended, sound or not
-        self._shift = 0
-        self._time_base = Fraction(1)
-        self._frame_length = 0
-        self._by_dts = False
+        self._shift = self._frame_length = 0
+        self._time_base, self._by_dts = Fraction(1), False
 
     @property
     def end(self) -> datetime:
@@ -140,6 +138,7 @@ class _SegmentReader:
             # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.
             self._by_dts = container.format.name == "avi"
             self._frame_length = max(1, round(1 / (rate * self._time_base)))
+            self._shift = -(stream.start_time or 0)
             yield from self._sampled(container, stream)
         if not self._closed.is_set():
             self._check_end()
@@ -155,7 +154,7 @@ class _SegmentReader:
             frames = (frame for packet in packets for frame in intact.decode(packet))
         for frame in frames:
             stamp = self._stamp(frame)
-            position = self._position(frame, stamp, stream.start_time or 0)
+            position = self._position(frame, stamp)
             if position is None:
                 continue
             # Half a frame ahead: the frame nearest to the beginning of a slot is taken, not the next one.
@@ -171,33 +170,42 @@ class _SegmentReader:
                 return
 
     def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-        """Damaged packets count as read: a file whose last pictures are smeared does not end early."""
-        for packet in packets_of(container, stream, self._report):
-            if self._closed.is_set():
-                return
-            stamp = packet.dts if self._by_dts or packet.pts is None else packet.pts
-            if stamp is not None:
-                reached = stamp - (stream.start_time or 0) + (packet.duration or self._frame_length)
-                if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
-                    reached = min(reached, int(self._segment.duration_s / self._time_base))
-                self._reached = max(self._reached, reached)
-            yield packet
+        """Packets of the file; a failed read is counted, and reading goes on behind it while that leads on.
 
-    def _position(self, frame: VideoFrame, stamp: int | None, first: int) -> int | None:
-        """Position of a frame; None: it comes too late.
-
-        Args:
-            frame: it.
-            stamp: see `_stamp`.
-            first: stamp of the stream's start.
+        Damaged packets count as read: a file whose last pictures are smeared does not end early.
         """
+        failures, start = 0, stream.start_time or 0
+        while failures < READ_FAILURES:
+            try:
+                for packet in container.demux(stream):
+                    if self._closed.is_set():
+                        return
+                    failures, stamp = 0, self._stamp(packet)
+                    if stamp is not None:
+                        reached = stamp - start + (packet.duration or self._frame_length)
+                        if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
+                            reached = min(reached, int(self._segment.duration_s / self._time_base))
+                        self._reached = max(self._reached, reached)
+                    yield packet
+            except FFmpegError as error:
+                failures, reason = failures + 1, error.strerror or type(error).__name__
+                self._report.corrupt += 1
+            else:
+                return
+        self._report.add_error(f"the rest could not be read ({reason})")
+
+    def _stamp(self, coded: Packet[VideoStream] | VideoFrame) -> int | None:
+        return coded.dts if self._by_dts or coded.pts is None else coded.pts
+
+    def _position(self, frame: VideoFrame, stamp: int | None) -> int | None:
+        """Position of a frame by its stamp; None: it comes too late."""
         if stamp is None:
             # Neither stamp (raw streams, the last frames of an AVI): it follows on the one before.
             position = 0 if self._last is None else self._last + self._frame_length
         else:
-            position = stamp - first + self._shift
+            position = stamp + self._shift
         if self._last is None and self._by_dts and 0 < position <= REORDER_FRAMES * self._frame_length:
-            self._shift, position = -position, 0
+            self._shift, position = self._shift - position, 0
         if self._last is not None and position <= self._last:
             back = to_timedelta(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
@@ -211,10 +219,6 @@ class _SegmentReader:
         self._last = position
         self._reached = max(self._reached, position + (frame.duration or self._frame_length))
         return position
-
-    def _stamp(self, frame: VideoFrame) -> int | None:
-        first, second = (frame.dts, None) if self._by_dts else (frame.pts, frame.dts)
-        return second if first is None else first
 
     def _check_end(self) -> None:
         end_s, duration_s = float(self._reached * self._time_base), self._segment.duration_s
@@ -244,15 +248,15 @@ def open_container(path: Path) -> InputContainer:
         return av.open(f"file:{path}", mode="r")
     except PermissionError:
         raise SourceError("may not be read: give this user permission to read it") from None
-    except (av.FFmpegError, OSError) as error:
+    except (FFmpegError, OSError) as error:
         reason = redact(getattr(error, "strerror", None) or type(error).__name__)
         raise SourceError(
             f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"
         ) from None
 
 
-def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
-    """Length of the video in seconds as its container tells it, or None."""
+def _duration_of(container: InputContainer, stream: VideoStream) -> float | None:
+    """Length in seconds by the container, or None."""
     if container.format.name == "avi" and stream.frames > 0 and stream.average_rate:
         # For a file that was cut off libav gives the length of the rest; the header still knows.
         return float(stream.frames / stream.average_rate)
@@ -264,10 +268,10 @@ def duration_of(container: InputContainer, stream: VideoStream) -> float | None:
 
 
 def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
-    """Segments in the order of their time, each with its start where something tells it.
+    """Segments in the order of their time; `start` is the time of the first.
 
     Times of recording order them and keep the gaps between them; without these, their names do, and one
-    starts where the one before ended. `start` is the time of the first segment.
+    starts where the one before ended.
     """
     by_name = sorted(segments, key=lambda segment: natural_key(segment.path))
     if not all(segment.recorded for segment in by_name):

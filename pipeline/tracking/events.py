@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.boxes import Box, share_inside
-from models.families import THINGS
 from pipeline.tracking.evidence import End, end_of
 from pipeline.tracking.motion import sizes_apart
 from pipeline.tracking.types import SIDES, Event, Track
@@ -33,8 +32,6 @@ def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: s
         kind, vehicle = ("entered" if end.coming else "left"), ""
     elif vehicle:
         kind = "got_out" if end.coming else "got_in"
-    elif name in THINGS:
-        kind = "placed" if end.coming else "removed"
     else:
         kind = "appeared" if end.coming else "disappeared"
     before, after = (track.at(time_s) or track.last.box for time_s in pair)

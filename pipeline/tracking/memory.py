@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
+from pipeline.tracking.types import Floats
 
 _lucas_kanade: Any = cv2.calcOpticalFlowPyrLK  # its stub wants the points that it is asked for
 
@@ -21,6 +22,7 @@ MEMORY_S = 6.0
 _POINTS = 5  # rows and columns of points in a box
 _WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
 _BACK = 1.5  # pixels that the way back may miss
+_RIM = 0.1  # own sizes
 _MARGIN = 40  # pixels around the points within which they are looked for: pyramids of whole frames are slow
 
 
@@ -39,6 +41,21 @@ class Memory:
     def between(self, start_s: float, end_s: float) -> list[NDArray[np.uint8]]:
         """Frames from one moment to another, both included."""
         return [grey for time_s, grey in self.frames if start_s - 1e-3 <= time_s <= end_s + 1e-3]
+
+    def likeness(self, box: Box, one_s: float, two_s: float) -> float:
+        """Correlation -1..1 of what a place and its rim showed at two moments, the nearest frames."""
+        one, two = (self._patch(box, time_s) for time_s in (one_s, two_s))
+        norms = float(np.linalg.norm(one)), float(np.linalg.norm(two))
+        return float((one * two).sum()) / (norms[0] * norms[1]) if all(norms) else float(norms[0] == norms[1])
+
+    def _patch(self, box: Box, time_s: float) -> Floats:
+        grey = min(self.frames, key=lambda frame: abs(frame[0] - time_s))[1]
+        height, width = grey.shape
+        x, y, w, h = box
+        left, right = (min(max(int(v * width), 0), width - 1) for v in (x - _RIM * w, x + w + _RIM * w))
+        top, low = (min(max(int(v * height), 0), height - 1) for v in (y - _RIM * h, y + h + _RIM * h))
+        patch = grey[top : low + 1, left : right + 1].astype(np.float64)
+        return np.asarray(patch - patch.mean())
 
     def flow(self, box: Box, start_s: float, end_s: float) -> tuple[float, float, float]:
         """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.

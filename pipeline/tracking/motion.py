@@ -15,7 +15,7 @@ VELOCITY_S = 0.8
 AHEAD_S = 1.0
 """A track is predicted no further than this."""
 
-_EDGE = 0.006  # of the frame: a side so near to its edge is cut there
+EDGE = 0.006  # of the frame: a side so near to its edge is cut there
 
 
 def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> tuple[float, float]:
@@ -33,7 +33,7 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
     for axis in (0, 1):
         low = [o.box[axis] for o in near]
         high = [o.box[axis] + o.box[axis + 2] for o in near]
-        cut_low, cut_high = min(low) < _EDGE, max(high) > 1 - _EDGE
+        cut_low, cut_high = min(low) < EDGE, max(high) > 1 - EDGE
         middle = [(a + b) / 2 for a, b in zip(low, high, strict=True)]
         side = high if cut_low and not cut_high else low if cut_high and not cut_low else middle
         speeds.append(sum(t * s for t, s in zip(times, side, strict=True)) / spread)
@@ -53,13 +53,13 @@ def whole_box(observations: Sequence[Observation], *, at_start: bool = False) ->
     near = _first_or_last(observations, at_start=at_start)
     x, y, w, h = (near[0] if at_start else near[-1]).box
     wide, high = max(o.box[2] for o in near), max(o.box[3] for o in near)
-    if x < _EDGE and wide > w:
+    if x < EDGE and wide > w:
         x, w = x + w - wide, wide
-    elif x + w > 1 - _EDGE and wide > w:
+    elif x + w > 1 - EDGE and wide > w:
         w = wide
-    if y < _EDGE and high > h:
+    if y < EDGE and high > h:
         y, h = y + h - high, high
-    elif y + h > 1 - _EDGE and high > h:
+    elif y + h > 1 - EDGE and high > h:
         h = high
     return x, y, w, h
 

@@ -28,7 +28,7 @@ from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
 from pipeline.tracking.suppression import suppress
 from pipeline.tracking.turns import Turns
-from pipeline.tracking.types import Detections, Event, Floats, Observation, Track
+from pipeline.tracking.types import DEPARTURES, ENTRANCES, Detections, Event, Floats, Observation, Track
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class TrackerSettings:
     departure_wait_s: float = 1.5
     hits: int = 4
     least_confidence: float = 0.7
-    least_turn_confidence: float = 0.8
+    least_turn_confidence: float = 0.75
 
 
 _DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
+_DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
-_THING_WAIT_S = 3.0  # what was put down rests by then
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
@@ -174,8 +174,9 @@ class Tracker:
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
-        turns = self._turns.update(self.tracks, time_s, self.aspect)
-        sure = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
+        turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
+        turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
+        sure = (turn for turn in turns if _is_known(turn.object, turn.class_p) and not self._is_double(turn))
         events = [*self._decide(time_s), *sure]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
@@ -183,8 +184,7 @@ class Tracker:
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
         for track in [t for t in self.tracks if not t.entrance_decided]:
-            wait_s = _THING_WAIT_S if track.object in THINGS else self.settings.entrance_wait_s
-            if time_s < track.first.time_s + wait_s - _EPSILON_S:
+            if time_s < track.first.time_s + self.settings.entrance_wait_s - _EPSILON_S:
                 continue
             if len(track.observations) < self._hits(track):
                 continue
@@ -237,10 +237,8 @@ class Tracker:
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
         """The event of a beginning or an end, where it is sure."""
         name, share = end.track.vote()
-        if share < (_LEAST_PERSON if name == "person" else _LEAST_SHARE):
-            return  # nobody knows what it is
-        if name in THINGS and (end.through_edge or end.track.rests_since_s is None):
-            return  # somebody carries it
+        if not _is_known(name, share) or name in THINGS:  # a thing is put down and taken, see `turns`
+            return
         vehicle = vehicle_at(end, self.tracks)
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
         if not end.way and may_go_on(end, self.tracks, vehicle):
@@ -257,11 +255,11 @@ class Tracker:
         return False
 
     def _doubles(self, event: Event, other: Event) -> bool:
-        coming = event.box_before is None
-        if coming != (other.box_before is None) or family_of(event.object) != family_of(other.object):
+        kinds = [_DOUBLES.get(e.kind, e.kind) for e in (event, other)]
+        if kinds[0] != kinds[1] or family_of(event.object) != family_of(other.object):
             return False
         box = event.box_after or event.box_before
-        then = event.after_time_s if coming else event.before_time_s
+        then = event.after_time_s if event.box_after else event.before_time_s
         track = next((t for t in self.tracks if t.id == other.track), None)
         there = (track and track.at(then)) or other.box_after or other.box_before
         if not box or not there:
@@ -371,6 +369,11 @@ class Tracker:
                 kept.append(track)
             _thin(track)
         self.tracks = kept
+
+
+def _is_known(name: str, share: float) -> bool:
+    """True where the votes agree what it is."""
+    return share >= (_LEAST_PERSON if name == "person" else _LEAST_SHARE)
 
 
 def _to_plain(track: Track) -> dict[str, Any]:

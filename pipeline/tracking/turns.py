@@ -1,4 +1,4 @@
-"""Turns of tracks: what stops, parks, goes on, meets, or waits longer than is usual for its place."""
+"""Turns of tracks: what stops, parks, goes on, meets, waits long for its place, is put down or taken away."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from models.boxes import Box, share_inside
+from models.boxes import Box, area, share_inside
+from models.families import THINGS
 from pipeline.tracking.events import path_of, way_of
-from pipeline.tracking.motion import sizes, sizes_apart
+from pipeline.tracking.memory import Memory
+from pipeline.tracking.motion import EDGE, sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
 HALT_S = 3.0
-"""A vehicle that has rested so long has stopped."""
+"""What has rested so long has stopped; a thing was put down."""
 
-HALT_PERSON_S = 4.0
-"""A person who has rested so long has stopped."""
+DECIDED_S = 0.5
+"""For so long after `HALT_S` a stop may become certain; later no frame before it is held."""
 
 PAIR_S = 4.5
 """No frame before is older: no more of them are held."""
@@ -27,11 +29,8 @@ PAIR_S = 4.5
 PARKED_S = 20.0
 """A vehicle that stopped where hardly anything drives has parked after so long."""
 
-RESTED_S = 10.0
-"""A vehicle that rested so long where others drive sets off when it moves."""
-
 STOOD_S = 4.0
-"""... and elsewhere."""
+"""What rested so long sets off when it moves."""
 
 MET_S = 3.0
 """Two people who came together have stood so long, with nobody else beside them."""
@@ -39,18 +38,24 @@ MET_S = 3.0
 WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
-_CAME = 1.5  # own sizes that something went before it came to rest
+_CAME = 1.0  # own sizes that something went before it came to rest
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
 _CROWD = 4  # people who stand there: one more is no event
 _COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
+_PART = 0.6  # of its area, below which another one is a part of it
 _MEETING = 2  # who meet
 _CELLS = 16
 _PASSES = 3  # tracks that have driven through a place make it one where things drive
 _USUAL = 2.0  # times the longest of most rests at a place
 _SAMPLES = 8
 _LONGEST = 0.9  # quantile
+_SEEN = 0.75  # share of the frames of a rest that show what rests
+_STILL = 0.15  # likeness of its place from moment to moment; a rider who gets off, a door that opens lower it
+_LEFT = 0.3  # likeness to its place a moment ago from which on it may not have left
+_ANOTHER = 0.8  # likeness of a place with and without a thing
+_GONE_S = 1.5  # a thing that is not seen for so long is looked for
 
 
 @dataclass(slots=True)
@@ -65,53 +70,79 @@ class Turns:
     driven: Floats = field(default_factory=lambda: np.zeros((_CELLS, _CELLS)))
     rests: dict[str, list[float]] = field(default_factory=dict)
 
-    def update(self, tracks: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+    def update(
+        self, tracks: Sequence[Track], time_s: float, aspect: float, memory: Memory
+    ) -> Iterator[Event]:
         """Turns that are certain at this moment."""
-        seen = [t for t in tracks if t.state == "confirmed" and t.unseen_s == 0 and not t.part]
-        for track in seen:
-            if track.rests_since_s is None:
-                yield from self._goes(track, seen, time_s, aspect)
-            else:
-                yield from self._stands(track, seen, time_s, aspect)
+        known = [t for t in tracks if t.state in ("confirmed", "lost") and not t.part]
+        seen = [t for t in known if t.unseen_s == 0]
         yield from _meetings(seen, time_s, aspect)
+        for track in known:
+            if track.unseen_s > 0:
+                yield from self._vanishes(track, seen, time_s, memory, aspect)
+            elif track.rests_since_s is None:
+                yield from self._goes(track, time_s, memory, aspect)
+            else:
+                yield from self._stands(track, seen, time_s, memory, aspect)
 
-    def _goes(self, track: Track, seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+    def _goes(self, track: Track, time_s: float, memory: Memory, aspect: float) -> Iterator[Event]:
         cell = _cell(track.last.box)
         if _drives(track) and f"{cell}" not in track.announced and _moves(track, aspect):
             self.driven[cell] += 1
             track.announced = (*(each for each in track.announced if "rest" in each), f"{cell}")
-        rest = next((each for each in track.announced if each.startswith("rest ")), None)
+        rest = _rest(track)
         if rest is None:
             return
-        start, end = (float(each) for each in rest.split()[1:])
+        start, end = rest
         box = track.at(end)
         if box is None or sizes_apart(box, track.last.box, aspect) < 1:
             return
         track.announced = ()
         self._learn(track, end - start)
-        stood = RESTED_S if _drives(track) and self._is_road(box) else STOOD_S
-        if _stops(track) and end - start >= stood and not _is_covered(track, seen):
+        thing = track.object in THINGS
+        if end - start < (HALT_S if thing else STOOD_S) or time_s - end > PAIR_S or not _stops(track):
+            return
+        if _is_seen(track, max(start, end - 2), end, memory) and memory.likeness(box, end, time_s) <= _LEFT:
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
-            yield _event(track, "resumed", end, (end, time_s), stood_s, aspect=aspect, rests=False)
+            kind = "removed" if thing else "resumed"
+            yield _event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
     def _learn(self, track: Track, seconds: float) -> None:
         key = f"{track.family} {_cell(track.last.box)}"
         self.rests[key] = [*self.rests.get(key, ())[-2 * _SAMPLES :], round(seconds, 1)]
 
-    def _stands(self, track: Track, seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+    def _vanishes(
+        self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
+    ) -> Iterator[Event]:
+        """A thing that lay there is gone as soon as its place is seen without it."""
+        rest, end, box = _rest(track), track.last.time_s, track.last.box
+        if track.object not in THINGS or rest is None or rest[1] - rest[0] < HALT_S:
+            return
+        if not _GONE_S <= time_s - end <= PAIR_S or _hides(seen, box):
+            return
+        if memory.likeness(box, end - 1, time_s) <= _ANOTHER:
+            track.announced, track.departed, track.state = (), True, "ended"
+            yield _event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
+
+    def _stands(
+        self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
+    ) -> Iterator[Event]:
         start = track.rests_since_s
         assert start is not None  # noqa: S101 - it rests
         rested = time_s - start
         kept = [each for each in track.announced if not each.startswith("rest ")]
         track.announced = (*kept, f"rest {start} {time_s}")
         before = max(start - HALT_S / 2, track.first.time_s)
-        halt_s = HALT_S if _drives(track) else HALT_PERSON_S
-        if _stops(track) and not {"halt", "met"} & set(kept) and rested >= halt_s:
-            earlier = track.at(max(start - 2 * HALT_S, track.first.time_s)) or track.last.box
-            came = sizes_apart(earlier, track.last.box, aspect) >= _CAME
-            if came and not _is_usual(track, seen, aspect):
+        undecided = HALT_S <= rested <= HALT_S + DECIDED_S and not {"halt", "met"} & set(kept)
+        if undecided and _stops(track) and _has_stopped(track, start, time_s, memory):
+            if track.object in THINGS:
+                placed = _comes(track, start, aspect) or _was_absent(track, seen, memory)
+                kind = "placed" if placed and track.since_s is not None else ""
+            else:
+                kind = "stopped" if _comes(track, start, aspect) and not _is_usual(track, seen) else ""
+            if kind:
                 track.announced = (*track.announced, "halt")
-                yield _event(track, "stopped", start, (before, time_s), rested, aspect=aspect, rests=True)
+                yield _event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
         if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
             track.announced = (*track.announced, "parked")
             if _drives(track) and not self._is_road(track.last.box):
@@ -121,7 +152,7 @@ class Turns:
         if walked and "waiting" not in kept and rested >= max(WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
-            if "halt" in kept or track.object == "person":
+            if ("halt" in kept and _drives(track)) or track.object == "person":
                 yield _event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
 
     def _is_road(self, box: Box) -> bool:
@@ -139,6 +170,50 @@ class Turns:
     def of(cls, state: dict[str, Any]) -> Turns:
         """From a `state`."""
         return cls(np.array(state["driven"], np.float64), {k: list(v) for k, v in state["rests"].items()})
+
+
+def _rest(track: Track) -> tuple[float, float] | None:
+    """Its last rest, from when to when."""
+    rest = next((each for each in track.announced if each.startswith("rest ")), None)
+    return None if rest is None else (float(rest.split()[1]), float(rest.split()[2]))
+
+
+def _comes(track: Track, start_s: float, aspect: float) -> bool:
+    """True where it was somewhere else before it came to rest."""
+    return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= _CAME
+
+
+def _earlier(track: Track, start_s: float) -> Box:
+    """Where it was a while before a moment, as far as it was seen."""
+    return track.at(max(start_s - 2 * HALT_S, track.first.time_s)) or track.first.box
+
+
+def _has_stopped(track: Track, start_s: float, time_s: float, memory: Memory) -> bool:
+    """True where it is one object that stands: seen all the time, its place unchanged, not far away."""
+    x, y, w, h = track.last.box
+    if min(x, y, 1 - x - w, 1 - y - h) < EDGE and h < _earlier(track, start_s)[3]:
+        return False  # it drives off into the distance, and the edge cuts it
+    still = min(memory.likeness(track.last.box, time_s - s, time_s) for s in (1, 2))
+    return _is_seen(track, start_s, time_s, memory) and still >= _STILL
+
+
+def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool:
+    """True where most frames of a span show it: else several objects may have been taken for one."""
+    count = sum(start_s - 1e-3 <= o.time_s <= end_s + 1e-3 for o in track.observations)
+    return count >= _SEEN * len(memory.between(start_s, end_s))
+
+
+def _was_absent(track: Track, seen: Sequence[Track], memory: Memory) -> bool:
+    """True where its place was seen without it, before it came and with nothing in front."""
+    first, box, now = track.first.time_s, track.last.box, track.last.time_s
+    moments = [t for t, _ in memory.frames if t < first - 1e-3 and not _hides(seen, box, t)]
+    return any(memory.likeness(box, t, now) <= _ANOTHER for t in moments)
+
+
+def _hides(seen: Sequence[Track], box: Box, time_s: float | None = None) -> bool:
+    """True where something lies over a place, now or at a moment."""
+    boxes = (t.last.box if time_s is None else t.at(time_s) for t in seen)
+    return any(each is not None and share_inside(box, each) > _COVERED for each in boxes)
 
 
 def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
@@ -186,15 +261,16 @@ def _event(
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
     confidence = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
     return Event(
-        kind, track.id, name, share, when, confidence, *pair, before, after,
+        kind, track.id, name, share, when, confidence, *pair,
+        None if kind == "placed" else before, None if kind == "removed" else after,
         since_s=track.since_s if track.arrived else None, duration_s=duration_s, rests=rests,
-        way=way_of(before, after, aspect) if moved else "", path=path_of(track, *pair), other=other,
-        completes=completes,
+        way=way_of(before, after, aspect) if moved and name not in THINGS else "",
+        path=path_of(track, *pair), other=other, completes=completes,
     )  # fmt: skip
 
 
 def _stops(track: Track) -> bool:
-    return _drives(track) or track.object == "person"
+    return _drives(track) or track.object == "person" or track.object in THINGS - {"object"}
 
 
 def _drives(track: Track) -> bool:
@@ -206,19 +282,14 @@ def _moves(track: Track, aspect: float) -> bool:
     return len(track.observations) > 3 and speed > 0.5 * float(sizes(np.array([track.last.box]), aspect)[0])  # noqa: PLR2004
 
 
-def _is_usual(track: Track, seen: Sequence[Track], aspect: float) -> bool:
-    """True where a stop is no event: in a queue, in a crowd, or where tracks may have been exchanged."""
-    others = [t for t in seen if t is not track and t.rests_since_s is not None]
-    if _drives(track):
-        return any(_drives(t) and sizes_apart(t.last.box, track.last.box, aspect) < _APART for t in others)
-    return sum(t.object == "person" for t in others) >= _CROWD or _is_covered(track, seen)
-
-
-def _is_covered(track: Track, seen: Sequence[Track]) -> bool:
-    """True where a person's box lies partly within another's."""
-    return track.object == "person" and any(
-        share_inside(track.last.box, t.last.box) > _COVERED for t in seen if t is not track
-    )
+def _is_usual(track: Track, seen: Sequence[Track]) -> bool:
+    """True where a person's stop is no event: in a crowd, or where tracks may have been exchanged."""
+    if track.object != "person":
+        return False
+    own, others = track.last.box, [t for t in seen if t is not track and t.object not in THINGS]
+    large = [t.last.box for t in others if area(t.last.box) >= _PART * area(own)]
+    covered = any(share_inside(own, box) > _COVERED for box in large)
+    return covered or sum(t.object == "person" and t.rests_since_s is not None for t in others) >= _CROWD
 
 
 def _cell(box: Box) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from embedded_redis import EmbeddedServer
 from narrations import narration
 
 from pipeline.journal import Journal
-from pipeline.publisher import drain, open_publisher, subscribe
+from pipeline.publisher import Publisher, drain, subscribe
 
 LIMIT_S = 30.0
 
@@ -48,7 +48,7 @@ def test_users_may_do_what_they_must(guarded: dict[str, str], stop: Event, tmp_p
     with Journal(tmp_path, "yard") as journal:
         for second in range(3):
             journal.append(narration(second))
-        publisher = open_publisher(guarded["narrated"])
+        publisher = Publisher(guarded["narrated"])
         drain(journal, publisher, stop)
         publisher.close()
         assert journal.published.seq == 3

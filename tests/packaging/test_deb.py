@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = os.environ.get("NARRATED_DEB", "")
 UNITS = sorted(path.name for path in (ROOT / "systemd").iterdir() if path.suffix in {".service", ".timer"})
 RESTARTED = "try-restart " + " ".join(
-    f"{unit}.service" for unit in ("narrated", "narrated-forward", "narrated-serve", "narrated-worker")
+    f"{unit}.service"
+    for unit in ("narrated", "narrated-forward", "narrated-serve", "narrated-worker", "narrated-collect")
 )
 CONFIGURED = "version: 1\nstate: /var/lib/narrated\ncameras: {yard: {url: /var/lib/narrated/footage/*.mp4}}\n"
 STATE, CACHE = "/var/lib/narrated", "/var/cache/narrated"

@@ -24,6 +24,7 @@ def test_the_last_frame_comes_back(tmp_path: Path) -> None:
     again = CameraMemory(path)
     assert (again.seen, again.tracks) == (SEEN, TRACKS)
     assert again.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert path.stat().st_mode & 0o007 == 0  # as private as the journals
 
 
 def test_the_monotonic_clock_counts_until_a_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pipeline.loop import Heartbeats, Loop
+from pipeline.loop import Backoff, Heartbeats, Loop
 
 SOON_S, NEVER_S = 60.0, 3600.0
 
@@ -81,3 +81,17 @@ def test_a_pause_is_no_hang_and_a_turn_that_takes_too_long_is_one() -> None:
     loop.stop()
     go_on.set()
     assert loop.join(SOON_S)
+
+
+@pytest.mark.parametrize("to_double", [1, 3])
+def test_pauses_double_up_to_the_longest_and_start_over_after_an_answer(caplog, to_double):
+    backoff = Backoff("yard", 1.0, 8.0, to_double=to_double)
+    pauses = [backoff.next_s("refused") for _ in range(4 * to_double)][::to_double]
+    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, (1, 2, 4, 8), strict=True))
+    assert all(4 <= backoff.next_s("refused") <= 8 for _ in range(200))
+    assert caplog.text.count("yard: refused; trying again") == 1
+    backoff.next_s("silent")
+    assert (backoff.reason, caplog.text.count("yard: silent; trying again")) == ("silent", 1)
+    backoff.reset()
+    assert (backoff.reason, caplog.text.count("yard: works again")) == ("", 1)
+    assert backoff.next_s("refused") <= 1

@@ -32,6 +32,7 @@ MISTAKES = {
     "redis secret absent": "redis: {url: 'redis://:${env:ABSENT_SECRET}@h'}\n" + LIVE,
     "signing key secret absent": "signing: {key: '${file:/nonexistent}'}\n" + LIVE,
     "signing key is none": "signing: {key: '${file:TMP/text.mp4}'}\n" + LIVE,
+    "server of time stamps is none": "signing: {timestamps: 'tsa.example'}\n" + LIVE,
     "checkpoint absent": "captioner: {model: TMP/none.safetensors}\n" + LIVE,
     "checkpoint damaged": "captioner: {model: TMP/text.mp4}\n" + LIVE,
     "checkpoint deeply nested": "captioner: {model: TMP/deep.safetensors}\n" + LIVE,

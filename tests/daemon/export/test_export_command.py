@@ -16,6 +16,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from time_stamps import make_authority, serve_authority
 
 from daemon import cli
 from daemon.export.clips import Footage
@@ -23,6 +24,8 @@ from daemon.export.export import ExportOptions, write_export
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
 from daemon.search.search import Search
+from pipeline.journal import read_camera
+from pipeline.journal.timestamps import TimestampAuthority, append_timestamp
 from pipeline.sources.picture import rgb_of
 
 from .conftest import House
@@ -121,7 +124,7 @@ def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys)
     assert len(list((out / "pictures").iterdir())) == 4  # of the records that were asked for alone
     assert verify(out, "--public-key", "0" * 64) == 1
     assert "not among the keys given" in capsys.readouterr().err
-    *_, signature = recipes(out)
+    signature = recipes(out)[3]
     assert "Verified Successfully" in shell(out, signature).stdout
     path = out / "chain/yard.signatures"
     path.write_bytes(path.read_bytes().replace(b'"seq":4', b'"seq":5'))
@@ -203,7 +206,7 @@ def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_readmes_recipes_hold_and_find_a_change(copy: Path) -> None:
     """Without a line of ours: what the README tells to type is typed."""
-    sums, check, record, _ = recipes(copy)
+    sums, check, record, *_ = recipes(copy)
     assert sums.startswith("sha256sum -c")
     assert shell(copy, sums).returncode == 0
     found, stated = shell(copy, record).stdout.splitlines()
@@ -306,3 +309,39 @@ def test_what_cannot_be_exported_is_said(house, tmp_path, capsys) -> None:
     assert "counts cannot be exported" in capsys.readouterr().err
     assert house.export(out, "--clips", str(tmp_path / "nowhere")) == 1
     assert not out.exists()
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
+def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path, capsys) -> None:
+    state = tmp_path / "state"
+    shutil.copytree(house.state, state)
+    authority = make_authority(tmp_path / "authority")
+    records = {record.seq: record for record in read_camera(state / "journal", "yard")}
+    with serve_authority(authority.parent) as url:
+        append_timestamp(state / "journal", TimestampAuthority(url).stamp(records[9]))
+    stamped, out = House(state, house.clip, house.key), tmp_path / "linked"
+    options = ("--object", "person", "--limit", "0", "--until", "2024-05-01T12:00:07", "--linked")
+    assert stamped.export(out, *options) == 0
+    assert "records 3-9" in (out / "README.md").read_text(encoding="utf-8")
+    assert "time-stamped up to 9" in (out / "README.md").read_text(encoding="utf-8")
+    assert verify(out, "--timestamp-ca", str(authority)) == 0
+    check = [sys.executable, out / "check.py", authority]
+    assert subprocess.run(check, capture_output=True, text=True, check=False).stdout == "all holds\n"
+    other = make_authority(tmp_path / "other")
+    refused = subprocess.run([*check[:2], other], capture_output=True, text=True, check=False)
+    assert "does not hold" in refused.stdout
+    path = out / "chain/yard.timestamps"
+    path.write_bytes(path.read_bytes().replace(b'"seq":9', b'"seq":8'))
+    resum(out)
+    capsys.readouterr()
+    assert verify(out, "--timestamp-ca", str(authority)) == 1
+    assert "record 8 is not the one that was stamped" in capsys.readouterr().err
+
+
+def test_mistakes_in_what_was_noted_are_told(house, tmp_path, capsys) -> None:
+    (tmp_path / "none.pem").write_text("no certificate")
+    assert verify(house.journals, "--head", "cafe") == 2
+    assert verify(house.journals, "--timestamp-ca", str(tmp_path / "none.pem")) == 2
+    assert "--timestamp-ca" in capsys.readouterr().err
+    assert verify(house.journals, "--head", "0" * 64) == 1
+    assert "was noted" in capsys.readouterr().err

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from daemon.config.configuration import parse_configuration
-from daemon.config.forward import EVENT_TYPES, KINDS, secret_texts
+from daemon.config.settings import EVENT_TYPES, KINDS, secret_texts
 from daemon.config.template import NAMES
-from daemon.forward.message import Filter
+from daemon.forward.target import Filter
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "forward.md").read_text()

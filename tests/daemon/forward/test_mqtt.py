@@ -16,10 +16,11 @@ import pytest
 from forwarding_here import Broker, Camera, Listener, forwarding
 from waiting import until
 
-from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
-from daemon.forward.message import Message
+from daemon.config.settings import EVENT_TYPES, MqttSettings
+from daemon.forward import sender as sender_module
 from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
+from daemon.forward.target import Message
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
@@ -224,8 +225,14 @@ def test_a_record_without_sentences_is_an_event(broker: Broker, listen: Listen) 
 
 
 def test_a_broker_that_is_killed_and_forgets_everything(
-    broker: Broker, listen: Listen, configure: Configure, camera: Callable[..., Camera]
+    broker: Broker,
+    listen: Listen,
+    configure: Configure,
+    camera: Callable[..., Camera],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sender_module, "LONGEST_BACKOFF_S", 3.0)  # whoever listens is back first
+    monkeypatch.setattr(sender_module, "FIRST_BACKOFF_S", 3.0)
     yard = camera()
     with forwarding(configure(home(broker))) as running:
         sender = running.senders["home"]

@@ -18,12 +18,11 @@ from forwarding_here import Camera, Receiver, forwarding
 from waiting import until
 
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
 from daemon.forward.forwarder import check
-from daemon.forward.message import Message
-from daemon.forward.target import AwayError, RefusedError
+from daemon.forward.target import AwayError, Message, RefusedError
 from pipeline.evidence import EvidenceStore
 from pipeline.record import ChainEnd, Evidence, build_record
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Thread
 from urllib.parse import quote
 
 import httpx
@@ -159,10 +159,13 @@ def test_what_does_not_fit_is_refused(
     assert answer.status_code == 400, answer.text
 
 
-def stream(served: Served, last_id: str = "") -> Iterator[tuple[str, dict[str, str]]]:
+def stream(
+    served: Served, last_id: str = "", connected: Callable[[], object] = lambda: None
+) -> Iterator[tuple[str, dict[str, str]]]:
     """Events as they come."""
     headers = {"last-event-id": last_id} if last_id else {}
     with served.client.stream("GET", "/events", headers=headers) as answer:
+        connected()
         kind = ""
         for line in answer.iter_lines():
             if line.startswith("event: "):
@@ -175,17 +178,14 @@ def test_narrations_come_by_themselves_and_none_is_missed(tmp_path: Path) -> Non
     house = ServedHouse(tmp_path / "state")
     first = house.tell(1, said("A person has come."))
     with Served(house) as served:
-        telling = Timer(0.5, lambda: house.tell(2, said("A second one has come.")))
-        telling.start()
-        told = stream(served)
-        kind, news = next(told)
-        telling.join()
-        assert kind == "narration"
+        told = stream(served, connected=lambda: house.tell(2, said("A second one has come.")))
+        news = next(news for kind, news in told if kind == "narration")
         assert news["text"] == "A second one has come."
         assert 'class="card fresh"' in news["html"]
-        assert next(told)[0] == "camera"
+        house.tell(3, said("A third one has come."))
+        assert next(news["name"] for kind, news in told if kind == "camera") == "yard"
         told.close()
-        kind, news = next(stream(served, first.id))
+        _, news = next(stream(served, first.id))
         assert news["id"] == identity("yard", 2)
     house.close()
 

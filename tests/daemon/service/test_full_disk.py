@@ -199,7 +199,7 @@ def test_a_disk_that_takes_nothing(disk: Disk, narrated_run: Narrated, notify: A
     disk.remount("ro")
     running.start()
     running.until(lambda: "ball.jsonl cannot be used" in running.log)
-    running.until(lambda: "; 2 narrations are held" in str(running.health()["unwritten"].get("ball")))
+    running.until(lambda: "; narrations held in memory: 2" in str(running.health()["unwritten"].get("ball")))
     assert "Read-only file system" in running.health()["unwritten"]["ball"]
     assert running.stream() == []  # there is no journal yet whose chain they could continue
     assert list(disk.path.iterdir()) == []
@@ -209,11 +209,11 @@ def test_a_disk_that_takes_nothing(disk: Disk, narrated_run: Narrated, notify: A
     assert running.log.count("ball.jsonl is written again") == 1
 
     disk.fill()
-    running.until(lambda: "; 2 narrations are held" in str(running.health()["unwritten"].get("ball")))
+    running.until(lambda: "; narrations held in memory: 2" in str(running.health()["unwritten"].get("ball")))
     health = running.health()
     assert health["ok"]  # who restarts it for that would lose what is in memory
     assert "No space left on device" in health["unwritten"]["ball"]
-    assert "narrations are held in memory" in health["unwritten"]["ball"]
+    assert "narrations held in memory" in health["unwritten"]["ball"]
     running.reload()
     notify.wait_for("not written: ball (No space left on device")
     assert len(re.findall("ball.jsonl cannot be used: .* are held in memory", running.log)) == 2

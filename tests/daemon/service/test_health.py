@@ -15,10 +15,10 @@ from daemon_here import operated, running, until
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
 
-from daemon.service.state import Daemon
+from daemon.service.daemon import Daemon
 from daemon.threads import publication as module
-from pipeline.publisher import PublisherOptions, open_publisher
-from pipeline.publisher.publisher import NO_ENTRY, Writer
+from pipeline.publisher import Publisher
+from pipeline.publisher.publisher import NO_ENTRY
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
 
@@ -74,7 +74,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             assert alive["ok"]  # a restart would lose what is held in memory
             assert "No space left" in alive["unwritten"]["ball"]
             daemon.journals["ball"].trouble = ""
-            why = "No space left on device; 0 narrations are held in memory"
+            why = "No space left on device; narrations held in memory: 0"
             assert told == [f"the journal of ball cannot be written: {why}"]
 
             streaming.kill()
@@ -106,9 +106,9 @@ def test_it_is_not_ready_while_every_camera_is_refused(
         path = server.url.removeprefix("unix://")
         url = server.url
         if hindrance == "another writer":
-            theirs = open_publisher(server.url, PublisherOptions(lease_s=600))
+            theirs = Publisher(server.url, lease_s=600)
             for camera in ("away", "lot", "room"):
-                theirs.publish(Writer(camera, "f" * 32), [], NO_ENTRY)
+                theirs.publish(camera, "f" * 32, [], NO_ENTRY)
             theirs.close()
         else:
             with redis.Redis(unix_socket_path=path) as client:
@@ -136,11 +136,11 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
             return journal.published.seq == 2 and loops <= daemon.health.heartbeats.ages_s().keys()
 
         operated(daemon, lambda: until(daemon, all_went))
-        captioning, retention = daemon.narrating.captioning, daemon.retention
-        captioning.late["room"], captioning.failed["room"] = 3, 4
-        retention.segments["room", "age"], retention.bytes["room", "age"] = 5, 6
+        captioning, retention = daemon.narrating.narrator.captioning, daemon.retention
+        captioning.fallbacks.update({("room", "late"): 3, ("room", "failed"): 4})
+        retention.segments["room", "age"] = 5
         record = next(iter(daemon.journals["room"]))
-        daemon.observed(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
+        daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
         daemon.cameras.watched["away"].thread._source._report.skew_s = -3.5
         now = metrics(port)
         pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})
@@ -163,7 +163,6 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         ("ready",): 0,  # the only camera left is away
         ("reconnections_total", "away", "main"): 0,
         ("reloads_total", "taken"): 0,
-        ("retention_bytes_total", "room", "age"): 6,
         ("retention_segments_total", "room", "age"): 5,
         ("fallback_narrations_total", "room", "failed"): 4,
         ("fallback_narrations_total", "room", "late"): 3,

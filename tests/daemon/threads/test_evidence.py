@@ -106,9 +106,14 @@ def test_two_replays_give_the_same_bytes_pictures_included(
     same = narrated("verify", tmp_path / "one", "--against", tmp_path / "two")
     assert same.code == 0, same.err
     assert "4 pictures unchanged" in same.out
-    assert "room: 2 records agree" in same.out
-    assert "in total: 2 records agree, 0 differences" in same.out
-    assert same.out.count("in total: 4 lines hold, files read: 2") == 2
+    assert "room: 2 records in agreement" in same.out
+    assert "in total: 2 records in agreement, 0 differences" in same.out
+    assert same.out.count("in total: 4 lines unchanged, 2 files") == 2
+    first, *_ = (tmp_path / "one" / "journal" / "room.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "room.jsonl").write_bytes(first)
+    fewer = narrated("verify", tmp_path / "one" / "journal", "--against", tmp_path / "room.jsonl")
+    assert "room: 1 record in agreement; of the others 0 of 1 event within 5 s" in fewer.out
+    assert "in total: 1 record in agreement, 1 difference" in fewer.out
     for name, line in (("narrations.jsonl", 1), ("journal/room.jsonl", 2)):
         path = tmp_path / "two" / name
         whole = path.read_bytes()
@@ -176,7 +181,7 @@ def test_a_signed_live_run_tells_what_its_replay_tells(
     assert narrated(*replay, "--limits").code == 0
     same = narrated("verify", state, "--against", tmp_path / "told")
     assert same.code == 0, same.err
-    assert "room: 2 records agree" in same.out
+    assert "room: 2 records in agreement" in same.out
 
     live, again = (
         [json.loads(line) for line in (folder / "journal" / "room.jsonl").read_bytes().splitlines()]

@@ -14,14 +14,7 @@ from waiting import until
 from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal, verify
-from pipeline.publisher import (
-    NO_ENTRY,
-    PublisherOptions,
-    Writer,
-    lease_key,
-    open_publisher,
-    stream_key,
-)
+from pipeline.publisher import NO_ENTRY, Publisher, lease_key, stream_key
 
 
 @pytest.fixture
@@ -52,7 +45,7 @@ def publish(journals, server, monkeypatch):
     running = []
 
     def start(**options):
-        publisher = open_publisher(server.url, PublisherOptions(timeout_s=1, **options))
+        publisher = Publisher(server.url, timeout_s=1, **options)
         running.append(Publishing(journals, publisher))
         running[-1].start()
         return running[-1]
@@ -70,14 +63,14 @@ def ids(client, camera):
 def tell(journals, publishing, camera, seconds):
     for second in seconds:
         journals[camera].append(narration(second, camera))
-        publishing.wake()
+        publishing.loop.wake()
 
 
 @pytest.mark.logs_errors
 def test_one_camera_with_another_writer_delays_no_other(publish, journals, client, server, caplog):
-    theirs = open_publisher(server.url, PublisherOptions(lease_s=60))
-    writer = Writer("yard", "f" * 32)
-    theirs.publish(writer, [], NO_ENTRY)
+    theirs = Publisher(server.url, lease_s=60)
+    writer = "yard", "f" * 32
+    theirs.publish(*writer, [], NO_ENTRY)
     publishing = publish()
     for camera in journals:
         tell(journals, publishing, camera, range(5))
@@ -85,7 +78,7 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
     until(lambda: "yard" in publishing.errors)
     assert "is written by another daemon" in publishing.errors["yard"]
     assert ids(client, "yard") == []
-    theirs.release(writer)
+    theirs.release(*writer)
     theirs.close()
     until(lambda: len(ids(client, "yard")) == 5)
     until(lambda: not publishing.errors)
@@ -118,7 +111,7 @@ def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish,
     tell(journals, publishing, "yard", range(2))
     until(lambda: journals["yard"].published.seq == 2)
     journals.pop("yard").close()
-    publishing.wake()
+    publishing.loop.wake()
     until(lambda: not client.exists(lease_key("yard")))
     journals["gate"] = Journal(tmp_path / "journal", "gate", fsync=False)
     tell(journals, publishing, "gate", range(2))
@@ -193,3 +186,13 @@ def test_a_disk_that_cannot_be_read_ends_no_loop(publish, journals, client, monk
         until(lambda: "Input/output error" in publishing.failing.get("yard", ""))
         assert publishing.loop.alive
     until(lambda: len(ids(client, "yard")) == 3)
+
+
+def test_without_a_server_all_that_is_journalled_counts_as_published(journals):
+    publishing = Publishing(journals, None)
+    publishing.start()
+    tell(journals, publishing, "yard", range(3))
+    until(lambda: journals["yard"].published.seq == 3)
+    assert publishing.failing == {}
+    assert publishing.finish(20)
+    publishing.loop.raise_error()

@@ -14,7 +14,7 @@ from narrations import narration
 from unpublished import unpublished
 
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, SegmentLimits, VerifyOptions, verify
+from pipeline.journal import Journal, JournalCopy, SegmentLimits, VerifyOptions, verify
 from pipeline.journal.signatures import Signatures, SigningKey
 from pipeline.record import Evidence
 
@@ -167,3 +167,24 @@ def test_what_a_crash_tore_off_is_never_lost(disk: ForgetfulDisk) -> None:
     for _, tree in cuts(disk, since, len(disk.steps)):
         torn = [tree.get(f"journal/yard.{suffix}") or b"" for suffix in ("jsonl", "torn")]
         assert b"half a li" in b"".join(torn)
+
+
+def test_a_copy_goes_on_after_a_power_cut_at_any_step(disk: ForgetfulDisk, tmp_path: Path) -> None:
+    with Journal(tmp_path, "yard", fsync=False, limits=ONE_EACH) as journal:
+        records = [journal.append(narration(second)) for second in range(4)]
+    lines = [record.line() for record in records if record]
+    with disk.noting():
+        copy = JournalCopy(disk.root / "journal", "yard", ONE_EACH)
+        for number, line in enumerate(lines, 1):
+            copy.append(line)
+            if number != 3:
+                copy.sync()
+        copy.close()
+    for _, tree in cuts(disk, 0, len(disk.steps)):
+        lay(tree, tmp_path / "left")
+        again = JournalCopy(tmp_path / "left" / "journal", "yard", ONE_EACH)
+        for line in lines[again.end.seq :]:
+            again.append(line)
+        again.close()
+        assert not verify([tmp_path / "left"]).problems
+        assert again.end.seq == 4

@@ -23,6 +23,7 @@ from pipeline.journal import (
     read_journal,
     verify,
 )
+from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.record import ChainEnd, read_record
 
 SMALL = SegmentLimits(bytes=4000)  # five records
@@ -109,16 +110,16 @@ def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(12):
             journal.append(narration(second))
-        journal.acknowledge(journal.backlog(11).last)
+        journal.acknowledge(journal.backlog(11)[1])
         for second in range(12, 30):
             journal.append(narration(second))
         assert numbers(journal) == list(range(1, 31))
-        assert [read_record(line).seq for line in journal.backlog(99).lines] == list(range(12, 31))
+        assert [read_record(line).seq for line in journal.backlog(99)[0]] == list(range(12, 31))
         journal.acknowledge(ChainEnd())
-        batch = journal.backlog(13)
-        assert batch.last.seq == len(batch.lines) == 13
-        journal.acknowledge(batch.last)
-        assert journal.backlog(100).last.seq == 30
+        lines, last = journal.backlog(13)
+        assert last.seq == len(lines) == 13
+        journal.acknowledge(last)
+        assert journal.backlog(100)[1].seq == 30
 
 
 def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):
@@ -164,6 +165,29 @@ def test_a_published_position_survives_the_deletion_of_its_segment(tmp_path):
         assert journal.published.seq == last
 
 
+def test_words_and_signatures_are_as_private_as_pictures_whatever_the_umask(tmp_path):
+    key, before = SigningKey(new_key()), os.umask(0)
+    try:
+        with opened(tmp_path / "journal", SegmentLimits(bytes=1)) as journal:
+            for second in range(3):
+                journal.append(narration(second))
+            publish_all(journal)
+            Signatures(journal.folder, "yard", key).add(journal.end)
+            journal.delete(journal.closed()[0].last_record(), key)
+    finally:
+        os.umask(before)
+    written = [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o027 == 0]
+    assert {path.suffix for path in written} == {
+        "",
+        ".jsonl",
+        ".published",
+        ".signatures",
+        ".start",
+        ".writer",
+    }
+    assert sorted(written) == sorted(tmp_path.rglob("*"))
+
+
 @contextmanager
 def disk_full_at(size):
     """The kernel's own limit on file sizes stops a write in the middle, as a full disk does."""
@@ -201,14 +225,14 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
             assert (journal.held, journal.trouble) == (5, os.strerror(errno.EFBIG))
             assert [record.seq for record, _ in unpublished(journal)] == [1]  # nothing but what is written
             assert not journal.flush()
-            with pytest.raises(JournalError, match="5 narrations are held already"):
+            with pytest.raises(JournalError, match="narrations held already: 5"):
                 journal.append(narration(6))
         assert journal.flush()
         assert (journal.held, journal.trouble) == (0, "")
         assert journal.append(narration(7)).seq == 7
         assert [record.id for record in journal] == [f"yard-{n}" for n in (0, 1, 2, 3, 4, 5, 7)]
     assert caplog.text.count("cannot be used: File too large; narrations are held in memory") == 1
-    assert "is written again; 5 held narrations are on disk" in caplog.text
+    assert "is written again; held narrations now on disk: 5" in caplog.text
     assert verify([tmp_path]).lines == 7
 
 
@@ -217,7 +241,7 @@ def test_what_is_lost_at_the_end_is_named(tmp_path, caplog):
     with opened(tmp_path, hold=3) as journal, disk_full_at(10):
         journal.append(narration(0))
         journal.close()
-    assert "1 narrations are lost: File too large" in caplog.text
+    assert "narrations lost: 1: File too large" in caplog.text
     assert verify([tmp_path]).lines == 0
 
 
@@ -230,7 +254,7 @@ def test_narrations_go_on_in_the_journal_that_appears_later(tmp_path):
     journal = opened(folder, hold=2)
     assert not journal.is_open
     assert [journal.append(narration(second)) for second in (9, 10)] == [None, None]
-    with pytest.raises(JournalError, match="2 narrations are held already"):
+    with pytest.raises(JournalError, match="narrations held already: 2"):
         journal.append(narration(11))
     folder.unlink()
     mounted.rename(folder)
@@ -312,7 +336,7 @@ with Journal(disk / "journal", "yard", hold=1000) as journal:
     assert journal.end.seq == 42, journal.end
     assert journal.append(narration(43)) is None
     assert "Read-only" in journal.trouble
-    assert journal.backlog(100).last.seq == 42
+    assert journal.backlog(100)[1].seq == 42
     mount("-o", "remount,rw")
     assert journal.flush()
     assert [r.seq for r in journal] == list(range(1, 44))

@@ -259,7 +259,7 @@ def test_the_latest_records_come_first_and_no_file_stays_open(tmp_path):
     for _ in range(3):
         assert [record.seq for record in latest_first(tmp_path, "yard")] == list(range(17, 0, -1))
         with Journal(tmp_path, "yard", limits=limits) as journal:
-            assert len(journal.backlog(99).lines) == 17
+            assert len(journal.backlog(99)[0]) == 17
             assert [segment.last_record().seq for segment in journal.closed()] == [5, 10, 15]
             assert [segment.first_record().seq for segment in journal.closed()] == [1, 6, 11]
             assert next(latest_first(tmp_path, "yard")).seq == 17

@@ -15,7 +15,8 @@ from embedded_redis import EmbeddedServer, find_servers
 
 from models.captioner import Sentence
 from pipeline.journal import Journal
-from pipeline.publisher import Backoff, Delivery, PublisherOptions, open_publisher, stream_key
+from pipeline.loop import Backoff
+from pipeline.publisher import Delivery, Publisher, stream_key
 from pipeline.record import read_record
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}
@@ -94,7 +95,7 @@ def publish_to():
     opened = []
 
     def open_one(url, **options):
-        opened.append(open_publisher(url, PublisherOptions(**options)))
+        opened.append(Publisher(url, **options))
         return opened[-1]
 
     yield open_one
@@ -111,7 +112,7 @@ def deliver(publish_to):
             journal,
             publish_to(url, **options),
             batch=batch,
-            backoff=Backoff(0.02, longest_wait_s),
+            backoff=Backoff("redis", 0.02, longest_wait_s),
         )
 
     return make

@@ -19,10 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from plain_narration import narration
 
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.publisher import Delivery, PublisherOptions, open_publisher
-from pipeline.publisher.publisher import (
-    RedisPublisher,
-)  # once, or every life would spend most of itself on it
+from pipeline.publisher import Delivery, Publisher
 
 LIMITS = SegmentLimits(bytes=20_000)
 
@@ -31,7 +28,7 @@ def live(folder: Path, url: str, alive: int) -> None:
     """Append, tell the pipe of each record, and publish, until the process is killed."""
     stop, more = threading.Event(), threading.Event()
     with Journal(folder, "yard", fsync=False, limits=LIMITS) as journal:
-        delivery = Delivery(journal, RedisPublisher(lambda: url, PublisherOptions()))
+        delivery = Delivery(journal, Publisher(url))
 
         def publish() -> None:
             while True:
@@ -72,7 +69,7 @@ def main() -> None:
         if not os.WIFSIGNALED(status):
             sys.exit("a life ended by itself")
     with Journal(folder, "yard", limits=LIMITS) as journal:
-        delivery = Delivery(journal, open_publisher(url))
+        delivery = Delivery(journal, Publisher(url))
         delivery.drain(threading.Event())
         sys.stdout.write(f"{times} {told} {journal.end.seq}\n")
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pipeline.journal import Journal
-from pipeline.publisher import LeaseHeldError, lease_key
+from pipeline.publisher import StreamConflictError, lease_key
 
 LEASE = lease_key("yard")
 
@@ -26,7 +26,7 @@ def test_a_second_writer_waits_and_says_who_writes(
     record = journal.append(narration(0))
     first.drain(stop)
     other.append(narration(1))
-    with pytest.raises(LeaseHeldError, match=r"is written by another daemon \(.+\); stop that one"):
+    with pytest.raises(StreamConflictError, match=r"is written by another daemon \(.+\); stop that one"):
         second.drain(stop)
     assert on_stream(server) == [record]
     assert client.get(LEASE).partition("@")[0] == journal.writer != other.writer
@@ -52,9 +52,9 @@ def test_a_lease_runs_out(server, client, journal, other, narration, deliver):
         try:
             assert second.drain(stop) == 1
             break
-        except LeaseHeldError:
+        except StreamConflictError:
             time.sleep(0.05)
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(StreamConflictError):
         first.drain(stop)
 
 
@@ -77,7 +77,7 @@ def test_two_writers_at_once_never_mix(any_server, journal, other, narration, de
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert set(failures) <= {"LeaseHeldError", "StreamConflictError"}
+    assert set(failures) <= {"StreamConflictError"}
     for each in (journal, other):  # of each journal the stream holds a part, whole and in order
         mine = [record.seq for record in each]
         on_it = [r.seq for r in on_stream(any_server) if r in list(each)]

@@ -7,20 +7,19 @@ from pipeline.journal import Journal
 from pipeline.publisher import (
     CHANNEL,
     NO_ENTRY,
+    Publisher,
     PublisherError,
     ServerAwayError,
     StreamConflictError,
     StreamMovedError,
-    Writer,
     drain,
-    open_publisher,
     stream_key,
     subscribe,
 )
 from pipeline.record import ChainEnd, read_record
 
 KEY = "narrated:{yard}:changes"
-YARD = Writer("yard", "0" * 32)
+YARD = "yard", "0" * 32
 
 
 def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narration, publish_to):
@@ -28,7 +27,7 @@ def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narr
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=1)
-        publish_to(server.url).publish(YARD, [record.line()], NO_ENTRY)
+        publish_to(server.url).publish(*YARD, [record.line()], NO_ENTRY)
         heard = listener.get_message(timeout=2)
     assert stream_key("yard") == KEY
     ((entry_id, fields),) = client.xrange(KEY)
@@ -51,15 +50,15 @@ def test_nothing_is_added_but_behind_the_entry_that_is_expected(
     records = [journal.append(narration(second)) for second in (5, 5, 4, 6)]
     lines = [record.line() for record in records]
     publisher = publish_to(server.url)
-    publisher.publish(YARD, lines[:2], NO_ENTRY)
+    publisher.publish(*YARD, lines[:2], NO_ENTRY)
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=1)
         for behind in (NO_ENTRY, records[0].stream_id, records[2].stream_id):
             with pytest.raises(StreamMovedError) as moved:
-                publisher.publish(YARD, lines[1:], behind)
+                publisher.publish(*YARD, lines[1:], behind)
             assert moved.value.last_id == records[1].stream_id
-        publisher.publish(YARD, lines[2:], records[1].stream_id, quiet=1)
+        publisher.publish(*YARD, lines[2:], records[1].stream_id, quiet=1)
         heard = listener.get_message(timeout=1)
         assert listener.get_message(timeout=0.2) is None
     assert on_stream(server) == records
@@ -91,10 +90,10 @@ def test_what_was_published_but_not_acknowledged_is_not_published_twice(
     publisher, stop = publish_to(any_server.url), threading.Event()
     with Journal(tmp_path / "first", "yard", fsync=False) as journal:
         records = [journal.append(narration(second)) for second in range(6)]
-        writer = Writer("yard", journal.writer)
-        publisher.publish(writer, [record.line() for record in records[:4]], NO_ENTRY)
+        writer = "yard", journal.writer
+        publisher.publish(*writer, [record.line() for record in records[:4]], NO_ENTRY)
         if folder != "first":
-            publisher.release(writer)
+            publisher.release(*writer)
     with Journal(tmp_path / folder, "yard", fsync=False) as journal:
         if folder != "first":
             assert [journal.append(narration(second)) for second in range(6)] == records
@@ -165,14 +164,14 @@ def test_a_key_of_another_kind_is_an_error_that_does_not_pass(
 ):
     client.set(KEY, "a string")
     with pytest.raises(PublisherError, match="WRONGTYPE") as caught:
-        publish_to(any_server.url).publish(YARD, [journal.append(narration()).line()], NO_ENTRY)
+        publish_to(any_server.url).publish(*YARD, [journal.append(narration()).line()], NO_ENTRY)
     assert not isinstance(caught.value, ServerAwayError)
 
 
 @pytest.mark.parametrize(
     ("url", "word"),
     [
-        ("http://host", "redis://host:6379"),
+        ("http://host", "malformed"),
         ("redis://user:s3cr3t@127.0.0.1:1/0", "cannot be reached"),
         ("rediss://user:s3cr3t@127.0.0.1:1", "cannot be reached"),
         ("unix:///nonexistent/redis.sock?password=s3cr3t", "cannot be reached"),
@@ -184,7 +183,7 @@ def test_a_key_of_another_kind_is_an_error_that_does_not_pass(
 )
 def test_a_url_that_cannot_be_used_never_shows_its_password(url, word, journal, narration):
     with pytest.raises(PublisherError, match=word) as caught:
-        open_publisher(url).publish(YARD, [journal.append(narration()).line()], NO_ENTRY)
+        Publisher(url).publish(*YARD, [journal.append(narration()).line()], NO_ENTRY)
     error = caught.value
     while error is not None:
         assert "s3cr3t" not in str(error)
@@ -201,7 +200,7 @@ def test_a_held_record_is_on_the_stream_and_not_on_the_channel(
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=1)
-        publish_to(server.url).publish(YARD, [record.line() for record in records], NO_ENTRY)
+        publish_to(server.url).publish(*YARD, [record.line() for record in records], NO_ENTRY)
         heard = listener.get_message(timeout=2)
     assert read_record(heard["data"]) == records[1]
     assert on_stream(server) == records

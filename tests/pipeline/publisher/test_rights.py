@@ -13,7 +13,7 @@ import redis
 from embedded_redis import EmbeddedServer
 
 from pipeline.journal import Journal
-from pipeline.publisher import PublisherError, drain, open_publisher, subscribe
+from pipeline.publisher import Publisher, PublisherError, drain, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 LIMIT_S = 20.0
@@ -57,7 +57,7 @@ def test_publishing_says_what_to_grant_and_goes_on_with_it(
 ) -> None:
     with Journal(tmp_path, "yard") as journal:
         journal.append(narration(1))
-        publisher = open_publisher(limited(rules))
+        publisher = Publisher(limited(rules))
         with pytest.raises(PublisherError, match=re.escape(f"ACL SETUSER limited {granted}")) as refused:
             drain(journal, publisher, stop)
         assert ":x@" not in str(refused.value)

@@ -9,14 +9,14 @@ import redis
 from narrations import narration
 
 from pipeline.journal import Journal
-from pipeline.publisher import drain, open_publisher, subscribe
+from pipeline.publisher import Publisher, drain, subscribe
 
 KEY = "narrated:{yard}:changes"
 
 
 @pytest.fixture
 def publisher(server):
-    opened = open_publisher(server.url)
+    opened = Publisher(server.url)
     yield opened
     opened.close()
 

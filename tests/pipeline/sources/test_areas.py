@@ -39,7 +39,7 @@ def test_every_pixel_that_a_triangle_touches_is_covered(corners, height, width):
 )
 @pytest.mark.parametrize("kind", ["privacy", "masks"])
 def test_an_area_that_is_none_is_refused(kind, area):
-    with pytest.raises(ValueError, match=rf"{kind}: (an area has|the corner)"):
+    with pytest.raises(ValueError, match="is no area"):
         SourceOptions(**{kind: (area,)})
 
 

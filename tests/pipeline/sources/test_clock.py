@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from pipeline.sources import Clock, SourceOptions, open_source
-from pipeline.sources.clock import SANE, TRUST_PACKETS, CaptureClock, ReceiveClock
 from pipeline.sources.rtsp import RtspSource
+from pipeline.sources.times import SANE, TRUST_PACKETS, CaptureClock, ReceiveClock
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 TICK = Fraction(1, 90_000)

@@ -11,7 +11,7 @@ import pytest
 from encoded_footage import CODECS, encode
 
 from pipeline.sources import SourceOptions, SourceReport
-from pipeline.sources.decode import packets_of, video_stream
+from pipeline.sources.decode import video_stream
 from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
 from pipeline.sources.picture import View
 
@@ -49,7 +49,7 @@ def read(path):
         start = stream.start_time or 0
         frames = [
             (float((f.pts - start) * stream.time_base), f.key_frame, f.to_ndarray(format="gray"))
-            for f in reader.frames(packets_of(container, stream, tally))
+            for f in reader.frames(container.demux(stream))
         ]
     return frames, tally
 

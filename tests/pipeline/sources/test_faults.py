@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from pipeline.sources import ConnectionState, SourceOptions, open_source
-from pipeline.sources.state import QUIET_SHARE, Connection
+from pipeline.sources.rtsp import QUIET_SHARE, Connection
 
 QUICK = SourceOptions(sample_hz=30, open_timeout_s=3.0, stall_timeout_s=2.0)
 
@@ -145,5 +145,5 @@ def test_a_stream_without_sound_pictures_is_stalled():
     connection.packet()
     connection.picture()
     assert connection.state is ConnectionState.STREAMING
-    connection.backing_off()
+    connection.enter(ConnectionState.BACKING_OFF)
     assert connection.streamed_s == 0

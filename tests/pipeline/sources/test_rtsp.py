@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
-from pipeline.sources.frame import ERRORS_KEPT
+from pipeline.sources.frame import ERRORS_KEPT, RecordedSource
 from pipeline.sources.gate import Screen
-from pipeline.sources.recorded import RecordedSource
 from pipeline.sources.rtsp import RtspSource, open_camera
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)

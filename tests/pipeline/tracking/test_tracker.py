@@ -336,6 +336,37 @@ def test_a_person_who_walks_in_and_stands_has_stopped_and_walks_on() -> None:
     assert events[2].duration_s == pytest.approx(8.0, abs=1.5)
 
 
+def test_a_car_that_stops_behind_others_has_stopped() -> None:
+    queue = [("car", GREEN, lambda _t, k=k: (0.42 + 0.22 * k, 0.5, 0.2, 0.2)) for k in range(2)]
+
+    def way(t: float) -> Box | None:
+        return (min(0.15 * (t - 2), 0.4) - 0.2, 0.5, 0.2, 0.2) if t >= 2 else None
+
+    _, events = follow([("car", BLUE, way), *queue], 10.0)
+    assert [e.kind for e in events] == ["entered", "stopped"]
+    assert events[1].time_s == pytest.approx(4.6, abs=0.6)
+
+
+def test_what_is_seen_now_and_then_at_one_place_has_not_stopped() -> None:
+    """Cars that pass a place one after another look like one that stands there, now and then."""
+
+    def way(t: float) -> Box | None:
+        seen = 2 <= t < 5.5 or round(t * 5) % 4 == 0
+        return (min(0.15 * (t - 2), 0.5) - 0.2, 0.5, 0.2, 0.2) if seen else None
+
+    _, events = follow([("car", BLUE, way)], 10.0)
+    assert [e.kind for e in events] == ["entered"]
+
+
+def test_what_shrinks_at_the_edge_drives_off_and_has_not_stopped() -> None:
+    def way(t: float) -> Box | None:
+        size = max(0.25 - 0.045 * (t - 2), 0.05)
+        return (0.5 - size / 2, max(0.6 - 0.16 * (t - 2), -0.01), size, size) if t >= 2 else None
+
+    _, events = follow([("car", BLUE, way)], 11.0)
+    assert "stopped" not in [e.kind for e in events]
+
+
 def test_one_more_in_a_crowd_that_stands_is_no_event() -> None:
     others = [("person", GREEN, lambda _t, k=k: (0.05 + 0.12 * k, 0.7, 0.05, 0.25)) for k in range(5)]
     _, events = follow([("person", RED, stroll(8.0)), *others], 13.0)
@@ -400,7 +431,7 @@ def test_what_passes_along_an_edge_did_not_come_from_beyond_it() -> None:
     assert [(e.kind, e.edge, e.way) for e in events] == [("entered", "far", "")]
 
 
-def test_a_bag_that_is_carried_is_no_event_and_one_that_is_put_down_is() -> None:
+def test_a_bag_that_is_carried_is_no_event() -> None:
     way = crossing(2.0)
 
     def carried(t: float) -> Box | None:
@@ -409,8 +440,31 @@ def test_a_bag_that_is_carried_is_no_event_and_one_that_is_put_down_is() -> None
 
     _, events = follow([("person", RED, way), ("bag", GREEN, carried)], 14.0)
     assert {e.object for e in events} == {"person"}
-    _, events = follow([("bag", GREEN, lambda t: (0.5, 0.6, 0.04, 0.06) if t > 3 else None)], 9.0)
-    assert [e.kind for e in events] == ["placed"]
+
+
+def test_a_bag_that_is_put_down_and_taken_away_again_is_told_both_times() -> None:
+    """Whoever brings and takes it stands before it at that moment, and something else passes by meanwhile."""
+
+    def owner(t: float) -> Box | None:
+        x = 0.08 * (t - 2) - 0.06 if t < 10 else 1.0 - 0.08 * (t - 9)
+        return (x, 0.4, 0.06, 0.3) if t >= 2 else None
+
+    bag = ("bag", GREEN, lambda t: (0.5, 0.6, 0.05, 0.08) if 9.2 < t < 15.4 else None)
+    _, events = follow([bag, ("person", RED, owner)], 26.0)
+    told = [(e.kind, e.time_s) for e in events if e.object == "bag"]
+    assert [kind for kind, _ in told] == ["placed", "removed"]
+    assert [when for _, when in told] == [pytest.approx(9.3, abs=0.5), pytest.approx(15.3, abs=0.5)]
+
+
+def test_a_bag_that_was_hidden_has_not_been_put_down() -> None:
+    """It lies behind somebody from the beginning, until he walks off."""
+
+    def guard(t: float) -> Box:
+        return (0.49 + 0.1 * max(t - 4, 0), 0.4, 0.08, 0.3)
+
+    bag = ("bag", GREEN, lambda t: (0.5, 0.6, 0.05, 0.08) if t > 4.3 else None)
+    _, events = follow([bag, ("person", RED, guard)], 12.0)
+    assert "placed" not in [e.kind for e in events]
 
 
 @pytest.mark.parametrize(
@@ -467,5 +521,5 @@ def test_two_who_come_together_and_stand_have_met() -> None:
         return (max(0.85 - 0.08 * max(t - 1, 0), 0.5), 0.4, 0.06, 0.3)
 
     _, events = follow([("person", RED, left), ("person", GREEN, right)], 16.0)
-    assert [e.kind for e in events] == ["met"]
-    assert events[0].other != events[0].track
+    assert [e.kind for e in events] == ["stopped", "met"]  # one of them was there first
+    assert events[1].other != events[1].track

@@ -1,0 +1,101 @@
+"""The process as its manager sees it: signals set flags, systemd is notified."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from contextlib import suppress
+from time import monotonic, monotonic_ns
+from types import FrameType
+from typing import Any, Self
+
+SAME_REQUEST_S = 1.0
+_STATUS_EVERY_S = 10.0
+
+
+class Signals:
+    """SIGTERM and SIGINT request a stop, SIGHUP a reload, while the context lasts.
+
+    Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save. Later a second one
+    does. GNU `timeout` and process supervisors send the first one twice: one within a second is ignored.
+
+    Attributes:
+        stop: set by SIGTERM and SIGINT.
+        reload: set by SIGHUP; the reader of the configuration clears it.
+        stopped_at: monotonic seconds of the first request to end.
+    """
+
+    def __init__(self) -> None:
+        self.stop, self.reload = threading.Event(), threading.Event()
+        self.stopped_at: float | None = None
+        self._watching = False
+        self._previous: list[tuple[int, Any]] = []
+
+    def __enter__(self) -> Self:
+        self._previous = [
+            (number, signal.signal(number, self._end)) for number in (signal.SIGTERM, signal.SIGINT)
+        ]
+        self._previous.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._previous:
+            signal.signal(number, before)
+
+    def watching(self) -> None:
+        """From now on, let the first signal only request the stop."""
+        self._watching = True
+
+    def _end(self, number: int, _: FrameType | None) -> None:
+        if self.stopped_at is not None and monotonic() - self.stopped_at < SAME_REQUEST_S:
+            return
+        if self.stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self.stopped_at = monotonic()
+        self.stop.set()
+        if not self._watching:
+            raise SystemExit(0)
+
+
+class ServiceWatch:
+    """Speaks the protocol of sd_notify; silent where no service manager listens."""
+
+    def __init__(self) -> None:
+        address = os.environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
+        watchdog_us = os.environ.get("WATCHDOG_USEC", "")
+        self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
+        self._fed_at = self._status_at = float("-inf")
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    def ready(self, status: str) -> None:
+        self._notify(f"READY=1\nSTATUS={status}")
+
+    def reloading(self) -> None:
+        """The configuration is read again; `ready` says when that is done."""
+        self._notify(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        self._notify("STOPPING=1\nSTATUS=publishing the rest")
+
+    def progress(self, status: str, *, healthy: bool) -> None:
+        """Called at every turn of the main loop; the watchdog is fed only while everything moves."""
+        now = monotonic()
+        if healthy and self._every_s is not None and now - self._fed_at >= self._every_s:
+            self._notify("WATCHDOG=1")
+            self._fed_at = now
+        if now - self._status_at >= _STATUS_EVERY_S:
+            self._notify(f"STATUS={status}")
+            self._status_at = now
+
+    def _notify(self, message: str) -> None:
+        if self._socket is not None:
+            with suppress(OSError):  # the manager is restarting: the next message will reach it
+                self._socket.sendto(message.encode(), self._address)

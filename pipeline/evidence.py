@@ -1,0 +1,146 @@
+"""Evidence: the pictures that a record names, in files named by their SHA-256: ``evidence/ab/ab12...jpg``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+
+from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, replace_file, sync_folder
+
+SUFFIXES = ("jpg", "webp")  # kinds of pictures; a digest alone does not say which it is
+RECENT_S = 3600.0  # newer pictures are never removed: their records may be on their way to the journal
+
+_TAG = "sha256:"
+_REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
+_MANY = 10_000
+
+
+def references(line: bytes) -> set[str]:
+    """The digests of the pictures that a record's line, or several lines, name; without parsing them.
+
+    Nothing else in a record is written as ``"sha256:..."``, and inside a text the quotes are escaped.
+    """
+    return {digest.decode() for digest in _REFERENCE.findall(line)}
+
+
+def evidence_beside(journals: Path) -> Path | None:
+    """The folder of pictures in or beside a folder of journals; None where there is none."""
+    places = (journals / "evidence", journals.parent / "evidence")
+    return next((place for place in places if place.is_dir()), None)
+
+
+class EvidenceStore:
+    """Pictures by content: what is stored twice is there once, and a changed byte shows.
+
+    For several threads of one process, the only one that puts and removes there.
+
+    Args:
+        folder: made when the first picture comes.
+        fsync: wait for the disk, so that no journalled record names a picture that a power failure took.
+    """
+
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        self.folder = folder
+        self._fsync = fsync
+        self._lock = Lock()  # between finding a picture there and removing it
+        self._size: int | None = None  # bytes of all pictures
+        self._made: set[Path] = set()  # folders whose names are known to be on the disk
+        self._put: dict[str, float] = {}  # when, by the monotonic clock
+
+    def put(self, content: bytes, suffix: str) -> str:
+        """Store a picture; when this returns it is complete and on disk (with `fsync`).
+
+        Returns:
+            How a record names it: ``sha256:`` and 64 hexadecimal digits.
+
+        Raises:
+            OSError: the disk is full or fails; nothing half-written stays under the picture's name.
+        """
+        if suffix not in SUFFIXES:
+            raise ValueError(f"{suffix!r} is not a kind of picture: {' or '.join(SUFFIXES)}")
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.folder / digest[:2] / f"{digest}.{suffix}"
+        with self._lock:
+            now = time.monotonic()
+            if len(self._put) > _MANY:
+                self._put = {each: put for each, put in self._put.items() if put > now - RECENT_S}
+            self._put[digest] = now
+            self._make(path.parent)
+            if not (path.is_file() and path.stat().st_size == len(content)):
+                replace_file(path, content, durable=self._fsync, mode=PRIVATE_FILE)
+                if self._size is not None:
+                    self._size += len(content)
+        return _TAG + digest
+
+    def _make(self, folder: Path) -> None:
+        """Make the folder, and what stands in it durable: who put that there may have been killed before."""
+        if folder in self._made:
+            return
+        make_folder(self.folder, PRIVATE_FOLDER)
+        make_folder(folder, PRIVATE_FOLDER)
+        if self._fsync:
+            sync_folder(folder)
+        self._made.add(folder)
+
+    def find(self, reference: str) -> Path | None:
+        """The file of a picture as a record names it, or None where there is none."""
+        return _find(self.folder, reference)
+
+    def remove(self, digests: Iterable[str]) -> int:
+        """Remove pictures that no record names any more, but for those that were put just now.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            OSError: the folder cannot be read or written.
+        """
+        removed, since = 0, time.monotonic() - RECENT_S
+        for digest in digests:
+            with self._lock:
+                path = self.find(digest)
+                if path is None or self._put.get(digest, since) > since:
+                    continue
+                if self._size is not None:
+                    self._size -= path.stat().st_size
+                path.unlink()
+                removed += 1
+        return removed
+
+    def size(self) -> int:
+        """Bytes of all pictures; the folder, which may hold millions, is listed once."""
+        if self._size is None:  # what is put meanwhile may be missing
+            self._size = sum(path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*"))
+        return self._size
+
+
+def evidence_fault(folder: Path | None, reference: str) -> str:
+    """Why a picture does not prove what a record names; empty where it does.
+
+    Args:
+        folder: of the evidence; None where there is none.
+        reference: ``sha256:`` and 64 hexadecimal digits.
+    """
+    path = _find(folder, reference) if folder else None
+    if path is None:
+        return f"{reference} is missing in {folder or 'the folder evidence beside the journal'}"
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror or error}"
+    return "" if _TAG + digest == reference else f"{path} was changed: its bytes are sha256:{digest}"
+
+
+def _find(folder: Path, reference: str) -> Path | None:
+    digest = reference.removeprefix(_TAG)
+    for suffix in SUFFIXES:
+        name = f"{folder}/{digest[:2]}/{digest}.{suffix}"
+        if os.path.isfile(name):  # noqa: PTH113 - retention asks for hundreds of thousands
+            return Path(name)
+    return None

@@ -1,0 +1,128 @@
+"""Who has looked at the record: a hash-chained file of its own, ``access.log``."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import rfc8785
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.disk import PRIVATE_FILE, sync_folder
+from pipeline.journal.segments import JournalError, line_before
+from pipeline.record import Digest, format_time
+
+FILE = "access.log"
+SCHEMA = "narrated-access/1"
+Deed = Literal["login", "refused", "logout", "view", "query", "export", "mark"]
+
+_LONGEST = 500
+_NONE = "0" * 64
+
+
+class Access(BaseModel):
+    """One line.
+
+    Attributes:
+        seq: 1, 2, 3, … without gaps.
+        time: ISO 8601 in UTC.
+        who: the user's name; empty where no login was needed.
+        address: whence, or ``local`` for a command.
+        what: the deed; ``refused`` is a wrong password.
+        detail: the record, the question or the selection.
+        prev, hash: as in a record.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_: Annotated[str, Field(alias="schema", pattern=f"^{SCHEMA}$")] = SCHEMA
+    seq: int
+    time: str
+    who: str
+    address: str
+    what: Deed
+    detail: str
+    prev: Digest
+    hash: Digest = _NONE
+
+    def line(self) -> bytes:
+        """Canonical JSON, without a line end."""
+        return rfc8785.dumps(self.model_dump(by_alias=True))
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON without ``hash``."""
+        return hashlib.sha256(rfc8785.dumps(self.model_dump(by_alias=True, exclude={"hash"}))).hexdigest()
+
+
+def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str = "") -> None:
+    """Append to an access log; it is on disk when this returns. Several processes may.
+
+    Raises:
+        JournalError: its last line was changed.
+        OSError: it cannot be written; nothing of the line stays.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    with os.fdopen(handle, "rb+", buffering=0) as file:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        last, size = _last(path, handle)
+        access = Access(
+            seq=last.seq + 1 if last else 1,
+            time=format_time(datetime.now(UTC)),
+            who=who[:_LONGEST],
+            address=address,
+            what=what,
+            detail=detail[:_LONGEST],
+            prev=last.hash if last else _NONE,
+        )
+        line = access.model_copy(update={"hash": access.digest()}).line() + b"\n"
+        try:
+            if file.write(line) != len(line):
+                raise OSError("the disk took only a part")  # noqa: TRY301 - undone below
+            os.fsync(handle)
+            sync_folder(path.parent)
+        except OSError:
+            os.ftruncate(handle, size)
+            raise
+
+
+def verify_access(path: Path) -> tuple[int, str]:
+    """Check an access log; the number and the hash of its last line.
+
+    Raises:
+        JournalError: a line was changed, put in or taken out; the message has its number.
+        OSError: it cannot be read.
+    """
+    end = 0, _NONE
+    for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        access = _read(raw)
+        if access is None or (access.seq, access.prev) != (end[0] + 1, end[1]):
+            raise JournalError(f"{path}:{number}: the line was changed, put in, or follows one taken out")
+        end = access.seq, access.hash
+    return end
+
+
+def _last(path: Path, handle: int) -> tuple[Access | None, int]:
+    """The last line and the file's size; what a crash tore is cut off."""
+    size = os.fstat(handle).st_size
+    raw = line_before(handle, size) if size else b""
+    if raw and not raw.endswith(b"\n"):
+        size -= len(raw)
+        os.ftruncate(handle, size)
+        raw = line_before(handle, size) if size else b""
+    access = _read(raw) if raw else None
+    if raw and access is None:
+        raise JournalError(f"{path}: its last line was changed; move the file away to begin another")
+    return access, size
+
+
+def _read(raw: bytes) -> Access | None:
+    """The line's members, if it holds by itself."""
+    try:
+        access = Access.model_validate_json(raw)
+    except ValidationError:
+        return None
+    return access if access.line() + b"\n" == raw and access.digest() == access.hash else None

@@ -1,0 +1,94 @@
+"""Spans of the record that retention does not touch: ``holds.json`` beside the folder of journals."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, TypeAdapter
+
+from pipeline.disk import replace_file
+from pipeline.journal.segments import JournalError
+from pipeline.record import Record
+
+_MODE = 0o644
+"""Root may hold what another user's daemon must then keep; the folder around it is private."""
+
+
+class Hold(BaseModel):
+    """One span.
+
+    Attributes:
+        name: what it is released by.
+        cameras: whose records; empty for all.
+        since, until: of the records' times.
+        reason: why they are kept.
+        ends: when it ends by itself; None holds until it is released.
+        made, by: when, and by which user.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    cameras: tuple[str, ...] = ()
+    since: AwareDatetime
+    until: AwareDatetime
+    reason: Annotated[str, StringConstraints(min_length=1)]
+    ends: AwareDatetime | None = None
+    made: AwareDatetime
+    by: str = ""
+
+    def covers(self, first: Record, last: Record, now: datetime) -> bool:
+        """True where it holds one of a camera's records, from `first` to `last`."""
+        in_time = self.since <= last.after.moment and first.before.moment <= self.until
+        ours = not self.cameras or first.camera in self.cameras
+        return ours and in_time and (self.ends is None or now < self.ends)
+
+
+_HOLDS = TypeAdapter(tuple[Hold, ...])
+
+
+def load_holds(journals: Path) -> tuple[Hold, ...]:
+    """The holds on a folder of journals, oldest first.
+
+    Raises:
+        JournalError: the file cannot be read: nothing may be deleted until it can.
+    """
+    path = _holds_path(journals)
+    try:
+        return _HOLDS.validate_json(path.read_bytes()) if path.exists() else ()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it was not written by `narrated hold`"
+        raise JournalError(f"{path} cannot be read ({reason}): nothing is deleted until it can") from None
+
+
+def add_hold(journals: Path, hold: Hold) -> None:
+    """Hold a span.
+
+    Raises:
+        JournalError: a hold has its name, or the file cannot be read.
+        OSError: it cannot be written; what was held is unchanged.
+    """
+    holds = load_holds(journals)
+    if any(each.name == hold.name for each in holds):
+        raise JournalError(f"there is a hold called {hold.name!r}: choose another name, or release it first")
+    _save(journals, (*holds, hold))
+
+
+def release_hold(journals: Path, name: str) -> None:
+    """End a hold; raises as `add_hold`."""
+    holds = load_holds(journals)
+    left = tuple(each for each in holds if each.name != name)
+    if len(left) == len(holds):
+        names = ", ".join(each.name for each in holds) or "none"
+        raise JournalError(f"there is no hold called {name!r}, but: {names}")
+    _save(journals, left)
+
+
+def _save(journals: Path, holds: tuple[Hold, ...]) -> None:
+    replace_file(_holds_path(journals), _HOLDS.dump_json(holds, indent=1) + b"\n", durable=True, mode=_MODE)
+
+
+def _holds_path(journals: Path) -> Path:
+    return journals.parent / "holds.json"

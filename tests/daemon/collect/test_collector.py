@@ -1,0 +1,192 @@
+"""Copies of journals from real streams, under faults."""
+
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+import redis
+from embedded_redis import EmbeddedServer
+from narrations import narration
+from waiting import until
+
+from daemon.collect.collector import Collector
+from pipeline.journal import DAILY, Journal, JournalLockedError, verify
+from pipeline.publisher import Publisher, RedisServer, drain, stream_key
+from pipeline.record import Record
+
+DAY_S = 86400
+
+
+@pytest.fixture
+def server():
+    with EmbeddedServer() as running:
+        yield running
+
+
+@dataclass
+class Wanted:
+    """Pictures that would be fetched."""
+
+    records: list[Record] = field(default_factory=list)
+
+    def want(self, record):
+        self.records.append(record)
+
+
+@pytest.fixture
+def edge(tmp_path, server):
+    """Journals of daemons elsewhere; called with a camera and seconds, publishes narrations."""
+    journals = {}
+
+    def publish(camera, seconds):
+        if camera not in journals:
+            journals[camera] = Journal(tmp_path / "edge", camera, fsync=False, limits=DAILY)
+        for second in seconds:
+            journals[camera].append(narration(second, camera))
+        publisher = Publisher(server.url)
+        drain(journals[camera], publisher, threading.Event())
+        publisher.close()
+
+    yield publish
+    for journal in journals.values():
+        journal.close()
+
+
+@pytest.fixture
+def collect(tmp_path, server):
+    """Collects once what is there; returns the collector."""
+
+    def run(**options):
+        connection = RedisServer(lambda: server.url, 5.0)
+        collector = Collector(tmp_path / "copy", DAILY, connection, Wanted(), **options)
+        collector.run(threading.Event(), lambda: None, once=True)
+        connection.close()
+        return collector
+
+    return run
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
+
+
+def test_copies_are_the_same_files_byte_for_byte(edge, collect, tmp_path):
+    edge("yard", range(5))
+    edge("lot", [0, DAY_S, DAY_S + 1])
+    collect()
+    edge("yard", range(DAY_S, DAY_S + 100))
+    collect()
+    assert contents(tmp_path / "copy") == contents(tmp_path / "edge")
+    assert verify([tmp_path / "copy"]).ok
+
+
+def test_only_the_cameras_asked_for_are_copied(edge, collect, tmp_path):
+    edge("yard", range(2))
+    edge("lot", range(2))
+    collect(cameras=["lot"])
+    assert list(contents(tmp_path / "copy")) == ["lot.jsonl"]
+
+
+def test_copying_goes_on_behind_a_torn_line(edge, collect, tmp_path):
+    edge("yard", range(5))
+    collect()
+    copy = tmp_path / "copy" / "yard.jsonl"
+    copy.write_bytes(copy.read_bytes()[:-40])
+    edge("yard", range(5, 8))
+    collect()
+    assert contents(tmp_path / "copy") == contents(tmp_path / "edge")
+
+
+def test_a_copy_may_begin_behind_what_the_stream_has_lost(edge, collect, server, tmp_path):
+    edge("yard", range(9))
+    redis.Redis.from_url(server.url).xtrim(stream_key("yard"), maxlen=4, approximate=False)
+    assert collect().records == 4
+    assert collect().records == 0
+    assert verify([tmp_path / "copy"]).ok
+
+
+@pytest.mark.logs_errors
+def test_a_gap_is_never_copied_over_and_other_cameras_go_on(edge, collect, server, tmp_path):
+    edge("yard", range(3))
+    collect()
+    before = contents(tmp_path / "copy")
+    edge("yard", range(3, 9))
+    edge("lot", range(2))
+    redis.Redis.from_url(server.url).xtrim(stream_key("yard"), maxlen=2, approximate=False)
+    collector = collect()
+    assert "does not continue the copy that ends with record 3" in collector.troubles["yard"]
+    assert contents(tmp_path / "copy")["yard.jsonl"] == before["yard.jsonl"]
+    assert collector.records == 2
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("change", ["another journal", "a changed byte", "no record", "another camera's"])
+def test_what_does_not_continue_the_chain_is_refused(edge, collect, server, tmp_path, change):
+    edge("yard", range(3))
+    collect()
+    before = contents(tmp_path / "copy")
+    edge("lot", range(20))
+    client = redis.Redis.from_url(server.url, decode_responses=True)
+    line = client.xrevrange(stream_key("lot"), count=1)[0][1]["json"]
+    if change == "another journal":
+        line = line.replace('"camera":"lot"', '"camera":"yard"')
+    elif change == "a changed byte":
+        edge("yard", [5])
+        line = client.xrevrange(stream_key("yard"), count=1)[0][1]["json"].replace("car", "cat")
+        client.xdel(stream_key("yard"), client.xrevrange(stream_key("yard"), count=1)[0][0])
+    client.xadd(stream_key("yard"), {} | {"json": "{}" if change == "no record" else line})
+    collector = collect(cameras=["yard"])
+    assert list(collector.troubles) == ["yard"]
+    assert contents(tmp_path / "copy")["yard.jsonl"] == before["yard.jsonl"]
+
+
+@pytest.mark.logs_errors
+def test_a_camera_in_trouble_is_tried_again(edge, server, tmp_path):
+    edge("yard", range(3))
+    folder, stop = tmp_path / "copy", threading.Event()
+    folder.mkdir()
+    (folder / "yard.jsonl").write_text("no record\n" * 3)
+    connection = RedisServer(lambda: server.url, 5.0)
+    collector = Collector(folder, DAILY, connection, Wanted(), retry_s=0.0)
+    running = threading.Thread(target=collector.run, args=(stop, lambda: None))
+    running.start()
+    try:
+        until(lambda: "is damaged" in collector.troubles.get("yard", ""))
+        (folder / "yard.jsonl").rename(folder / "yard.broken")
+        until(lambda: collector.records == 3 and not collector.troubles)
+    finally:
+        stop.set()
+        running.join(30)
+        connection.close()
+
+
+def test_a_server_that_goes_away_is_waited_for(edge, server, tmp_path):
+    with EmbeddedServer(settings={"appendonly": "yes"}) as other:
+        journal = Journal(tmp_path / "edge", "gate", fsync=False)
+        publisher, stop = Publisher(other.url), threading.Event()
+        journal.append(narration(0, "gate"))
+        drain(journal, publisher, stop)
+        connection = RedisServer(lambda: other.url, 2.0)
+        collector = Collector(tmp_path / "copy", DAILY, connection, Wanted())
+        running = threading.Thread(target=collector.run, args=(stop, lambda: None))
+        running.start()
+        try:
+            until(lambda: collector.records == 1)
+            other.stop()
+            other.start()
+            journal.append(narration(1, "gate"))
+            drain(journal, publisher, threading.Event())
+            until(lambda: collector.records == 2)
+        finally:
+            stop.set()
+            running.join(30)
+            connection.close()
+            publisher.close()
+            journal.close()
+    assert contents(tmp_path / "copy") == contents(tmp_path / "edge")
+
+
+def test_two_collectors_never_share_a_folder(edge, collect, tmp_path):
+    edge("yard", range(2))
+    with Journal(tmp_path / "copy", "yard"), pytest.raises(JournalLockedError):
+        collect()

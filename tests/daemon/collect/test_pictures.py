@@ -1,0 +1,112 @@
+"""Pictures, fetched from real pages of `narrated serve`."""
+
+import logging
+
+import pytest
+from running_daemon import unused_port
+from serving_here import Served, ServedHouse
+from waiting import until
+
+from daemon.collect.pictures import PictureFetcher, PictureSource, PictureSourceError
+from daemon.serve.access import password_line
+from pipeline.evidence import EvidenceStore
+
+PASSWORD = "correct horse: b@ttery"
+QUOTED = "correct%20horse%3A%20b%40ttery"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    made = ServedHouse(tmp_path_factory.mktemp("house") / "state")
+    for second in range(3):
+        made.tell(second, evidence=made.pictures(second))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def guarded(house):
+    """A page that asks for a password."""
+    passwords = house.state / "passwords"
+    passwords.write_text(password_line("anna", PASSWORD) + "\n")
+    with Served(house, "--passwords", str(passwords)) as running:
+        yield running
+
+
+def pictures(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*/*")}
+
+
+def fetcher(tmp_path, *urls):
+    return PictureFetcher(EvidenceStore(tmp_path / "evidence"), [PictureSource(url) for url in urls])
+
+
+def test_pictures_are_fetched_with_a_login(house, guarded, tmp_path):
+    fetching = fetcher(tmp_path, guarded.url.replace("://", f"://anna:{QUOTED}@"))
+    for record in house.records["yard"]:
+        fetching.want(record)
+    fetching.loop.start()
+    until(lambda: not fetching.wanted)
+    fetching.loop.stop()
+    assert fetching.loop.join(30)
+    assert pictures(tmp_path / "evidence") == pictures(house.state / "evidence")
+
+
+def test_what_is_missing_of_recent_journals_is_wanted_again(house, guarded, tmp_path):
+    fetching = fetcher(tmp_path, guarded.url.replace("://", f"://anna:{QUOTED}@"))
+    fetching.want_missing(house.folder)
+    fetching.fetch_wanted()
+    assert (fetching.fetched, fetching.wanted, fetching.missing) == (6, 0, 0)
+    fetching.want_missing(house.folder)
+    assert fetching.wanted == 0
+
+
+def test_a_wrong_password_is_told_without_it(house, guarded):
+    source = PictureSource(guarded.url.replace("://", "://anna:wrong-word@"))
+    digest = house.records["yard"][0].evidence.before.removeprefix("sha256:")
+    with pytest.raises(PictureSourceError, match="403") as refused:
+        source.fetch(digest)
+    assert "wrong-word" not in str(refused.value)
+
+
+def test_a_page_that_is_away_does_not_hide_another(house, guarded, tmp_path, caplog):
+    away = f"http://127.0.0.1:{unused_port()}"
+    fetching = fetcher(tmp_path, away, guarded.url.replace("://", f"://anna:{QUOTED}@"))
+    with caplog.at_level(logging.WARNING):
+        fetching.want(house.records["yard"][0])
+        fetching.fetch_wanted()
+    assert (fetching.fetched, fetching.wanted) == (2, 0)
+    assert caplog.text.count(away) == 1
+
+
+def test_what_no_page_has_is_given_up_unless_one_is_away(house, guarded, tmp_path):
+    there = guarded.url.replace("://", f"://anna:{QUOTED}@")
+    record = house.records["yard"][0]
+    gone = record.evidence.model_copy(update={"before": "sha256:" + "0" * 64, "after": None})
+    unknown = record.model_copy(update={"evidence": gone})
+    fetching = fetcher(tmp_path, there)
+    fetching.want(unknown)
+    fetching.fetch_wanted()
+    assert (fetching.missing, fetching.wanted) == (1, 0)
+    fetching = fetcher(tmp_path, there, f"http://127.0.0.1:{unused_port()}")
+    fetching.want(unknown)
+    fetching.fetch_wanted()
+    assert (fetching.missing, fetching.wanted) == (0, 1)
+
+
+def test_other_bytes_than_the_record_names_are_never_stored(house, guarded, tmp_path):
+    record = house.records["yard"][1]
+    digest = record.evidence.before.removeprefix("sha256:")
+    path = house.state / "evidence" / digest[:2] / f"{digest}.jpg"
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[:-9])
+        assert PictureSource(guarded.url.replace("://", f"://anna:{QUOTED}@")).fetch(digest) is None
+    finally:
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "edge:8080", "ftp://edge", "http://"])
+def test_only_addresses_of_pages_are_taken(url):
+    with pytest.raises(ValueError, match="write the address of a page"):
+        PictureSource(url)

@@ -1,0 +1,41 @@
+"""`narrated hold`: held, listed and released by name; what cannot be meant is refused."""
+
+import pytest
+from narrations import narration
+
+from pipeline.journal import Journal
+
+
+@pytest.fixture
+def state(tmp_path):
+    with Journal(tmp_path / "journal", "yard", fsync=False) as journal:
+        journal.append(narration(0))
+    return tmp_path
+
+
+SPAN = ("--since", "2024-05-01", "--until", "2024-05-02", "--reason", "claim 7")
+
+
+def test_a_hold_is_listed_until_it_is_released(narrated, state):
+    place = ("--journal", state, "--timezone", "UTC")
+    assert narrated("hold", "theft", *place, *SPAN, "--camera", "yard").code == 0
+    assert "theft: yard, 2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", *place).out
+    assert narrated("hold", "theft", *place, *SPAN).code == 1
+    assert narrated("hold", "theft", *place, "--release").code == 0
+    assert narrated("hold", *place).out == ""
+    assert narrated("hold", "theft", *place, "--release").code == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--since", "2024-05-01"),
+        ("--since", "2024-05-02", "--until", "2024-05-01", "--reason", "x"),
+        ("--since", "sometime", "--reason", "x"),
+        (*SPAN, "--ends", "2024-06-01"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_holds_nothing(narrated, state, options):
+    assert narrated("hold", "theft", "--journal", state, *options).code == 2
+    assert not (state / "holds.json").exists()

@@ -1,0 +1,153 @@
+"""Compose file and Home Assistant add-on: what they name is there, and the add-on's processes run."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from waiting import until
+
+from daemon import __version__
+from daemon.cli import VERBS
+from daemon.config.configuration import parse_configuration
+
+ROOT = Path(__file__).parents[2]
+COMPOSE, ADDON = ROOT / "packaging" / "compose", ROOT / "packaging" / "home-assistant"
+
+OPTION_TYPES = r"^(bool|email|url|port|str|password|int|float|match\(.+\)|list\(.+\))\??$"
+ADDON_SCHEMA = {
+    "type": "object",
+    "required": ["name", "version", "slug", "description", "arch", "options", "schema"],
+    "additionalProperties": False,
+    "properties": {
+        **{key: {"type": "string"} for key in ("name", "version", "description")},
+        "slug": {"type": "string", "pattern": "^[a-z0-9_-]+$"},
+        "arch": {"type": "array", "items": {"enum": ["amd64", "aarch64"]}},
+        **{key: {"type": "boolean"} for key in ("init", "hassio_api")},
+        "backup": {"enum": ["hot", "cold"]},
+        "timeout": {"type": "integer", "minimum": 10, "maximum": 300},
+        "map": {"items": {"required": ["type"], "properties": {"type": {"enum": ["addon_config"]}}}},
+        "services": {"items": {"pattern": "^(mqtt|mysql):(provide|want|need)$"}},
+        "ports": {"propertyNames": {"pattern": r"^\d+/(tcp|udp)$"}},
+        "ports_description": {"additionalProperties": {"type": "string"}},
+        "webui": {"pattern": r"^https?://\[HOST\]:\[PORT:\d+\]"},
+        "options": {"type": "object"},
+        "schema": {"type": "object"},
+    },
+}
+"""Of the add-on's keys those that are used, as Home Assistant's developer documentation describes them."""
+
+
+def test_compose_names_images_commands_and_volumes_that_exist():
+    whole = yaml.safe_load((COMPOSE / "compose.yaml").read_text())
+    for service in whole["services"].values():
+        command = service.get("command", ["run"])
+        assert service["image"] != "narrated" or command[0] in VERBS
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            assert source in whole["volumes"] or source in ("./passwords", "./narrated.yaml")
+        for config in service.get("configs", []):
+            assert config["source"] in whole["configs"]
+        assert all(each.startswith("127.0.0.1:") for each in service.get("ports", []))
+    built = whole["services"]["narrated"]["build"]
+    assert (COMPOSE / built["context"] / built["dockerfile"]).is_file()
+    configuration = parse_configuration((COMPOSE / "narrated.yaml").read_text())
+    assert configuration.redis.url == "redis://redis"
+    assert {"redis", "mosquitto"} <= whole["services"].keys()
+
+
+def test_the_add_on_is_described_as_home_assistant_reads_it():
+    described = yaml.safe_load((ADDON / "config.yaml").read_text())
+    jsonschema.validate(described, ADDON_SCHEMA)
+    assert described["options"].keys() == described["schema"].keys()
+    for kind in described["schema"].values():
+        each = kind if isinstance(kind, str) else " ".join(kind[0].values())
+        assert all(re.match(OPTION_TYPES, one) for one in each.split(" "))
+
+
+def test_the_folder_of_the_add_on_can_be_built(tmp_path):
+    subprocess.run([ADDON / "make", tmp_path / "narrated"], check=True)
+    assert yaml.safe_load((tmp_path / "narrated" / "config.yaml").read_text())["version"] == __version__
+    copied = re.findall(r"^COPY (\S+)", (tmp_path / "narrated" / "Dockerfile").read_text(), re.MULTILINE)
+    assert copied == ["source"]
+    assert os.access(tmp_path / "narrated" / "source" / "packaging" / "install", os.X_OK)
+
+
+class Supervisor(BaseHTTPRequestHandler):
+    """Answers where the broker is."""
+
+    def do_GET(self):
+        data = {"host": "127.0.0.1", "port": 9, "ssl": False, "username": "addons", "password": "p@ss"}
+        body = json.dumps({"result": "ok", "data": data}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def supervisor():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Supervisor) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture
+def start(tmp_path, supervisor):
+    """Starts the add-on on folders of its own; the process and its log."""
+    program = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); import start; "
+        "sys.exit(start.main(Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], '127.0.0.1:0'))"
+    )
+    started = []
+
+    def run(**options):
+        told = {"user": "home", "password": "secret word", "secrets": [{"name": "YARD", "value": "u:p"}]}
+        (tmp_path / "options.json").write_text(json.dumps(told | options))
+        log = (tmp_path / "log").open("wb")
+        command = [sys.executable, "-c", program, ADDON, tmp_path, tmp_path / "narrated.yaml", supervisor]
+        started.append((subprocess.Popen(command, stdout=log, stderr=log), log))
+        return started[-1][0]
+
+    yield run
+    for process, log in started:
+        process.kill()
+        process.wait()
+        log.close()
+
+
+def test_the_first_start_says_what_is_missing(start, tmp_path):
+    assert start(password="").wait(60) == 1
+    assert "password" in (tmp_path / "log").read_text()
+    assert start().wait(120) == 78
+    assert "name your cameras in narrated.yaml" in (tmp_path / "log").read_text()
+    assert "${env:MQTT}" in (tmp_path / "narrated.yaml").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("redis-server"), reason="no redis-server")
+def test_daemon_page_and_forwarder_run_until_one_ends(start, tmp_path):
+    text = (ADDON / "start.py").read_text()
+    first = text.partition('FIRST = """\\\n')[2].partition('"""')[0].format(data=tmp_path)
+    (tmp_path / "narrated.yaml").write_text(
+        first.replace("cameras: {}", "cameras: {yard: {url: 'rtsp://${env:YARD}@127.0.0.1:9/x'}}")
+    )
+    process, log = start(), tmp_path / "log"
+    until(lambda: b"forwarding to home" in log.read_bytes() and b"http://127.0.0.1:" in log.read_bytes())
+    until(lambda: b"streaming" in log.read_bytes() or b"yard" in log.read_bytes())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(90) == 0
+    said = log.read_text()
+    assert "p%40ss" not in said
+    assert "u:p" not in said

@@ -1,0 +1,69 @@
+"""The access log: appended by several processes, followed like a chain, and any change is found."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.journal import JournalError
+from pipeline.journal.access_log import FILE, record_access, verify_access
+
+
+def fill(path, count=5):
+    for number in range(count):
+        record_access(path, "view", who="anna", address="10.0.0.7", detail=f"yard-{number}")
+    return path
+
+
+def test_many_writers_make_one_chain(tmp_path):
+    path = tmp_path / FILE
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: fill(path, 5), range(4)))
+    assert verify_access(path)[0] == 20
+
+
+def test_a_torn_last_line_is_replaced(tmp_path):
+    path = fill(tmp_path / FILE)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    with pytest.raises(JournalError):
+        verify_access(path)
+    record_access(path, "query", who="", address="local", detail="cars")
+    assert verify_access(path)[0] == 5
+    assert path.read_bytes().startswith(whole[: whole.rindex(b"\n", 0, -1) + 1])
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_any_changed_byte_is_found(tmp_path_factory, data):
+    path = fill(tmp_path_factory.mktemp("log") / FILE)
+    whole = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(whole)
+    with pytest.raises(JournalError):
+        verify_access(path)
+
+
+@pytest.mark.parametrize("change", ["taken out", "exchanged", "put in"])
+def test_lines_out_of_place_are_found(tmp_path, change):
+    path = fill(tmp_path / FILE)
+    lines = path.read_bytes().splitlines(keepends=True)
+    changed = {
+        "taken out": [*lines[:2], *lines[3:]],
+        "exchanged": [lines[0], lines[2], lines[1], *lines[3:]],
+        "put in": [*lines[:2], lines[1], *lines[2:]],
+    }
+    path.write_bytes(b"".join(changed[change]))
+    with pytest.raises(JournalError, match="taken out"):
+        verify_access(path)
+
+
+def test_nothing_is_appended_behind_a_changed_line(tmp_path):
+    path = fill(tmp_path / FILE)
+    path.write_bytes(path.read_bytes().replace(b"yard-4", b"yard-9"))
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="move the file away"):
+        record_access(path, "view", who="", address="local")
+    assert path.read_bytes() == before

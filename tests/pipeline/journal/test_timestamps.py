@@ -1,0 +1,160 @@
+"""Time stamps by a local authority: what they hold, and what breaks them."""
+
+import base64
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from narrations import narration
+from running_daemon import unused_port
+from time_stamps import make_authority, serve_authority
+
+from daemon.threads.signatures import JournalSigning
+from pipeline.journal import Journal, VerifyOptions, verify
+from pipeline.journal.timestamps import (
+    TimestampAuthority,
+    TimestampError,
+    append_timestamp,
+    load_timestamps,
+)
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory):
+    """The certificate of the authority's root."""
+    return make_authority(tmp_path_factory.mktemp("authority") / "keys")
+
+
+@pytest.fixture(scope="module")
+def url(roots):
+    with serve_authority(roots.parent) as running:
+        yield running
+
+
+@pytest.fixture
+def stamped(tmp_path, url):
+    """A journal of five records whose third is stamped."""
+    authority = TimestampAuthority(url)
+    with Journal(tmp_path / "journal", "yard", fsync=False) as journal:
+        for second in range(5):
+            record = journal.append(narration(second))
+            if second == 2:
+                append_timestamp(journal.folder, authority.stamp(record))
+    return tmp_path / "journal"
+
+
+def check(folder, roots):
+    return verify([folder], VerifyOptions(roots=roots))
+
+
+def test_a_stamp_vouches_for_its_record_by_our_check_and_by_openssl(stamped, roots, tmp_path):
+    found = check(stamped, roots)
+    assert found.ok
+    ((seq, time),) = found.stamped.values()
+    assert seq == 3
+    assert time.endswith("Z")
+    (stamp,) = load_timestamps(stamped, "yard")
+    answer = tmp_path / "answer"
+    answer.write_bytes(base64.b64decode(stamp.response))
+    command = ["openssl", "ts", "-verify", "-digest", stamp.hash, "-in", answer, "-CAfile", roots]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def rewrite(folder, **changed):
+    path = folder / "yard.timestamps"
+    members = json.loads(path.read_text()) | changed
+    path.write_text(json.dumps(members, sort_keys=True, separators=(",", ":")) + "\n")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"time": "2020-01-01T00:00:00.000000Z"},
+        {"camera": "lot"},
+        {"response": "AAAA"},
+        {"response": "no base64"},
+        {"schema": "narrated-timestamp/2"},
+    ],
+)
+def test_a_changed_stamp_is_found(stamped, roots, changed):
+    rewrite(stamped, **changed)
+    assert not check(stamped, roots).ok
+
+
+def test_a_rewritten_journal_does_not_fit_its_stamp(stamped, roots, tmp_path):
+    path = stamped / "yard.jsonl"
+    path.unlink()
+    with Journal(stamped, "yard", fsync=False) as journal:
+        for second in range(5):
+            journal.append(narration(second + 100))
+    for given in (roots, None):
+        (problem,) = check(stamped, given).problems
+        assert "record 3 is not the one that was stamped" in problem.reason
+
+
+def test_another_authority_does_not_count(stamped, tmp_path):
+    other = make_authority(tmp_path / "other")
+    (problem,) = check(stamped, other).problems
+    assert "does not hold" in problem.reason
+
+
+def test_a_stamp_moved_to_another_record_is_found(stamped, roots):
+    lines = (stamped / "yard.jsonl").read_text().splitlines()
+    other = json.loads(lines[3])
+    rewrite(stamped, seq=other["seq"], hash=other["hash"])
+    (problem,) = check(stamped, roots).problems
+    assert "does not hold" in problem.reason
+
+
+def test_what_is_no_server_of_time_stamps_is_told(tmp_path):
+    with Journal(tmp_path, "yard", fsync=False) as journal:
+        record = journal.append(narration(0))
+    with pytest.raises(TimestampError, match="does not answer"):
+        TimestampAuthority(f"http://127.0.0.1:{unused_port()}").stamp(record)
+
+
+def test_the_daemon_stamps_what_has_grown(tmp_path, url, roots):
+    with Journal(tmp_path, "yard", fsync=False) as journal:
+        signing = JournalSigning(None, {"yard": journal}, authority=TimestampAuthority(url))
+        signing.stamp()
+        journal.append(narration(0))
+        for _ in range(2):
+            signing.stamp()
+        journal.append(narration(1))
+        again = JournalSigning(None, {"yard": journal}, authority=TimestampAuthority(url))
+        path = tmp_path / "yard.timestamps"
+        path.write_bytes(path.read_bytes() + b'{"torn')
+        again.stamp()
+        again.stamp()
+    assert [stamp.seq for stamp in load_timestamps(tmp_path, "yard")] == [1, 2]
+    assert check(tmp_path, roots).ok
+
+
+def test_a_server_that_is_away_delays_no_other_camera_and_is_asked_again(tmp_path, url, caplog):
+    with Journal(tmp_path, "yard", fsync=False) as journal:
+        journal.append(narration(0))
+        signing = JournalSigning(None, {"yard": journal}, authority=TimestampAuthority("http://127.0.0.1:9/"))
+        signing.stamp()
+        signing.stamp()
+        assert caplog.text.count("is not time-stamped") == 1
+        signing._authority = TimestampAuthority(url)
+        signing._turn()
+    assert len(load_timestamps(tmp_path, "yard")) == 1
+
+
+def test_a_head_noted_elsewhere_shows_an_end_cut_off(stamped):
+    path = stamped / "yard.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    noted = json.loads(lines[-1])["hash"]
+    assert verify([stamped], VerifyOptions(heads=[noted])).ok
+    path.write_bytes(b"".join(lines[:-1]))
+    assert verify([stamped]).ok
+    (problem,) = verify([stamped], VerifyOptions(heads=[noted])).problems
+    assert noted in problem.reason
+    parallel = replace(VerifyOptions(heads=[noted]), processes=2)
+    shutil.copytree(stamped, stamped.parent / "other" / "journal")
+    assert len(verify([stamped, stamped.parent / "other"], parallel).problems) == 1

@@ -1,0 +1,100 @@
+"""Evidence is stored by content, whole or not at all, and swept once no record names it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import evidence as module
+from pipeline.evidence import EvidenceStore, evidence_fault, references
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> EvidenceStore:
+    return EvidenceStore(tmp_path / "evidence")
+
+
+def test_a_picture_lies_under_its_digest(store: EvidenceStore) -> None:
+    reference = store.put(b"a picture", "webp")
+    digest = hashlib.sha256(b"a picture").hexdigest()
+    assert reference == f"sha256:{digest}"
+    path = store.folder / digest[:2] / f"{digest}.webp"
+    assert path.read_bytes() == b"a picture"
+    assert store.find(reference) == path
+    assert store.find("sha256:" + "0" * 64) is None
+    with pytest.raises(ValueError, match="not a kind of picture"):
+        store.put(b"a picture", "exe")
+
+
+def test_what_is_stored_twice_is_there_once(store: EvidenceStore) -> None:
+    assert store.put(b"same", "jpg") == store.put(b"same", "jpg")
+    assert store.size() == 4
+    assert len(list(store.folder.glob("*/*"))) == 1
+
+
+def test_a_picture_that_was_cut_short_is_written_again(store: EvidenceStore) -> None:
+    path = store.find(store.put(b"whole", "jpg"))
+    assert path is not None
+    path.write_bytes(b"who")
+    store.put(b"whole", "jpg")
+    assert path.read_bytes() == b"whole"
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing_half_done(tmp_path: Path) -> None:
+    (tmp_path / "evidence").write_text("a file is in the way")
+    with pytest.raises(OSError, match="evidence"):
+        EvidenceStore(tmp_path / "evidence").put(b"picture", "jpg")
+
+
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_any_changed_byte_is_found(tmp_path_factory: pytest.TempPathFactory, content: bytes, data) -> None:
+    folder = tmp_path_factory.mktemp("evidence")
+    store = EvidenceStore(folder, fsync=False)
+    reference = store.put(content, "jpg")
+    assert evidence_fault(folder, reference) == ""
+    path = store.find(reference)
+    place = data.draw(st.integers(0, len(content) - 1))
+    changed = bytearray(content)
+    changed[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(changed))
+    assert "was changed" in evidence_fault(folder, reference)
+    path.unlink()
+    assert "is missing" in evidence_fault(folder, reference)
+
+
+def test_only_what_was_put_long_ago_is_removed(store: EvidenceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, gone = store.put(b"kept", "jpg"), store.put(b"gone", "webp")
+    assert store.remove([gone[7:], "0" * 64]) == 0  # its record may be on its way
+    monkeypatch.setattr(module, "RECENT_S", 0.0)
+    assert store.size() == 8
+    assert store.remove([gone[7:], "0" * 64]) == 1
+    assert store.find(gone) is None
+    assert store.find(kept) is not None
+    assert store.size() == EvidenceStore(store.folder).size() == 4
+
+
+def test_what_an_earlier_run_left_is_removed_whatever_its_time(store: EvidenceStore) -> None:
+    reference = store.put(b"old", "jpg")
+    os.utime(store.find(reference), (4e9, 4e9))  # the clock was stepped back since
+    assert EvidenceStore(store.folder).remove([reference[7:]]) == 1
+
+
+def test_pictures_are_no_more_readable_than_words(store: EvidenceStore) -> None:
+    before = os.umask(0)
+    try:
+        path = store.find(store.put(b"private", "jpg"))
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, store.folder)]
+    assert modes == [0o640, 0o750, 0o750]
+
+
+def test_references_are_found_without_parsing() -> None:
+    line = b'{"evidence":{"after":"sha256:%s"},"text":"\\"sha256:%s\\""}' % (b"1" * 64, b"2" * 64)
+    assert references(line) == {"1" * 64}
