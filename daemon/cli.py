@@ -20,6 +20,7 @@ VERBS = {
     "describe": "Say what changed between two pictures of the same scene.",
     "tail": "Print narrations as they arrive on the stream, until Ctrl-C.",
     "query": "Search narrations, with filters or questions in plain English.",
+    "digest": "Say in a dozen sentences what happened, and what was unusual.",
     "export": "Package narrations, pictures and recordings so that others can check them.",
     "serve": "Serve a web page with live and past narrations, and take feedback on them.",
     "forward": "Send narrations to MQTT, web hooks and notification services.",

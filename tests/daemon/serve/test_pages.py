@@ -36,6 +36,25 @@ def test_live_shows_the_newest_and_every_camera(served: Served) -> None:
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
 
 
+def test_a_digest_leads_to_its_records(served: Served, house: ServedHouse) -> None:
+    page = served.client.get("/digest?q=2024-05-01")
+    assert page.status_code == 200
+    assert "1 car, 1 dog and 1 person" in page.text
+    assert f'href="/record/{house.records["yard"][0].id}"' in page.text
+    refused = served.client.get("/digest?q=sometime")
+    assert refused.status_code == 400
+    assert "&#39;sometime&#39; is no time" in refused.text
+
+
+def test_the_week_begins_with_today(served: Served) -> None:
+    page = served.client.get("/week").text
+    days = re.findall(r'href="/digest\?q=(\d{4}-\d\d-\d\d)"', page)
+    assert len(days) == 7
+    assert days == sorted(days, reverse=True)
+    assert page.count("nobody and nothing came") == 7  # the house's records are of 2024
+    assert "Nobody and nothing came" in served.client.get("/").text
+
+
 def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served: Served) -> None:
     page = served.client.get("/review")
     assert [text[:7] for text in texts(page)] == ["A perso", "A lorry"]
@@ -364,4 +383,4 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Pat
     assert "backing off" in page
     assert "not watched by the daemon that runs" in page
     assert "nothing narrated yet" in page
-    assert "is not known" not in page
+    assert "do now is not known" not in page
