@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import Cameras, Verbose
+from daemon.commands.options import Cameras
 from daemon.config.secrets import Secrets
 
 ANSWER_S = 5.0
@@ -33,7 +33,6 @@ def collect(
         Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
     ] = None,
     once: Annotated[bool, Option("--once", help="End when everything is there.")] = False,
-    verbose: Verbose = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
     secrets = Secrets()
@@ -50,7 +49,7 @@ def collect(
         sources = [PictureSource(secrets.reveal(url)) for url in pictures or []]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pictures") from None
-    start_logging(verbose=verbose)
+    start_logging()
     journals, watch = out / "journal", ServiceWatch()
     fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
     server = RedisServer(lambda: secrets.reveal(redis), ANSWER_S)

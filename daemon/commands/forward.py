@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import ConfigurationFile, Json, Verbose
+from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 
@@ -27,7 +27,6 @@ def forward(
         bool, Option("--from-start", help="Targets that are new begin with what the streams hold.")
     ] = False,
     json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Send narrations to MQTT, web hooks and notification services, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
@@ -40,7 +39,7 @@ def forward(
     if dead or retry:
         _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), target, retry, json=json)
         return
-    start_logging(verbose=verbose)
+    start_logging()
     hush_libraries()
     settings = check(configuration, secrets, str(config))
     raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Journals, OptionalFile, TimeZone
+from daemon.commands.options import Cameras, Journals
 from daemon.commands.selection import errors_as_exits, present
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
@@ -19,7 +19,6 @@ from pipeline.journal.holds import Hold, add_hold, load_holds, release_hold
 def hold(
     name: Annotated[str | None, typer.Argument(help="Name of a hold; without one, all are listed.")] = None,
     *,
-    config: OptionalFile = None,
     journal: Journals = None,
     camera: Cameras = None,
     since: Annotated[str | None, typer.Option(help="Begin of the span: 7d, 2026-05-01T22:00.")] = None,
@@ -29,12 +28,11 @@ def hold(
         str | None, typer.Option(help="When the hold ends by itself; by default when it is released.")
     ] = None,
     release: Annotated[bool, typer.Option("--release", help="End the hold.")] = False,
-    timezone: TimeZone = None,
 ) -> None:
     """Keep a span of the record, with its pictures, from retention."""
     with errors_as_exits():
-        folder = journal_folder(journal or _state(config))
-        local = LocalTime.named(timezone)
+        folder = journal_folder(journal or default_state(usual_state()))
+        local = LocalTime()
         if name is None:
             _list_holds(folder, local)
         elif release:
@@ -58,11 +56,3 @@ def _list_holds(folder: Path, local: LocalTime) -> None:
         last = f"until {local.of(each.ends):%Y-%m-%d %H:%M}" if each.ends else "until it is released"
         whose = ", ".join(each.cameras) or "all cameras"
         typer.echo(f"{each.name}: {whose}, {begin} to {end}, held {last} by {each.by}: {each.reason}")
-
-
-def _state(config: Path | None) -> Path:
-    if config is None:
-        return default_state(usual_state())
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
-
-    return load_configuration(config).state

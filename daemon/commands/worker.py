@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import CaptionerChoice, Device, OptionalFile, Verbose, load_chosen_captioner
+from daemon.commands.options import CaptionerChoice, Device, OptionalFile, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 
@@ -27,7 +27,6 @@ def worker(
     config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
-    verbose: Verbose = False,
 ) -> None:
     """Detect objects for daemons with `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config) if config else None
@@ -45,7 +44,7 @@ def worker(
     from daemon.workers.worker import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
-    start_logging(verbose=verbose)
+    start_logging()
     loaded = load_chosen_captioner(captioner, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])

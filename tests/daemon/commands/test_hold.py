@@ -17,7 +17,7 @@ SPAN = ("--since", "2024-05-01", "--until", "2024-05-02", "--reason", "claim 7")
 
 
 def test_a_hold_is_listed_until_it_is_released(narrated, state):
-    place = ("--journal", state, "--timezone", "UTC")
+    place = ("--journal", state)
     assert narrated("hold", "theft", *place, *SPAN, "--camera", "yard").code == 0
     assert "theft: yard, 2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", *place).out
     assert narrated("hold", "theft", *place, *SPAN).code == 1
