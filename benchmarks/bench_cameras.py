@@ -87,9 +87,7 @@ class Lateness:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cameras", default="1,4,8")
     parser.add_argument("--sample", default="2/s,5/s", help="detection rates")
     parser.add_argument("--seconds", type=float, default=60)

@@ -29,7 +29,7 @@ from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merge_votes
 from train.grounded.detection_scores import area, fit_canvas
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.start import starting_detector
 
 Found = list[tuple[str, float, tuple[float, float, float, float]]]
@@ -92,9 +92,7 @@ def judged(found: Found, known: list[tuple[float, float, float, float]]) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
     parser.add_argument("--start", type=Path, help="PicoDet-S (.onnx) as it was published")
     parser.add_argument(
@@ -107,7 +105,7 @@ def main() -> None:
         raise TypeError(f"captioner {captioner.name} has no detector")
     looks = {"narrated": of_network(captioner.detector)}
     if asked.start:
-        looks["as published"] = of_network(OnnxDetector(draw(starting_detector(asked.start, 0))))
+        looks["as published"] = of_network(OnnxDetector(export_onnx(starting_detector(asked.start, 0))))
     if asked.teacher:
         looks["teachers' votes"] = of_votes([teacher_file(text) for text in asked.teacher])
     print("| clip |", " | ".join(looks), "|")

@@ -49,9 +49,7 @@ class Reader:
 
 def main() -> None:
     """Print times to the next frame after the server's return, and until a stall is noticed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--away", type=float, nargs="+", default=[0.5, 2.0, 5.0, 20.0], metavar="SECONDS")
     absences = parser.parse_args().away
     server = RtspServer()

@@ -1,9 +1,12 @@
-"""How long `narrated query` takes: a million records of eight cameras, indexed and asked.
+"""How long `narrated query` and `narrated verify` take on a million records of eight cameras.
 
-    python benchmarks/bench_query.py [--records 1000000] [--folder DIR]
+    python benchmarks/bench_query.py [--records 1000000] [--days 90] [--folder DIR] [--verify]
 
 Writes chained journals of visits (entered, then left after a while, each with its track), has them indexed,
-and asks each question three times in one process.
+asks each question three times in one process, and makes the digest of the last whole day three times. With
+620,000 records of 31 days that day, and each of the four weeks before, has 10,000 visits. With --verify the
+chains are verified instead, on one processor and on all: time of the clock, which depends on what else the
+machine does, and of all processors.
 """
 
 from __future__ import annotations
@@ -11,15 +14,20 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from daemon.digest.digest import write_digest
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Span
 from daemon.search.search import Search
 from pipeline.record import format_time
 
@@ -29,7 +37,6 @@ CAMERAS = ("front_door", "yard", "gate.2", "lot-1", "lot-2", "street", "loading"
 PLACES = ("at the entrance", "in the lot", "by the river", "on the left", "on the right", "in the middle")
 THINGS = {"person": "person", "car": "red car", "truck": "white lorry", "van": "van", "cyclist": "cyclist"}
 START = datetime(2026, 5, 1, tzinfo=UTC)
-SPAN = timedelta(days=90)
 LONDON = LocalTime.named("Europe/London")
 QUESTIONS = (
     "what happened in the last hour",
@@ -49,11 +56,11 @@ QUESTIONS = (
 )
 
 
-def lines(camera: str, count: int) -> Iterator[bytes]:
+def lines(camera: str, count: int, days: int) -> Iterator[bytes]:
     """The chained lines of a camera: a visit is two records."""
     rng = random.Random(f"{SEED} {camera}")  # noqa: S311 - a benchmark
     previous = "0" * 64
-    step = SPAN / count
+    step = timedelta(days=days) / count
     for seq in range(1, count + 1):
         leaves, visit = seq % 2 == 0, (seq + 1) // 2
         rng.seed(f"{SEED} {camera} {visit}")
@@ -99,11 +106,11 @@ def canonical(members: dict[str, object]) -> bytes:
     return json.dumps(members, sort_keys=True, separators=(",", ":")).encode()
 
 
-def write(folder: Path, count: int) -> None:
+def write(folder: Path, count: int, days: int) -> None:
     """The journals, in segments."""
     share = count // len(CAMERAS)
     for camera in CAMERAS:
-        made = lines(camera, share)
+        made = lines(camera, share, days)
         for first in range(1, share + 1, SEGMENT):
             last = min(first + SEGMENT - 1, share)
             name = f"{camera}.jsonl" if last == share else f"{camera}.{first:012d}.jsonl"
@@ -115,12 +122,17 @@ def main() -> None:
     """Print the table of benchmarks/query.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--days", type=int, default=90)
+    parser.add_argument("--folder", type=Path, help="where; needs 1.2 GB for a million; else a temporary one")
+    parser.add_argument("--verify", action="store_true", help="verify the chains instead")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = given.folder or Path(made)
         if not any(folder.glob("*.jsonl")):
-            write(folder, given.records)
+            write(folder, given.records, given.days)
+        if given.verify:
+            verify(folder, given.records)
+            return
         begin, worked = time.perf_counter(), time.process_time()
         with Search(folder, LONDON) as search:
             read = search.index.update().records
@@ -131,16 +143,52 @@ def main() -> None:
             print(f"index {size >> 20} MB, journals {journals >> 20} MB")
             print("\n| question | found | of the processor, ms | by the clock, ms |\n|---|---:|---:|---:|")
             for words in QUESTIONS:
-                ask(search, words)
+                ask(search, words, START + timedelta(days=given.days))
+            make_digest(search, START + timedelta(days=given.days))
         print(f"\n{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB at most")
 
 
-def ask(search: Search, words: str) -> None:
+def make_digest(search: Search, end: datetime) -> None:
+    """Make the digest of the last whole day three times, and print the slowest."""
+    worked, taken = [], []
+    until = LONDON.midnight(LONDON.of(end).date())
+    for _ in range(3):
+        begin, busy = time.perf_counter(), time.process_time()
+        digest = write_digest(search, Span(until - timedelta(days=1), until), end)
+        worked.append(time.process_time() - busy)
+        taken.append(time.perf_counter() - begin)
+    cells = f"{len(digest.sentences)} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f}"
+    print(f"| the digest of a day | {cells} |")
+    print(f"\n{digest.sentences[0].text}")
+
+
+def measure(path: Path, processors: int) -> tuple[float, float]:
+    """Seconds of the clock, and of all processors, from the command's start to its end."""
+    command = [sys.executable, "-m", "daemon.cli", "verify", str(path), "--no-evidence"]
+    allowed = sorted(os.sched_getaffinity(0))[:processors]
+    began, used = time.perf_counter(), sum(os.times()[2:4])
+    subprocess.run(
+        command, check=True, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, allowed)
+    )
+    return time.perf_counter() - began, sum(os.times()[2:4]) - used
+
+
+def verify(folder: Path, records: int) -> None:
+    """Verify the chains and print how long that took."""
+    size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+    print(f"{records:,} records, {size / 1e9:.2f} GB, load {os.getloadavg()[0]:.1f}")
+    print("| processors | from start to end | processor | records a second |\n|---|---|---|---|")
+    for processors in sorted({1, len(os.sched_getaffinity(0))}):
+        took, used = measure(folder, processors)
+        print(f"| {processors} | {took:.1f} s | {used:.1f} s | {records / took:,.0f} |", flush=True)
+
+
+def ask(search: Search, words: str, end: datetime) -> None:
     """Ask three times, and print the slowest."""
     worked, taken, found = [], [], 0
     for _ in range(3):
         begin, busy = time.perf_counter(), time.process_time()
-        asked = search.asker().read(words, START + SPAN)
+        asked = search.asker().read(words, end)
         if asked.measure.count:
             found = len(search.selection.count(asked))
         elif asked.of_visits:

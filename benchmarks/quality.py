@@ -22,9 +22,7 @@ BASELINES = ("constant", "guess", "detector")
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint in place of the packaged one")
     parser.add_argument("--strict", action="store_true", help="the strict labels and reading of objects")
     parser.add_argument("--only", choices=("pairs", "tracks"))

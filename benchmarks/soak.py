@@ -268,9 +268,7 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=15)
     options = parser.parse_args()
     if options.minutes < SHORTEST_MIN:

@@ -108,9 +108,7 @@ class Recorder(Tracker):
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cache", type=Path, help="folder for detections; else nothing is kept")
     parser.add_argument("--threshold", type=float, default=TrackerSettings().least_confidence)
     parser.add_argument("--test", action="store_true", help="judge the five clips with published tracks")

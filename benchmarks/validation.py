@@ -29,9 +29,7 @@ FOOTAGE = (predictors.DATA / "cameras" / "train", predictors.DATA / "clips")
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint in place of the packaged one")
     parser.add_argument("--keep", type=Path, help="folder for the pictures and predictions")
     parser.add_argument("--strict", action="store_true", help="the strict reading of objects")

@@ -51,9 +51,7 @@ class Score:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--keep", type=Path, help="folder for the records")
     parser.add_argument("--show", action="store_true", help="every sentence, every event not told")
     chosen = parser.parse_args()

@@ -20,6 +20,7 @@ VERBS = {
     "describe": "Say what changed between two pictures of the same scene.",
     "tail": "Print narrations as they arrive on the stream, until Ctrl-C.",
     "query": "Search narrations, with filters or questions in plain English.",
+    "digest": "Say in a dozen sentences what happened, and what was unusual.",
     "export": "Package narrations, pictures and recordings so that others can check them.",
     "serve": "Serve a web page with live and past narrations, and take feedback on them.",
     "forward": "Send narrations to MQTT, web hooks and notification services.",
@@ -72,9 +73,6 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; every failure is one clear line on stderr (``NARRATED_DEBUG=1`` adds the traceback).
 
-    Args:
-        arguments: without the program's name; None takes the process's.
-
     Returns:
         The exit code.
     """
@@ -93,24 +91,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Say what is wrong; the exit code."""
     from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - not for --help
-    from daemon.config.secrets import SecretError  # noqa: PLC0415
+    from daemon.config.secrets import SecretError, hide_secrets  # noqa: PLC0415
     from pipeline.extras import missing_extra  # noqa: PLC0415
 
-    if isinstance(error, ConfigurationError | SecretError):
-        for line in str(error).splitlines():
-            _complain(line)
-        return BAD_CONFIGURATION
-    if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)):
-        _complain(missing)
-        return FAILED
-    if os.environ.get("NARRATED_DEBUG"):
+    mistake = isinstance(error, ConfigurationError | SecretError)
+    missing = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
+    if os.environ.get("NARRATED_DEBUG") and not (mistake or missing):
         from daemon.service.log import format_traceback  # noqa: PLC0415 - loads the decoders
 
         typer.echo(format_traceback(error), err=True)
-    _complain(_format_error(error))
-    return FAILED
+    message = str(error) if mistake else missing or _format_error(error)
+    for line in message.splitlines():
+        typer.echo(f"narrated: {hide_secrets(line)}", err=True)
+    return BAD_CONFIGURATION if mistake else FAILED
 
 
 def _format_error(error: Exception) -> str:
@@ -121,12 +115,6 @@ def _format_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return redact(f"{error.filename}: {error.strerror}")
     return redact(f"{type(error).__name__}: {error} (NARRATED_DEBUG=1 shows where)")
-
-
-def _complain(line: str) -> None:
-    from daemon.config.secrets import hide_secrets  # noqa: PLC0415
-
-    typer.echo(f"narrated: {hide_secrets(line)}", err=True)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,6 @@ class DescribeOptions:
         min_salience: a cluster is described if its prior is at least this share of the largest; a captioner
             that detects objects ignores it. The default was best on plain DDLA's validation cameras.
         min_confidence: least confidence of a sentence; None takes the captioner's own.
-        beam_size: 1 is greedy.
         max_words: longest sentence in words.
         zones: named parts of the picture; the first that holds an object replaces the place in the picture.
         colours: name certain colours.
@@ -94,7 +93,6 @@ class DescribeOptions:
     max_sentences: int = 16
     min_salience: float = 0.05
     min_confidence: float | None = None
-    beam_size: int = 1
     max_words: int = 24
     zones: tuple[Zone, ...] = ()
     colours: bool = True

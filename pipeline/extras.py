@@ -16,6 +16,7 @@ EXTRAS = {
         "joblib",
         "pandas",
         "pycocoevalcap",
+        "scipy",
         "torch",
     ),
     "ray": ("ray",),

@@ -334,8 +334,8 @@ class Record(_Part):
         "the id of its entry on the Redis stream: milliseconds of the after frame, a hyphen, a number"
     )
     latency_ms: dict[Stage, Annotated[float, Field(ge=0, le=_LARGEST_INTEGER)]] | None = may_mean(
-        "milliseconds, of live cameras only: batch, the whole batch in the captioner; capture_to_narration, "
-        "from the capture of the after frame to this record"
+        "milliseconds, of live cameras only: capture_to_narration, from the capture of the after frame to "
+        "this record"
     )
     evidence: Evidence | None = may_mean("the stored pictures")
     prev: Digest = means("hash of this camera's record before; 64 zeros in the first")

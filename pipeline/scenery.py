@@ -57,8 +57,8 @@ class Scenery:
         return [event for event in events if not self._repeats(event, by_id, aspect)]
 
     def _repeats(self, event: Event, tracks: dict[str, Track], aspect: float) -> bool:
-        track, box = tracks[event.track], event.box_after or event.box_before
-        if box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
+        track, box = tracks.get(event.track), event.box_after or event.box_before
+        if track is None or box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
             return False
         if any(sizes_apart(track.first.box, each.box, aspect) > _STAYS for each in track.observations):
             return False

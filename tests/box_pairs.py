@@ -24,6 +24,9 @@ class Still:
             raise ValueError("rtsp://admin:hunter2@10.0.0.5/ cannot be decoded")
         return self._image
 
+    def release(self) -> None:
+        """It is held as it is."""
+
 
 def frame(second: float, *, box: bool, clock: Clock = Clock.FILE, broken: bool = False) -> Frame:
     image = np.full((240, 320, 3), 90, np.uint8)

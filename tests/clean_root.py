@@ -56,6 +56,14 @@ def pip_settings() -> dict[str, str]:
     return {names[key]: str(ast.literal_eval(value)) for key, value in pairs}
 
 
+def pip_paths() -> list[Path]:
+    """What this machine's pip takes from its disk."""
+    words = " ".join(pip_settings().values()).replace("file://", "").split()
+    paths = {Path(word) for word in words if word.startswith("/")}
+    # Links of an index on the disk lead to the folder `files` beside it.
+    return sorted({kept for path in paths for kept in (path, path.parent / "files") if kept.exists()})
+
+
 class CleanRoot:
     """The folder of such a machine.
 
@@ -78,12 +86,9 @@ class CleanRoot:
         self.binds[path] = where
 
     def bind_pip(self) -> None:
-        """Shows what this machine's pip takes from its disk."""
-        words = " ".join(pip_settings().values()).replace("file://", "").split()
-        for path in {Path(word) for word in words if word.startswith("/")}:
-            for kept in (path, path.parent / "files"):  # links of an index on the disk lead there
-                if kept.exists():
-                    self.bind(kept, str(kept))
+        """Shows what this machine's pip takes from its disk, see `pip_paths`."""
+        for path in pip_paths():
+            self.bind(path, str(path))
 
     def start(self, *command: object, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """Starts a command in there, as root, with nothing of this process's environment."""

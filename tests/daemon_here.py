@@ -11,22 +11,24 @@ from typing import Any
 
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-from daemon.service import daemon as live
-from daemon.service.signals import Signals
-from daemon.service.state import Daemon
+from daemon.service.daemon import Daemon
+from daemon.service.process import Signals
 
 
 @contextmanager
 def running(config: Path) -> Iterator[Daemon]:
     """A daemon in this process; its main loop is the caller's."""
     with Signals() as signals, ExitStack() as resources:
-        daemon = live.startup(config, load_configuration(config), Secrets(), resources, signals)
+        daemon = Daemon(config, load_configuration(config), Secrets(), signals, resources)
+        daemon.startup()
         try:
             yield daemon
         finally:
+            while daemon.narrating.loop.alive and not daemon.narrating.narrator:
+                time.sleep(0.01)  # a slow machine would still load it when the daemon must have ended
             signals.stopped_at = time.monotonic()
             signals.stop.set()
-            assert live.shutdown(daemon)
+            assert daemon.shutdown()
 
 
 def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
@@ -44,7 +46,7 @@ def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
     operator = threading.Thread(target=work, daemon=True)
     operator.start()
     try:
-        live.main_loop(daemon)
+        daemon.main_loop()
     finally:
         daemon.signals.stop.set()
         operator.join(30)

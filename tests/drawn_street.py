@@ -26,6 +26,9 @@ class Grey:
         assert width >= self._plane.shape[1]
         return self.rgb()
 
+    def release(self) -> None:
+        """It is held as it is."""
+
 
 def street(person: int | None = None, grey: int = 220, brightness: float = 1.0) -> np.ndarray:
     """An empty street, or one with a person at `person` pixels from the left."""

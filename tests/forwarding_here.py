@@ -22,7 +22,7 @@ from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.forward.forwarder import Forwarding, check, shutdown, startup
 from daemon.forward.sender import Sender
-from daemon.service.signals import Signals
+from daemon.service.process import Signals
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, Publisher
 from pipeline.record import Evidence

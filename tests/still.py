@@ -13,3 +13,6 @@ class Still:
 
     def rgb(self) -> Image:
         return self.image
+
+    def release(self) -> None:
+        """It is held as it is."""

@@ -23,11 +23,7 @@ class TrainError(Exception):
 
 
 def refuse_folder(out: Path) -> None:
-    """Check `out` before a long training, not after it.
-
-    Raises:
-        TrainError: `out` is a folder.
-    """
+    """Check `out` before a long training, not after it; TrainError if `out` is a folder."""
     if out.is_dir():
         raise TrainError(f"{out} is a folder; --out names the checkpoint file to write")
 
@@ -49,11 +45,7 @@ def load_grounded(path: Path | None) -> Grounded:
 
 
 def write_checkpoint(captioner: Captioner, out: Path) -> str:
-    """Write a checkpoint and return its sha256 (hex).
-
-    Raises:
-        TrainError: it cannot be written.
-    """
+    """Write a checkpoint and return its sha256 (hex); TrainError if it cannot be written."""
     try:
         return save(captioner, out)
     except OSError as error:

@@ -4,8 +4,7 @@ A folder holds the images ``<id>.png`` (before) and ``<id>_2.png`` (after) and o
 ``train.json``, ``val.json`` or ``test.json``: a list of ``{"img_id": ..., "sentences": [...]}``, where a
 repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 2). What
 `train.papers.generated` writes has further keys, ``camera``, ``kind`` and ``changes``, which other readers
-of the layout ignore. An entry may name its images by ``before`` and
-``after``, relative to the folder.
+of the layout ignore. An entry may name its images by ``before`` and ``after``, relative to the folder.
 """
 
 from __future__ import annotations
@@ -13,19 +12,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from models.boxes import Box, area
 from pipeline.sources import Image
 
 SPLITS = ("train", "val", "test")
+_Value = TypeVar("_Value")
 
 
 class SampleError(Exception):
@@ -67,84 +68,73 @@ class Sample:
         return (self.sentences, *self.further)
 
 
-_CHANGES = TypeAdapter(tuple[SampleChange, ...])
+class Entry(BaseModel):
+    """An annotation as the files have it."""
+
+    img_id: str = Field(pattern=r"^[\w.-]+$", coerce_numbers_to_str=True)
+    sentences: list[str]
+    before: str = ""
+    after: str = ""
+    camera: str = ""
+    kind: str = ""
+    changes: tuple[SampleChange, ...] = ()
 
 
-def load_samples(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
+_ENTRIES = TypeAdapter(list[Entry])
+
+
+def load_samples(folder: Path, split: str) -> list[Sample]:
     """Read one split of a folder of samples; a repeated id is a further annotator of its sample.
 
     Blank sentences and sentences that are only a number (the released annotations have 66 and 63) are
-    left out, and so is an annotation in which no word is left.
-
-    Args:
-        folder: the folder of images and JSON files.
-        split: train, val or test.
-        require_images: check that the images are there.
-
-    Returns:
-        The samples, in the order in which the file names their ids first.
+    left out, and so is an annotation in which no word is left. Images are not opened.
 
     Raises:
-        SampleError: the file or an image is missing, the file is broken, or there are no words in it.
+        SampleError: the file is missing or broken, or there are no words in it.
     """
     path = folder / f"{split}.json"
     results: dict[str, Sample] = {}
-    for position, entry in enumerate(read_entries(path)):
-        sample = _sample(folder, path, position, entry)
-        if not sample.sentences:
-            continue
-        first = results.setdefault(sample.id, sample)
-        if first is not sample:
-            results[sample.id] = replace(first, further=(*first.further, sample.sentences))
+    for entry in read_entries(path):
+        name = entry.img_id
+        sentences = tuple(" ".join(text.split()) for text in entry.sentences if has_words(text))
+        if sentences and name in results:
+            results[name] = replace(results[name], further=(*results[name].further, sentences))
+        elif sentences:
+            before = folder / (entry.before or f"{name}.png")
+            after = folder / (entry.after or f"{name}_2.png")
+            results[name] = Sample(name, before, after, sentences, entry.changes, entry.camera, entry.kind)
     if not results:
         raise SampleError(f"{path}: no sentence with a word in it; the split needs at least one caption")
-    if require_images:
-        for sample in results.values():
-            for image in (sample.before, sample.after):
-                if not image.is_file():
-                    raise SampleError(f"{path}: sample {sample.id} needs {image}, which does not exist")
     return list(results.values())
 
 
-def read_entries(path: Path) -> list[object]:
-    """A JSON list.
+def read_entries(path: Path) -> list[Entry]:
+    """All annotations of a file, those without a word included."""
+    return read_json(path, _ENTRIES)
 
-    Raises:
-        SampleError: it is missing or something else.
-    """
+
+def read_text(path: Path) -> str:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8-sig"))
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        there = sorted(p.name for p in path.parent.glob("*.json"))
-        raise SampleError(f"{path} does not exist; this folder has {there or 'no JSON files'}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SampleError(f"{path} cannot be read as JSON ({error}); write or fetch it again") from error
-    if not isinstance(entries, list):
-        raise SampleError(f"{path}: expected a list, found {type(entries).__name__}")
-    return entries
+        there = sorted(p.name for p in path.parent.iterdir())[:8] if path.parent.is_dir() else []
+        raise SampleError(
+            f"{path} does not exist; beside it is {', '.join(there) or 'nothing'}: unpack the release whole"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SampleError(f"{path} cannot be read ({error}); fetch it again") from error
 
 
-def _sample(folder: Path, path: Path, position: int, entry: object) -> Sample:
-    if not isinstance(entry, dict) or "img_id" not in entry or not isinstance(entry.get("sentences"), list):
-        raise SampleError(f'{path}: entry {position} is not {{"img_id": ..., "sentences": [...]}}')
-    name = str(entry["img_id"])
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise SampleError(f"{path}: entry {position} has the id {name!r}, which cannot be a file name")
+def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
+    """The content of a JSON file."""
     try:
-        changes = _CHANGES.validate_python(entry.get("changes", ()))
+        return kind.validate_python(json.loads(read_text(path)))
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise SampleError(f"{path}: sample {name} has a broken change ({wrong})") from error
-    sentences = tuple(" ".join(str(s).split()) for s in entry["sentences"])
-    return Sample(
-        id=name,
-        before=folder / str(entry.get("before", f"{name}.png")),
-        after=folder / str(entry.get("after", f"{name}_2.png")),
-        sentences=tuple(filter(has_words, sentences)),
-        changes=changes,
-        camera=str(entry.get("camera", "")),
-        kind=str(entry.get("kind", "")),
-    )
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"])) or "its content"
+        raise SampleError(f"{path}: {at}: {first['msg']}; fetch it again") from error
+    except ValueError as error:
+        raise SampleError(f"{path} is not valid JSON ({error}); fetch it again") from error
 
 
 def sample_entry(sample: Sample) -> dict[str, object]:
@@ -169,14 +159,14 @@ def image_in(path: Path) -> Image | None:
     return None if image is None else np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
 
 
-def write_image(path: Path, image: Image) -> None:
-    """Write an RGB image ``(height, width, 3)`` as a lightly compressed PNG.
+def write_image(path: Path, image: Image, flags: Sequence[int] = (cv2.IMWRITE_PNG_COMPRESSION, 1)) -> None:
+    """Write an RGB image ``(height, width, 3)``, as a lightly compressed PNG unless OpenCV's flags say more.
 
     Raises:
         SampleError: the file cannot be written.
     """
     bgr = np.ascontiguousarray(image[..., ::-1])
-    if not cv2.imwrite(str(path), bgr, [cv2.IMWRITE_PNG_COMPRESSION, 1]):
+    if not cv2.imwrite(str(path), bgr, flags):
         raise SampleError(f"{path} cannot be written; is the disk full or the folder read-only?")
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from daemon.commands.options import Cameras, Verbose
+from daemon.commands.options import Cameras
 from daemon.config.secrets import Secrets
 
 ANSWER_S = 5.0
@@ -23,16 +24,15 @@ SOME_FAILED = 3
 def collect(
     *,
     redis: Annotated[
-        str, typer.Option(help="Server of the streams; secrets as ${env:..}, ${file:..}, ${cred:..}.")
+        str, Option(help="Server of the streams; secrets as ${env:..}, ${file:..}, ${cred:..}.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for journals and pictures.")],
+    out: Annotated[Path, Option("-o", "--out", help="Folder for journals and pictures.")],
     camera: Cameras = None,
     pictures: Annotated[
         list[str] | None,
-        typer.Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
+        Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when everything is there.")] = False,
-    verbose: Verbose = False,
+    once: Annotated[bool, Option("--once", help="End when everything is there.")] = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
     secrets = Secrets()
@@ -40,8 +40,7 @@ def collect(
     from daemon.collect.collector import Collector  # noqa: PLC0415
     from daemon.collect.pictures import PictureFetcher, PictureSource  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
     from pipeline.evidence import EvidenceStore  # noqa: PLC0415
     from pipeline.journal import DAILY  # noqa: PLC0415
     from pipeline.publisher import RedisServer  # noqa: PLC0415
@@ -50,7 +49,7 @@ def collect(
         sources = [PictureSource(secrets.reveal(url)) for url in pictures or []]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pictures") from None
-    start_logging(verbose=verbose)
+    start_logging()
     journals, watch = out / "journal", ServiceWatch()
     fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
     server = RedisServer(lambda: secrets.reveal(redis), ANSWER_S)

@@ -7,26 +7,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from daemon.commands.options import CaptionerChoice, Device, load_chosen_captioner
+from daemon.commands.options import CaptionerChoice, load_chosen_captioner
 from daemon.commands.replay import finish
 from daemon.commands.serve import serve_page
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 
 
 def demo(
     video: Annotated[
-        Path | None, typer.Argument(help="A clip; by default OpenCV's vtest.avi, which is downloaded.")
+        Path | None, Argument(help="A clip; by default OpenCV's vtest.avi, which is downloaded.")
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the report; its narrations are replaced.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, Option(help="Folder for the report; its narrations are replaced.")] = Path("demo"),
     captioner: CaptionerChoice = None,
-    device: Device = None,
     serve: Annotated[
         bool | None,
-        typer.Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
+        Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
     ] = None,
 ) -> None:
     """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
@@ -37,7 +35,7 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = load_chosen_captioner(captioner, device)
+    loaded = load_chosen_captioner(captioner)
     finish(run_demo(clip, loaded, out), out)
     if shown:
         page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port

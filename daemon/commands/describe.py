@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from daemon.commands.options import (
     CaptionerChoice,
@@ -17,10 +18,11 @@ from daemon.commands.options import (
     Json,
     load_chosen_captioner,
     parse_option,
+    warn,
     write_picture,
 )
-from daemon.config.durations import parse_duration
 from daemon.config.settings import CameraDefaults
+from daemon.config.values import parse_duration
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan
@@ -31,25 +33,25 @@ _PAIR_MEMBERS = ("text", "box", "confidence")
 
 
 def describe(
-    before: Annotated[Path | None, typer.Argument(help="The earlier picture.")] = None,
-    after: Annotated[Path | None, typer.Argument(help="The later picture.")] = None,
+    before: Annotated[Path | None, Argument(help="The earlier picture.")] = None,
+    after: Annotated[Path | None, Argument(help="The later picture.")] = None,
     *,
     pairs: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help='JSON Lines of {"id", "before", "after"}, and "gap_s" where it is known: one JSON line per '
             "pair comes out."
         ),
     ] = None,
     gap: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Time between the pictures, such as 90s or 18h; by default their EXIF times or the stamps "
             "in their names."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
+        Path | None, Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
     ] = None,
     json: Json = False,
     captioner: CaptionerChoice = None,
@@ -80,19 +82,17 @@ def _describe_many(
     lines = list(read_pairs(file))
     failures = [each for each in lines if isinstance(each, PairError)]
     pairs = [each for each in lines if not isinstance(each, PairError)]
-    pairs = [replace(each, gap_s=gap_s if each.gap_s is None else each.gap_s) for each in pairs]
-    with ExitStack() as files:
-        output = files.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
+    pairs = [replace(each, gap_s=gap_s) if each.gap_s is None else each for each in pairs]
+    with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as output:
         for one in describe(pairs, captioner, plan):
             if isinstance(one, PairError):
                 failures.append(one)
                 continue
             sentences = [{name: each[name] for name in _PAIR_MEMBERS} for each in one.sentences()]
             line = {"id": one.id, "sentences": sentences, "gap_s": one.gap_s}
-            output.write(json.dumps(line, ensure_ascii=False) + "\n")
-            output.flush()
+            print(json.dumps(line, ensure_ascii=False), file=output, flush=True)
     for error in failures:
-        typer.echo(f"narrated: {error}", err=True)
+        warn(error)
     return not failures
 
 

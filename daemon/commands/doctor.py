@@ -6,38 +6,28 @@ import importlib.metadata
 import json as json_format
 import platform
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from daemon.commands.options import CaptionerChoice, Json, OptionalFile, choose_captioner
+from daemon.commands.options import Json, OptionalFile, choose_captioner
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from pipeline.redaction import redact
 
-_SHOWN = ("torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Result of one check; `ok` None means that it is not needed here."""
-
-    name: str
-    ok: bool | None
-    detail: str
+_SHOWN = ("narrated", "torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
 
 
 def doctor(
     config: OptionalFile = None,
-    captioner: CaptionerChoice = None,
     json: Json = False,
     compile_kernels: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--compile",
             help="Compile the kernels into the installation first: narrated then starts sooner and takes "
             "130 MB less memory. Needs a C++ compiler, Python's headers and setuptools.",
@@ -46,37 +36,37 @@ def doctor(
 ) -> None:
     """Check the installation: packages, kernels, captioner, and with -c what the configuration names."""
     configuration = load_configuration(config) if config else None
-    path, device = choose_captioner(captioner, None, configuration)
-    checks = [
-        _run("versions", _check_versions),
-        _run("kernels", lambda: _check_kernels(compile_now=compile_kernels)),
-        _run("captioner", lambda: _check_captioner(path, device)),
-        _run("configuration", lambda: _check_file(config, configuration)),
-        _run("Redis", lambda: _check_redis(configuration)),
-        _run("workers", lambda: _check_workers(configuration)),
-    ]
-    failed = any(check.ok is False for check in checks)
+    path, device = choose_captioner(None, None, configuration)
+    checks: dict[str, Callable[[], str]] = {
+        "versions": _check_versions,
+        "kernels": lambda: _check_kernels(compile_now=compile_kernels),
+        "captioner": lambda: _check_captioner(path, device),
+    }
+    if config and configuration:
+        checks["configuration"] = lambda: _check_file(config, configuration)
+        if configuration.redis.url:
+            checks["Redis"] = lambda: _check_redis(configuration)
+        if any(each.narrate.workers == "redis" for each in configuration.cameras.values()):
+            checks["workers"] = lambda: _check_workers(configuration)
+    results = []
+    for name, check in checks.items():
+        try:
+            ok, detail = True, check()
+        except Exception as error:  # noqa: BLE001 - a check fails for any reason
+            ok, detail = False, redact(error) or type(error).__name__
+        results.append({"name": name, "ok": ok, "detail": detail})
+        if not json:
+            typer.echo(f"{'ok' if ok else 'FAILED':<7}{name}: {detail}")
+    fine = all(result["ok"] for result in results)
     if json:
-        typer.echo(json_format.dumps({"ok": not failed, "checks": list(map(asdict, checks))}))
-    else:
-        signs = {True: "ok", False: "FAILED", None: "-"}
-        for check in checks:
-            typer.echo(f"{signs[check.ok]:<7}{check.name}: {check.detail}")
-    if failed:
+        typer.echo(json_format.dumps({"ok": fine, "checks": results}))
+    if not fine:
         raise typer.Exit(1)
-
-
-def _run(name: str, check: Callable[[], str | None]) -> Check:
-    try:
-        detail = check()
-    except Exception as error:  # noqa: BLE001 - a check fails for any reason
-        return Check(name, ok=False, detail=redact(error) or type(error).__name__)
-    return Check(name, None, "not configured") if detail is None else Check(name, ok=True, detail=detail)
 
 
 def _check_versions() -> str:
     versions = [f"Python {platform.python_version()}"]
-    for name in ("narrated", *_SHOWN):
+    for name in _SHOWN:
         with suppress(importlib.metadata.PackageNotFoundError):  # cv2 may come from Debian
             versions.append(f"{name} {importlib.metadata.version(name)}")
     return ", ".join(versions)
@@ -105,32 +95,22 @@ def _check_captioner(path: Path, device: str) -> str:
     return f"{captioner.name} {captioner.sha256[:12]} ({path.name}) works on {captioner.device}"
 
 
-def _check_file(path: Path | None, configuration: Configuration | None) -> str | None:
-    if path is None or configuration is None:
-        return None
+def _check_file(path: Path, configuration: Configuration) -> str:
     from daemon.config.checks import check_configuration  # noqa: PLC0415
 
-    return "; ".join(["nothing is wrong with it", *check_configuration(configuration, Secrets(), path)])
+    return "; ".join(check_configuration(configuration, Secrets(), path)) or "no mistakes found"
 
 
-def _check_redis(configuration: Configuration | None) -> str | None:
-    if configuration is None or configuration.redis.url is None:
-        return None
+def _check_redis(configuration: Configuration) -> str:
     from pipeline.publisher import Publisher  # noqa: PLC0415
 
-    publisher = Publisher(Secrets().reveal(configuration.redis.url))
-    try:
+    url = configuration.redis.url or ""
+    with closing(Publisher(Secrets().reveal(url))) as publisher:
         publisher.entry("doctor", "1-1")
-    finally:
-        publisher.close()
-    return f"{redact(configuration.redis.url)} answers"
+    return f"{redact(url)} answers"
 
 
-def _check_workers(configuration: Configuration | None) -> str | None:
-    if configuration is None or all(
-        each.narrate.workers == "none" for each in configuration.cameras.values()
-    ):
-        return None
+def _check_workers(configuration: Configuration) -> str:
     from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, warn
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 from pipeline.report.words import many
@@ -26,18 +27,15 @@ _SOME_FAILED = 3
 def export(
     chosen: selection.Selection,
     *,
-    out: Annotated[Path, typer.Option(help="Folder to write, or a zip where its name ends with .zip.")],
+    out: Annotated[Path, Option(help="Folder to write, or a zip where its name ends with .zip.")],
     clips: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."
-        ),
+        Option(help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."),
     ] = None,
     linked: Annotated[
-        bool,
-        typer.Option("--linked", help="Also the records in between, up to a signature (without pictures)."),
+        bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     json: Json = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""
@@ -84,11 +82,11 @@ def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bo
     from daemon.export.export import spell_runs  # noqa: PLC0415
 
     for problem in manifest.problems:
-        selection.warn(f"does not verify: {problem}")
+        warn(f"does not verify: {problem}")
     for reason, count in Counter(manifest.without_clip.values()).items():
-        selection.warn(f"{count} without a recording: {reason}")
+        warn(f"{count} without a recording: {reason}")
     if manifest.gone:
-        selection.warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
+        warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
     if json:
         values = asdict(manifest) | {"pictures": pictures, "sum": total}
         typer.echo(json_format.dumps(values))

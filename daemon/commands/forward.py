@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from daemon.commands.options import ConfigurationFile, Json, Verbose
+from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 
@@ -17,46 +18,39 @@ from daemon.config.secrets import Secrets
 def forward(
     config: ConfigurationFile,
     *,
-    dead: Annotated[bool, typer.Option("--dead", help="Show what could not be delivered, and exit.")] = False,
+    dead: Annotated[bool, Option("--dead", help="Show what could not be delivered, and exit.")] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Put dead letters back into the queues, and exit.")
+        bool, Option("--retry", help="Put dead letters back into the queues, and exit.")
     ] = False,
-    target: Annotated[
-        str | None, typer.Option(help="With --dead or --retry: only those of this target.")
-    ] = None,
-    record: Annotated[str | None, typer.Option(help="With --retry: only the record with this id.")] = None,
+    target: Annotated[str | None, Option(help="With --dead or --retry: only those of this target.")] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Targets that are new begin with what the streams hold.")
+        bool, Option("--from-start", help="Targets that are new begin with what the streams hold.")
     ] = False,
     json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Send narrations to MQTT, web hooks and notification services, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
-    if (target or record or json) and not (dead or retry):
-        raise typer.BadParameter("--target, --record and --json go with --dead or --retry")
+    if (target or json) and not (dead or retry):
+        raise typer.BadParameter("--target and --json go with --dead or --retry")
     from daemon.forward.forwarder import check, hush_libraries, run  # noqa: PLC0415 - the client of Redis
     from daemon.service.log import start_logging  # noqa: PLC0415
 
     secrets = Secrets()
     if dead or retry:
-        _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), target, record, retry, json=json)
+        _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), target, retry, json=json)
         return
-    start_logging(verbose=verbose)
+    start_logging()
     hush_libraries()
     settings = check(configuration, secrets, str(config))
     raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))
 
 
-def _handle_dead_letters(
-    url: str, target: str | None, record: str | None, retry: bool, *, json: bool
-) -> None:
-    """Show them, or put them back into the queues."""
+def _handle_dead_letters(url: str, target: str | None, retry: bool, *, json: bool) -> None:
     from daemon.forward.queue import read_dead_letters, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
     with closing(RedisServer(url)) as server, server.client() as client:
-        queued = retry_dead_letters(client, target, record) if retry else 0
+        queued = retry_dead_letters(client, target) if retry else 0
         letters = [] if retry else read_dead_letters(client, target)
     for name, entry, fields in letters:
         members = json_format.loads(fields["json"])

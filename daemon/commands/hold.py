@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Journals, Json, OptionalFile, TimeZone
+from daemon.commands.options import Cameras, Journals
 from daemon.commands.selection import errors_as_exits, present
-from daemon.config.state import usual_state
+from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.search.folders import default_state, journal_folder
 from pipeline.journal.holds import Hold, add_hold, load_holds, release_hold
@@ -19,7 +19,6 @@ from pipeline.journal.holds import Hold, add_hold, load_holds, release_hold
 def hold(
     name: Annotated[str | None, typer.Argument(help="Name of a hold; without one, all are listed.")] = None,
     *,
-    config: OptionalFile = None,
     journal: Journals = None,
     camera: Cameras = None,
     since: Annotated[str | None, typer.Option(help="Begin of the span: 7d, 2026-05-01T22:00.")] = None,
@@ -29,15 +28,13 @@ def hold(
         str | None, typer.Option(help="When the hold ends by itself; by default when it is released.")
     ] = None,
     release: Annotated[bool, typer.Option("--release", help="End the hold.")] = False,
-    timezone: TimeZone = None,
-    json: Json = False,
 ) -> None:
     """Keep a span of the record, with its pictures, from retention."""
     with errors_as_exits():
-        folder = journal_folder(journal or _state(config))
-        local = LocalTime.named(timezone)
+        folder = journal_folder(journal or default_state(usual_state()))
+        local = LocalTime()
         if name is None:
-            _list_holds(folder, local, json=json)
+            _list_holds(folder, local)
         elif release:
             release_hold(folder, name)
         elif since is None or reason is None:
@@ -53,20 +50,9 @@ def hold(
             add_hold(folder, Hold(name=name, cameras=cameras, reason=reason, **asked))
 
 
-def _list_holds(folder: Path, local: LocalTime, *, json: bool) -> None:
+def _list_holds(folder: Path, local: LocalTime) -> None:
     for each in load_holds(folder):
-        if json:
-            typer.echo(each.model_dump_json())
-            continue
         begin, end = (f"{local.of(moment):%Y-%m-%d %H:%M}" for moment in (each.since, each.until))
         last = f"until {local.of(each.ends):%Y-%m-%d %H:%M}" if each.ends else "until it is released"
         whose = ", ".join(each.cameras) or "all cameras"
         typer.echo(f"{each.name}: {whose}, {begin} to {end}, held {last} by {each.by}: {each.reason}")
-
-
-def _state(config: Path | None) -> Path:
-    if config is None:
-        return default_state(usual_state())
-    from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
-
-    return load_configuration(config).state

@@ -7,43 +7,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from typer import Option
 
 if TYPE_CHECKING:
     from daemon.config.settings import CameraDefaults, Configuration
     from models.captioner import Captioner
     from pipeline.sources import Image
 
-ConfigurationFile = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (YAML).")]
-OptionalFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (YAML).")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")]
-Server = Annotated[
-    str | None, typer.Option(help="The server; by default the configuration's, or else localhost.")
-]
-Cameras = Annotated[list[str] | None, typer.Option(help="Only this camera; may be given several times.")]
+ConfigurationFile = Annotated[Path, Option("-c", "--config", help="Configuration file (YAML).")]
+OptionalFile = Annotated[Path | None, Option("-c", "--config", help="Configuration file (YAML).")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, Option("-v", "--verbose", help="Log more.")]
+Server = Annotated[str | None, Option(help="The server; by default the configuration's, or else localhost.")]
+Cameras = Annotated[list[str] | None, Option(help="Only this camera; may be given several times.")]
 Journals = Annotated[
     Path | None,
-    typer.Option(
-        "-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."
-    ),
+    Option("-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."),
 ]
-Pictures = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the pictures; by default evidence, in or beside the journals' folder."),
-]
-TimeZone = Annotated[str | None, typer.Option(help="Time zone of days and hours; by default this machine's.")]
+TimeZone = Annotated[str | None, Option(help="Time zone of days and hours; by default this machine's.")]
 CaptionerChoice = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--captioner",
         "--captioner-file",  # read for one version more
         help="grounded or ddla, which ship, or a checkpoint file; by default the configuration's.",
     ),
 ]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
-
+Device = Annotated[str | None, Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
 
 _Value = TypeVar("_Value")
+
+
+def warn(text: object) -> None:
+    typer.echo(f"narrated: {text}", err=True)
 
 
 def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
@@ -81,7 +77,6 @@ def choose_captioner(
 def load_chosen_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> Captioner:
-    """The captioner of `choose_captioner`, where it says."""
     from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
 
     path, place = choose_captioner(captioner, device, configuration)

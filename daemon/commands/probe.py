@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from av.error import FFmpegError
+from typer import Argument, Option
 
-from daemon.commands.options import Json, OptionalFile, address_and_settings
+from daemon.commands.options import Json, OptionalFile, address_and_settings, warn
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
@@ -25,13 +26,13 @@ from pipeline.sources.times import CaptureClock
 def probe(
     url: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="rtsp:// URL, or a camera of the configuration. Other users can see the command "
             "line: write its password as ${env:NAME} or ${file:PATH}, in single quotes."
         ),
     ],
     config: OptionalFile = None,
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to look.")] = 5.0,
+    seconds: Annotated[float, Option(min=0.5, max=600, help="How long to look.")] = 5.0,
     json: Json = False,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
@@ -42,14 +43,14 @@ def probe(
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
         )
-    measured, small, failure = _measure(plan.url, plan.source, seconds), None, None
+    measured, small, failure = _measure(plan.url, plan.source, seconds), None, ""
     if isinstance(settings, Camera) and settings.screening:
         try:
             small = _measure(secrets.reveal(settings.screening), plan.source, seconds)
         except SourceError as error:
             failure = str(error)
     if json:
-        screening = small or ({"error": failure} if failure else None)
+        screening = {"error": failure} if failure else small
         typer.echo(json_format.dumps({**measured, "screening": screening}))
     else:
         _print(measured)
@@ -57,23 +58,21 @@ def probe(
             typer.echo("\nsub-stream, which is screened:")
             _print(small)
     if failure:
-        typer.echo(f"narrated: sub-stream: {failure}", err=True)
+        warn(f"sub-stream: {failure}")
         raise typer.Exit(3)
 
 
 def _print(measured: dict[str, Any]) -> None:
     declared = " (declared {declared_hz:.1f})" if measured["declared_hz"] else ""
-    keyframes = "every {keyframe_s:.1f} s" if measured["keyframe_s"] else "fewer than two came"
-    skew_s = measured["skew_s"]
-    clock = "{skew_s:+.2f} s from ours"
+    no_clock = "none is sent (RTCP); times of receipt are used"
     rows = {
         "address": "{address}",
         "opened": "in {opened_s:.2f} s, first picture after {first_frame_s:.2f} s",
         "picture": "{width} x {height}, {codec}",
         "rate": f"{{hz:.1f}} frames/s{declared}, {{kbit_s:.0f}} kbit/s",
-        "keyframes": keyframes,
+        "keyframes": "every {keyframe_s:.1f} s" if measured["keyframe_s"] else "fewer than two came",
         "damaged": "{corrupt} of {packets} packets in {watched_s:.1f} s",
-        "clock": "none is sent (RTCP); times of receipt are used" if skew_s is None else clock,
+        "clock": no_clock if measured["skew_s"] is None else "{skew_s:+.2f} s from ours",
     }
     for name, text in rows.items():
         typer.echo(f"{name:<10} {text.format(**measured)}")

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+from typer import Option
 
 from daemon.commands import selection
-from daemon.commands.options import Json
+from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
 from daemon.search import output
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Group
-from daemon.service.signals import Signals
+from daemon.service.process import Signals
 from pipeline.disk import replacing
 
 _SHOWN = 50
@@ -28,8 +29,6 @@ _EVERY_S = 0.5
 
 
 class OutputFormat(StrEnum):
-    """Formats of an answer."""
-
     TABLE = "table"
     JSONL = "jsonl"
     CSV = "csv"
@@ -39,16 +38,14 @@ class OutputFormat(StrEnum):
 def query(
     chosen: selection.Selection,
     *,
-    count: Annotated[bool, typer.Option("--count", help="Count them.")] = False,
-    by: Annotated[list[str] | None, typer.Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
+    count: Annotated[bool, Option("--count", help="Count them.")] = False,
+    by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
+        bool, Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
     ] = False,
-    shape: Annotated[
-        OutputFormat, typer.Option("--format", help="Format of the answer.")
-    ] = OutputFormat.TABLE,
+    shape: Annotated[OutputFormat, Option("--format", help="Format of the answer.")] = OutputFormat.TABLE,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="File to write the answer to.")] = None,
+    out: Annotated[Path | None, Option(help="File to write the answer to.")] = None,
 ) -> None:
     """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape
@@ -75,7 +72,7 @@ def query(
             if empty and not follow:
                 typer.echo("nothing was found", err=True)
             for caveat in output.caveats(search, asked):
-                selection.warn(caveat)
+                warn(caveat)
             if follow:
                 with Signals() as signals:
                     signals.watching()
@@ -97,7 +94,6 @@ def _count_lines(groups: list[Group], asked: Question, shape: OutputFormat) -> I
 def _write_records(
     search: Search, asked: Question, shape: OutputFormat, file: TextIO, *, follow: bool
 ) -> int:
-    """Write the records that match; their number."""
     some = follow or (shape is OutputFormat.TABLE and asked.measure.order == "all")
     answer = search.answer(asked, _SHOWN if some else None)
     _write(file, _record_lines(answer.results, search, shape))
@@ -106,7 +102,7 @@ def _write_records(
             f"these are the newest {answer.count} (--limit 0 shows all, --count counts them)", err=True
         )
     if missing := search.reader.missing:
-        selection.warn(
+        warn(
             f"{missing} of them were deleted or changed meanwhile; `narrated verify` says whether that may be"
         )
     return answer.count
@@ -126,7 +122,6 @@ def _write(file: TextIO, lines: Iterable[str]) -> None:
 
 @contextmanager
 def _open_output(out: Path | None) -> Iterator[TextIO]:
-    """The file of the answer, replaced at once, or stdout."""
     if out is None:
         yield sys.stdout
         return

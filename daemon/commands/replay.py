@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from daemon.commands.options import (
     CaptionerChoice,
@@ -18,11 +19,12 @@ from daemon.commands.options import (
     choose_captioner,
     load_chosen_captioner,
     parse_option,
+    warn,
 )
 from daemon.config.configuration import load_configuration
-from daemon.config.durations import parse_moment, parse_rate, parse_time
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
+from daemon.config.values import parse_moment, parse_rate, parse_time
 from pipeline.report.words import many
 
 if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --help
@@ -33,60 +35,52 @@ _SOME_FAILED, _INTERRUPTED = 3, 130
 
 
 def replay(
-    paths: Annotated[
-        list[str],
-        typer.Argument(help="Video files, folders, globs, folders of stills."),
-    ],
+    paths: Annotated[list[str], Argument(help="Video files, folders, globs, folders of stills.")],
     *,
     begin: Annotated[
-        str | None, typer.Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
+        str | None, Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="End here; written like --from.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Files to read at the same time.")] = 1,
+    end: Annotated[str | None, Option("--to", help="End here; written like --from.")] = None,
+    jobs: Annotated[int, Option(min=1, max=64, help="Files to read at the same time.")] = 1,
     json: Json = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
+        Path | None, Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the narrations in --out.")] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on with the interrupted replay in --out."),
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Replace the narrations in --out.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with the interrupted replay in --out.")] = False,
     start: Annotated[
         str | None,
-        typer.Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it says otherwise)."),
+        Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it says otherwise)."),
     ] = None,
     camera: Annotated[
-        str | None, typer.Option(help="Name of the camera; all files are then its recordings.")
+        str | None, Option(help="Name of the camera; all files are then its recordings.")
     ] = None,
-    redis: Annotated[str | None, typer.Option(help="Publish to redis://, rediss:// or unix://.")] = None,
-    sample: Annotated[str | None, typer.Option(help="How often to look at a frame, such as 2/s.")] = None,
+    redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
+    sample: Annotated[str | None, Option(help="How often to look at a frame, such as 2/s.")] = None,
     config: Annotated[
-        Path | None, typer.Option("-c", "--config", help="Take captioner, redis and settings from this file.")
+        Path | None, Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
     evidence: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--evidence/--no-evidence",
             help="Keep the pictures of what is reported in --out; by default so, or as configured.",
         ),
     ] = None,
     limits: Annotated[
-        bool,
-        typer.Option("--limits", help="Hold back floods, as `run` does; by default everything is reported."),
+        bool, Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
     ] = False,
     summaries: Annotated[
-        bool,
-        typer.Option(help="Let a summary stand for the events of a busy minute, or report each by itself."),
+        bool, Option(help="Let a summary stand for the events of a busy minute, or report each by itself.")
     ] = True,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Decode only keyframes, and everything where something happens.")
+        bool, Option("--fast", help="Decode only keyframes, and everything where something happens.")
     ] = False,
     ray: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or "
             "the processors of this one (local). Needs --out."
         ),
@@ -106,7 +100,9 @@ def replay(
     from daemon.replay.progress import ReplayProgress  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions, replay  # noqa: PLC0415
     from daemon.service.formatting import offset_line  # noqa: PLC0415
+    from daemon.threads.allocator import keep_little  # noqa: PLC0415
 
+    keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))
@@ -180,7 +176,7 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
     if json and not report.narrations:
         typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
     for problem in report.problems:
-        typer.echo(f"narrated: {problem}", err=True)
+        warn(problem)
     if out and report.narrations:
         typer.echo(f"{many(report.narrations, 'narration')}; open {out / 'report.html'}", err=True)
     elif not report.problems:

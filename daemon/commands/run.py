@@ -10,14 +10,13 @@ from daemon.config.secrets import Secrets
 from daemon.service.log import start_logging
 
 
-def run(
-    config: ConfigurationFile,
-    verbose: Verbose = False,
-) -> None:
+def run(config: ConfigurationFile, verbose: Verbose = False) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     secrets = Secrets()
     from daemon.service import daemon as live  # noqa: PLC0415
+    from daemon.threads.allocator import keep_little  # noqa: PLC0415
 
+    keep_little()
     start_logging(verbose=verbose)
     raise typer.Exit(live.run(config, configuration, secrets))

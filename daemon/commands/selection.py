@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer import Argument, Option
 
-from daemon.commands.options import Cameras, Journals, Pictures, TimeZone
-from daemon.config.state import usual_state
+from daemon.commands.options import Cameras, Journals, TimeZone, warn
+from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
 from daemon.questions.question import NoJournalsError, Question, SearchError, merge_options
@@ -32,30 +33,29 @@ Words = list[str] | None
 class Selection:
     """The options that choose narrations, as they were given."""
 
-    question: Annotated[Words, typer.Argument(help="A question in plain English; see docs/query.md.")] = None
+    question: Annotated[Words, Argument(help="A question in plain English; see docs/query.md.")] = None
     journal: Journals = None
     config: Annotated[
-        Path | None, typer.Option("-c", "--config", help="Configuration file that names the state folder.")
+        Path | None, Option("-c", "--config", help="Configuration file that names the state folder.")
     ] = None
     camera: Cameras = None
-    zone: Annotated[Words, typer.Option(help='Reported there: entrance, "on the left".')] = None
-    object: Annotated[Words, typer.Option(help="person, car, vehicle, somebody, ...; also plurals.")] = None
-    kind: Annotated[Words, typer.Option(help="came, left, moved, appeared, light_changed, ...")] = None
-    colour: Annotated[Words, typer.Option("--colour", "--color", help="Colour of the object.")] = None
-    text: Annotated[str, typer.Option(help='Words of the sentence: driv*, "driven off".')] = ""
-    confidence: Annotated[float | None, typer.Option(min=0, max=1, help="Lowest confidence, 0 to 1.")] = None
-    since: Annotated[
-        str | None, typer.Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")
-    ] = None
-    until: Annotated[str | None, typer.Option(help="Before then; written like --since.")] = None
+    zone: Annotated[Words, Option(help='Reported there: entrance, "on the left".')] = None
+    object: Annotated[Words, Option(help="person, car, vehicle, somebody, ...; also plurals.")] = None
+    kind: Annotated[Words, Option(help="came, left, moved, appeared, light_changed, ...")] = None
+    colour: Annotated[Words, Option("--colour", "--color", help="Colour of the object.")] = None
+    text: Annotated[str, Option(help='Words of the sentence: driv*, "driven off".')] = ""
+    confidence: Annotated[float | None, Option(min=0, max=1, help="Lowest confidence, 0 to 1.")] = None
+    since: Annotated[str | None, Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")] = (
+        None
+    )
+    until: Annotated[str | None, Option(help="Before then; written like --since.")] = None
     between: Annotated[
-        tuple[str, str] | None, typer.Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
+        tuple[str, str] | None, Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
     ] = None
-    last: Annotated[bool, typer.Option("--last", help="Only the newest, or the --limit newest.")] = False
-    first: Annotated[bool, typer.Option("--first", help="Only the oldest, or the --limit oldest.")] = False
-    limit: Annotated[int | None, typer.Option(min=0, help="At most this many, the newest; 0: all.")] = None
+    last: Annotated[bool, Option("--last", help="Only the newest, or the --limit newest.")] = False
+    first: Annotated[bool, Option("--first", help="Only the oldest, or the --limit oldest.")] = False
+    limit: Annotated[int | None, Option(min=0, help="At most this many, the newest; 0: all.")] = None
     timezone: TimeZone = None
-    evidence: Pictures = None
 
     @contextmanager
     def search(self, **measure: Any) -> Iterator[tuple[Search, Question]]:
@@ -71,7 +71,7 @@ class Selection:
             options = {field.name: getattr(self, field.name) for field in fields(self)}
             asked = question_of(options | measure, local, now)
             folder = journal_folder(self.journal or self._state())
-            with Search(folder, local, self.evidence, _progress()) as search:
+            with Search(folder, local, _progress()) as search:
                 _update(search)
                 if self.question:
                     asked = merge_options(asked, search.asker().read(" ".join(self.question), now))
@@ -120,11 +120,6 @@ def present() -> datetime:
     return datetime.now(UTC)
 
 
-def warn(text: str) -> None:
-    """Write a line to stderr."""
-    typer.echo(f"narrated: {text}", err=True)
-
-
 def _update(search: Search) -> None:
     update = search.index.update()
     if sys.stderr.isatty() and update.records >= _PROGRESS_EVERY:
@@ -136,7 +131,6 @@ def _update(search: Search) -> None:
 
 
 def _progress() -> Callable[[int], None]:
-    """Shows the progress of indexing, on a terminal."""
     shown = 0
 
     def show(records: int) -> None:

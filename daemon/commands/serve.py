@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from daemon.commands.options import Journals, OptionalFile, Pictures, TimeZone, Verbose
+from daemon.commands.options import Journals, OptionalFile, TimeZone
 from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.serve import ServeSettings
-from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder, usual_state
+from daemon.config.settings import Configuration, ServeSettings
+from daemon.config.values import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder
 
 
@@ -21,15 +21,12 @@ def serve(
     config: OptionalFile = None,
     *,
     journal: Journals = None,
-    evidence: Pictures = None,
-    listen: Annotated[str | None, typer.Option(help="Address and port, in place of serve.listen.")] = None,
-    passwords: Annotated[str | None, typer.Option(help="Password file of those who may log in.")] = None,
+    listen: Annotated[str | None, Option(help="Address and port, in place of serve.listen.")] = None,
+    passwords: Annotated[str | None, Option(help="Password file of those who may log in.")] = None,
     timezone: TimeZone = None,
     new_password: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit."),
+        str | None, Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit.")
     ] = None,
-    verbose: Verbose = False,
 ) -> None:
     """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""
     if new_password is not None:
@@ -38,19 +35,15 @@ def serve(
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(
-        serve_page(settings, configuration, journal, evidence, timezone=timezone, verbose=verbose)
-    )
+    raise typer.Exit(serve_page(settings, configuration, journal, timezone=timezone))
 
 
 def serve_page(
     settings: ServeSettings,
     configuration: Configuration | None,
     journal: Path | None,
-    evidence: Path | None = None,
     *,
     timezone: str | None = None,
-    verbose: bool = False,
 ) -> int:
     """Serve; gives the exit code.
 
@@ -62,13 +55,12 @@ def serve_page(
     from daemon.serve.server import serve as run  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
 
-    start_logging(verbose=verbose)
+    start_logging()
     state = configuration.state if configuration else default_state(usual_state())
     with errors_as_exits():
         folder = journal_folder(journal or state)
         options = ServeOptions(
             folder,
-            evidence,
             unit_folder(folder.parent if folder.name == "journal" else folder),
             list(configuration.cameras) if configuration else None,
             configuration.http.listen if configuration else None,
@@ -86,9 +78,6 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
     from pydantic import ValidationError  # noqa: PLC0415
 
     written = configuration.serve.model_dump() if configuration else {}
-    if configuration:
-        host, port = configuration.serve.listen
-        written["listen"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         return ServeSettings.model_validate({**written, **given})
     except ValidationError as error:

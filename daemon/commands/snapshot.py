@@ -10,6 +10,7 @@ from typing import Annotated
 import cv2
 import numpy as np
 import typer
+from typer import Argument, Option
 
 from daemon.commands.options import ConfigurationFile, address_and_settings, write_picture
 from daemon.config.configuration import load_configuration
@@ -18,7 +19,7 @@ from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
 from pipeline.loop import Loop
 from pipeline.redaction import redact
-from pipeline.sources import Image, Polygon, Source, SourceError, open_source
+from pipeline.sources import Image, Source, SourceError, open_source
 
 ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
 """RGB of the outlines."""
@@ -31,14 +32,13 @@ _POLL_S = 0.1
 
 
 def snapshot(
-    camera: Annotated[str, typer.Argument(help="A camera of the configuration.")],
+    camera: Annotated[str, Argument(help="A camera of the configuration.")],
     config: ConfigurationFile,
     out: Annotated[
-        Path | None, typer.Option(help="File to write: PNG, JPEG or WebP; by default CAMERA.png.")
+        Path | None, Option(help="File to write: PNG, JPEG or WebP; by default CAMERA.png.")
     ] = None,
     overlay: Annotated[
-        bool,
-        typer.Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names."),
+        bool, Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names.")
     ] = False,
 ) -> None:
     """Save one picture of a camera; privacy areas are black in it."""
@@ -99,24 +99,20 @@ def draw_areas(image: Image, camera: Camera) -> Image:
         _write(grid, f".{tenth}", (x + 2, height - 5), _RULED)
         _write(grid, f".{tenth}", (2, y - 5), _RULED)
     drawn = np.asarray(cv2.addWeighted(grid, _PALE, image, 1 - _PALE, 0), np.uint8)
-    for area in camera.zones:
-        _outline(drawn, area.polygon, ZONE, f"zone {area.name}")
-    for kind, colour, areas in (("mask", MASK, camera.masks), ("privacy", PRIVACY, camera.privacy)):
-        for name, polygon in areas.items():
-            _outline(drawn, polygon, colour, f"{kind} {name}")
+    areas = [(ZONE, f"zone {zone.name}", zone.polygon) for zone in camera.zones]
+    areas += [(MASK, f"mask {name}", polygon) for name, polygon in camera.masks.items()]
+    areas += [(PRIVACY, f"privacy {name}", polygon) for name, polygon in camera.privacy.items()]
+    scale = _scale(drawn)
+    for colour, label, polygon in areas:
+        corners = np.round(np.array(polygon) * (width, height) - 0.5).astype(np.int32)
+        cv2.polylines(drawn, [corners], True, colour, max(1, round(2 * scale)), cv2.LINE_AA)
+        x, y = corners[corners[:, 1].argmin()]
+        _write(drawn, label, (int(x) + 4, int(y) + round(30 * scale)), colour)
     return drawn
 
 
 def _scale(image: Image) -> float:
     return max(0.35, float(image.shape[1]) / 1600)
-
-
-def _outline(image: Image, polygon: Polygon, colour: Sequence[int], label: str) -> None:
-    height, width = image.shape[:2]
-    corners = np.round(np.array(polygon) * (width, height) - 0.5).astype(np.int32)
-    cv2.polylines(image, [corners], True, colour, max(1, round(2 * _scale(image))), cv2.LINE_AA)
-    x, y = corners[corners[:, 1].argmin()]
-    _write(image, label, (int(x) + 4, int(y) + round(30 * _scale(image))), colour)
 
 
 def _write(image: Image, text: str, place: tuple[int, int], ground: Sequence[int]) -> None:

@@ -8,11 +8,12 @@ from itertools import islice
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from daemon.commands.options import Cameras, Json, OptionalFile, Server
 from daemon.config.secrets import Secrets
 from daemon.service.formatting import time_line
-from daemon.service.signals import Signals
+from daemon.service.process import Signals
 from pipeline.record import json_schema
 
 DEFAULT_SERVER = "redis://localhost:6379"
@@ -24,13 +25,11 @@ def tail(
     config: OptionalFile = None,
     camera: Cameras = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Begin with what the stream still holds.")
+        bool, Option("--from-start", help="Begin with what the stream still holds.")
     ] = False,
-    count: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
+    count: Annotated[int | None, Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of a record and exit.")
-    ] = False,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a record and exit.")] = False,
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
     if schema:

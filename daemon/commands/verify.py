@@ -12,15 +12,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import Progress
+from typer import Argument, Option
 
-from daemon.commands.options import Json, Pictures
+from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
-from pipeline.journal import Comparison, JournalError, Verification, VerifyOptions, compare
+from pipeline.journal import Comparison, Verification, VerifyOptions, compare
 from pipeline.journal import verify as verify_journals
 from pipeline.journal.access_log import FILE as ACCESS_LOG
 from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S
-from pipeline.journal.signatures import SigningError, SigningKey, new_key
+from pipeline.journal.signatures import SigningError, SigningKey
+from pipeline.journal.signatures import new_key as make_key
 from pipeline.journal.signatures import public_key as parse_key
 from pipeline.journal.timestamps import TimestampError, load_roots
 from pipeline.report.words import many
@@ -32,12 +34,12 @@ def _make_key(file: Path | None) -> None:
     """Write a new signing key, print its public half, and exit."""
     if file is None:
         return
-    private = new_key()
+    private = make_key()
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         reason = "it exists" if isinstance(error, FileExistsError) else error.strerror or error
-        typer.echo(f"narrated: cannot write {file}: {reason}; a key is never overwritten", err=True)
+        warn(f"cannot write {file}: {reason}; a key is never overwritten")
         raise typer.Exit(1) from None
     with os.fdopen(handle, "w") as written:
         written.write(private + "\n")
@@ -45,45 +47,40 @@ def _make_key(file: Path | None) -> None:
     raise typer.Exit
 
 
-NewKey = Annotated[
-    Path | None,
-    typer.Option(
-        help="Make a key for signing journals, write it here, print its public half, and exit.",
-        callback=_make_key,
-        is_eager=True,
-    ),
-]
-
-
 def verify(
     paths: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             help="Journals, narrations.jsonl, folders of journals, what export wrote, or an access.log."
         ),
     ],
     *,
     against: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
         ),
     ] = None,
-    evidence: Pictures = None,
-    no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Do not check the pictures.")] = False,
+    no_evidence: Annotated[bool, Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
-        typer.Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
+        Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
+    ] = None,
+    new_key: Annotated[  # noqa: ARG001 - its callback exits
+        Path | None,
+        Option(
+            help="Make a key for signing journals, write it here, print its public half, and exit.",
+            callback=_make_key,
+            is_eager=True,
+        ),
     ] = None,
     head: Annotated[
-        list[str] | None,
-        typer.Option(help="Hash of a record that was noted elsewhere: it must still be there."),
+        list[str] | None, Option(help="Hash of a record that was noted elsewhere: it must still be there.")
     ] = None,
     timestamp_ca: Annotated[
         Path | None,
-        typer.Option(help="Certificates (PEM) of the authorities whose time stamps count; checks them."),
+        Option(help="Certificates (PEM) of authorities whose time stamps count; checks them."),
     ] = None,
-    new_key: NewKey = None,  # noqa: ARG001 - its callback exits
     json: Json = False,
 ) -> None:
     """Check that no byte of the journals, their pictures or their signatures has changed."""
@@ -99,20 +96,20 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, evidence, keys, head or (), timestamp_ca))
+    result = _check(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
     other = _check([against], VerifyOptions(not no_evidence)) if against else None
-    comparison = _compare(paths[0], against) if against else None
-    if json:
-        values = _members(result) | ({"against": _members(other)} if other else {})
-        typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
-    else:
+    if not json:
         _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
             _print(other, known=False, checked=False)
-        if comparison:
-            _print_comparison(comparison)
-    agrees = not against or (comparison and not comparison.differences)
-    if not (result.ok and (other is None or other.ok) and agrees):
+    comparison = compare(paths[0], against) if against else None
+    if json:
+        values = _members(result) | ({"against": _members(other)} if other else {})
+        typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
+    elif comparison:
+        _print_comparison(comparison)
+    held = result.ok and (other is None or other.ok)
+    if not held or (comparison and comparison.differences):
         raise typer.Exit(1)
 
 
@@ -151,7 +148,7 @@ def _verify_exports(
         typer.echo(json_format.dumps(values, default=str))
     else:
         for problem in problems:
-            typer.echo(f"narrated: {problem}", err=True)
+            warn(problem)
         for result in checked:
             print_export(result, typer.echo, known=bool(keys))
     if problems:
@@ -169,17 +166,7 @@ def _check(paths: list[Path], options: VerifyOptions) -> Verification:
         return verify_journals(paths, replace(options, progress=show))
 
 
-def _compare(journal: Path, other: Path) -> Comparison | None:
-    """None where the two cannot be compared."""
-    try:
-        return compare(journal, other)
-    except JournalError as error:
-        typer.echo(f"narrated: {error}", err=True)
-        return None
-
-
 def _key(text: str) -> str:
-
     try:
         path = Path(text)
         return parse_key(path.read_text(encoding="utf-8") if path.is_file() else text)
@@ -195,19 +182,13 @@ def _members(result: Verification) -> dict[str, Any]:
         for (path, camera), end in result.ends.items()
         for signed, stamped in [(result.signed.get((path, camera)), result.stamped.get((path, camera)))]
     ]
-    return {
-        "ok": result.ok,
-        "files": result.files,
-        "lines": result.lines,
-        "pictures": result.pictures,
-        "ends": ends,
-        "problems": list(map(asdict, result.problems)),
-    }
+    counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures")}
+    return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}
 
 
 def _print(result: Verification, *, known: bool, checked: bool) -> None:
     for problem in result.problems:
-        typer.echo(f"narrated: {problem}", err=True)
+        warn(problem)
     for (path, camera), end in result.ends.items():
         line = f"{path}: {camera}: {many(end.seq, 'record')}, last hash {end.hash}"
         if signed := result.signed.get((path, camera)):
@@ -223,11 +204,10 @@ def _print(result: Verification, *, known: bool, checked: bool) -> None:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-
     for difference in comparison.differences[:_SHOWN]:
-        typer.echo(f"narrated: {difference}", err=True)
+        warn(difference)
     if (more := len(comparison.differences) - _SHOWN) > 0:
-        typer.echo(f"narrated: and {many(more, 'more difference')} (--json names all)", err=True)
+        warn(f"and {many(more, 'more difference')} (--json names all)")
     for camera, same in comparison.same.items():
         line = f"{camera}: {many(same.records, 'record')} in agreement"
         if same.of_events:

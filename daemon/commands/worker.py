@@ -7,8 +7,9 @@ from contextlib import closing
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from daemon.commands.options import CaptionerChoice, Device, OptionalFile, Verbose, load_chosen_captioner
+from daemon.commands.options import CaptionerChoice, Device, OptionalFile, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 
@@ -21,12 +22,11 @@ logger = logging.getLogger(__name__)
 def worker(
     *,
     redis: Annotated[
-        str | None, typer.Option(help="The clients' server; secrets as ${env:..}, ${file:..}, ${cred:..}")
+        str | None, Option(help="The clients' server; secrets as ${env:..}, ${file:..}, ${cred:..}")
     ] = None,
     config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
-    verbose: Verbose = False,
 ) -> None:
     """Detect objects for daemons with `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config) if config else None
@@ -40,12 +40,11 @@ def worker(
     import numpy as np  # noqa: PLC0415
 
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.signals import Signals  # noqa: PLC0415
-    from daemon.service.systemd import ServiceWatch  # noqa: PLC0415
+    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
     from daemon.workers.worker import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
-    start_logging(verbose=verbose)
+    start_logging()
     loaded = load_chosen_captioner(captioner, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])

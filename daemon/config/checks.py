@@ -11,10 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import secret_texts
 from daemon.config.plan import camera_plan, camera_plans
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
-from daemon.config.settings import Configuration
+from daemon.config.settings import Configuration, secret_texts
 from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey

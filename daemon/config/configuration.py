@@ -119,7 +119,6 @@ def _locate(name: str, text: str, path: KeyPath, message: str) -> str:
 
 
 def _keys_at(path: Sequence[int | str]) -> set[str]:
-    """Keys of the section at a path."""
     model: Any = Configuration
     for part in path:
         field = getattr(model, "model_fields", {}).get(part)

@@ -39,11 +39,9 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if there else "cpu"
     if int(name.partition(":")[2] or 0) >= there:
-        shown = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
-        has = f"has CUDA {torch.version.cuda}" if torch.version.cuda else "has no CUDA"
         raise DeviceError(
-            f"there is no {name}: of GPUs torch sees {there} (it {has}; CUDA_VISIBLE_DEVICES: {shown}); "
-            "write auto or cpu, or mend that"
+            f"there is no {name}: torch {torch.__version__} sees {there} GPUs (CUDA_VISIBLE_DEVICES: "
+            f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); write auto or cpu"
         )
     return name
 

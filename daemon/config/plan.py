@@ -31,13 +31,9 @@ class CameraPlan:
     """One camera's settings, with secrets put in.
 
     Attributes:
-        name: of the camera.
-        url: where its frames come from, with its secrets: never print it.
-        source, pairs, describe: options of the stages.
+        url, screening: where its frames come from, and its small second stream; with their secrets: never
+            print them.
         lower, upper: thresholds in grey levels; None is found by calibration.
-        evidence: which pictures are kept of what is reported.
-        limits: how many messages are sent at most.
-        screening: the camera's small second stream, with its secrets: never print it; None without one.
         workers: workers detect in its frames, not this process.
         tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
     """

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_validator, model_validator
 
-from daemon.config.forward import ForwardSettings
-from daemon.config.serve import ServeSettings
-from daemon.config.state import usual_state
 from daemon.config.values import (
     AreaCorners,
     Hertz,
     Listen,
+    ListenAnywhere,
     PlaceName,
     Seconds,
     SecondsOrNone,
@@ -21,9 +20,12 @@ from daemon.config.values import (
     Size,
     Threshold,
     TimeZoneName,
+    is_loopback,
+    matching,
+    usual_state,
 )
 from models import DEFAULT, SHIPPED
-from pipeline.record import Share, check_camera
+from pipeline.record import Action, Share, check_camera
 
 
 class Rtsp(Section):
@@ -60,18 +62,10 @@ class EvidenceSettings(Section):
 
 
 class CameraDefaults(Section):
-    """Sections of every camera, which may override them."""
-
     rtsp: Rtsp = Rtsp()
     pairs: Pairs = Pairs()
     narrate: Narrate = Narrate()
     evidence: EvidenceSettings = EvidenceSettings()
-
-
-def _check_url(text: str) -> str:
-    if not text.strip():
-        raise ValueError("write an rtsp:// address, a file, a glob or a folder of stills")
-    return text
 
 
 class ZoneSettings(Section):
@@ -84,7 +78,7 @@ class ZoneSettings(Section):
 class Camera(CameraDefaults):
     """One camera: where its frames come from, and what differs from the defaults."""
 
-    url: Annotated[str, AfterValidator(_check_url)]
+    url: Annotated[str, matching(r".*\S.*", "write an rtsp:// address, a file, a glob or a folder of stills")]
     screening: str | None = None  # a small second stream, which alone is decoded while nothing moves in it
     masks: dict[str, AreaCorners] = Field(default_factory=dict)  # ignored
     privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
@@ -113,22 +107,20 @@ class RetentionSettings(Section):
     free: Size | None = ByteSize(10**9)
 
 
-def _check_placeholder(text: str) -> str:
-    if not (text.startswith("${") and text.endswith("}")):
-        raise ValueError("write ${cred:NAME}, ${file:PATH} or ${env:NAME}: keys do not belong in this file")
-    return text
+Placeholder = Annotated[
+    str,
+    matching(r"\$\{.*\}", "write ${cred:NAME}, ${file:PATH} or ${env:NAME}: keys do not belong in this file"),
+]
 
 
 class SigningSettings(Section):
     """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
 
-    key: Annotated[str, AfterValidator(_check_placeholder)] | None = None
+    key: Placeholder | None = None
     timestamps: Annotated[str, Field(pattern="^https?://[^/]+")] | None = None  # of an RFC 3161 server
 
 
 class HttpSettings(Section):
-    """Metrics and health."""
-
     listen: Listen | None = None
 
 
@@ -147,9 +139,136 @@ class CaptionerSettings(Section):
 
     @property
     def checkpoint(self) -> Path:
-        """The file that is named, or that of the captioner that ships under the name."""
         model = self.model or DEFAULT
         return SHIPPED[model] if model in SHIPPED else Path(model)
+
+
+HostName = Annotated[
+    str,
+    matching(r"[\w-]+(\.[\w-]+)*", "write a host name as it stands in the address, without the port"),
+    AfterValidator(str.lower),
+]
+
+
+class ServeSettings(Section):
+    """The page for people, served by `narrated serve`."""
+
+    listen: ListenAnywhere = ("127.0.0.1", 8470)
+    hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = ()  # beside localhost and addresses
+    passwords: str | None = None  # a file, or ${cred:NAME}
+    proxy: bool = False  # one on this machine passes requests on; its X-Forwarded-For counts
+
+    @property
+    def loopback(self) -> bool:
+        """True where only this machine can connect."""
+        return is_loopback(self.listen[0])
+
+    @model_validator(mode="after")
+    def _check_access(self) -> Self:
+        if not self.loopback and self.passwords is None:
+            raise ValueError("listen: others can connect there, so give passwords, or listen on 127.0.0.1")
+        if self.proxy and self.passwords is None:
+            raise ValueError("proxy: others connect through it, so give passwords")
+        if self.proxy and not self.loopback:
+            raise ValueError("proxy: listen on 127.0.0.1, so that the proxy cannot be bypassed")
+        return self
+
+
+KINDS = ("mqtt", "apprise")
+"""Kinds of targets, which are keys of the section."""
+
+_Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown"]
+_Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
+_Retired = Literal["cap_reached", "cap_ended"]
+Kind = Literal[_Type, _Scene, Action, _Retired]
+"""Values of `filter.kind`: types and actions of sentences, events of records."""
+
+EVENT_TYPES: tuple[str, ...] = (*get_args(_Type), *get_args(_Scene))
+"""Types of the events sent to Home Assistant."""
+
+PictureChoice = Literal["overlay", "after", "before", "none"]
+
+_HOUR = r"([01]\d|2[0-3]):[0-5]\d"
+
+
+def _check_template(text: str) -> str:
+    from daemon.config.template import check_template  # noqa: PLC0415 - jinja2, only where a file has one
+
+    check_template(text)
+    return text
+
+
+def _parse_words(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_parse_words), Field(strict=False)]
+Template = Annotated[str, AfterValidator(_check_template)]
+Topic = Annotated[
+    str,
+    matching(
+        r"[^+#\x00$/]([^+#\x00]*[^+#\x00/])?", "write an MQTT topic without +, # and $, and no / at its ends"
+    ),
+]
+Hours = Annotated[
+    str, matching(f"{_HOUR}-{_HOUR}", 'write from and to of the day as "22:00-06:00", in quotes')
+]
+TargetName = Annotated[
+    str, matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", "write letters, digits, - and _, at most 32")
+]
+
+
+class FilterSettings(Section):
+    camera: Words = ()  # names, or patterns such as yard-*
+    zone: Words = ()
+    object: Words = ()
+    kind: Annotated[tuple[Kind, ...], BeforeValidator(_parse_words), Field(strict=False)] = ()
+    confidence: Share = 0.0
+    hours: Hours | None = None  # by `timezone`: "22:00-06:00"
+
+
+class TargetSettings(Section):
+    kind: ClassVar[str]
+
+    filter: FilterSettings = FilterSettings()
+    template: Template = "{{ text }}"
+    picture: PictureChoice = "overlay"
+
+
+class MqttSettings(TargetSettings):
+    """A broker, with discovery for Home Assistant."""
+
+    kind = "mqtt"
+    off_delay: ClassVar[float] = 60.0  # seconds that a binary sensor stays on
+
+    url: str
+    topic: Topic = "narrated"
+    discovery: Topic | None = "homeassistant"  # prefix under which Home Assistant looks for devices
+    ca: Annotated[Path | None, Field(strict=False)] = None  # of the broker's certificate; the system's
+
+
+class AppriseSettings(TargetSettings):
+    """Any of the services that Apprise knows, or a web hook."""
+
+    kind = "apprise"
+
+    url: str
+    title: Template = "{{ camera }}"
+
+
+class ForwardSettings(Section):
+    mqtt: dict[TargetName, MqttSettings] = Field(default_factory=dict)
+    apprise: dict[TargetName, AppriseSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for name in self.mqtt.keys() & self.apprise.keys():
+            raise ValueError(f"two targets are called {name!r}: their queues need names of their own")
+        return self
+
+    def targets(self) -> Iterator[tuple[str, TargetSettings]]:
+        for kind in KINDS:
+            yield from getattr(self, kind).items()
 
 
 CameraName = Annotated[str, AfterValidator(check_camera)]
@@ -197,3 +316,10 @@ def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above
+
+
+def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
+    """Addresses, which may name secrets, with their keys in the file."""
+    for kind in KINDS:
+        for name, target in getattr(settings, kind).items():
+            yield f"forward.{kind}.{name}.url", target.url

@@ -1,17 +1,29 @@
-"""Values of the configuration that are more than a number or a text, each with what to write instead."""
+"""Values of files and options: durations, rates, times, addresses, areas."""
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Any
 
+from platformdirs import user_state_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
 
-from daemon.config.durations import parse_duration, parse_rate
 from pipeline.record import Share
 
 _LARGEST_PORT = 65535
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+"""Seconds in each unit."""
+
+DURATION_PATTERN = r"^(\d+(?:\.\d+)?)(ms|s|m|min|h|d)$"
+RATE_PATTERN = r"^(\d+(?:\.\d+)?)/(s|m|min|h)$"
+
+_CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
 class Section(BaseModel):
@@ -20,13 +32,75 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def parse_duration(value: object) -> float:
+    """Seconds of a duration such as ``5s``, ``500ms``, ``2m`` or ``1h``.
+
+    Raises:
+        ValueError: it has no unit, or is no duration.
+    """
+    text = str(value).strip()
+    if not (match := re.match(DURATION_PATTERN, text)):
+        raise ValueError(
+            f"{text!r} is not a duration: write a number and its unit, such as 5s, 500ms, 2m or 1h"
+        )
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def parse_rate(value: object) -> float:
+    """Times a second of a rate such as ``2/s`` or ``30/m``; above zero.
+
+    Raises:
+        ValueError: it has no unit, is zero, or is no rate.
+    """
+    text = str(value).strip()
+    if not (match := re.match(RATE_PATTERN, text)) or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a rate above zero: write a number and its unit: 2/s or 30/m")
+    return float(match[1]) / SECONDS[match[2]]
+
+
+def parse_moment(text: str) -> timedelta | datetime:
+    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601, else UTC).
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if clock := _CLOCK.match(text.strip()):
+        hours, minutes, seconds = clock.groups()
+        return timedelta(hours=int(hours or 0), minutes=int(minutes), seconds=float(seconds))
+    if re.match(DURATION_PATTERN, text.strip()):
+        return timedelta(seconds=parse_duration(text))
+    return parse_time(text)
+
+
+def parse_time(text: str) -> datetime:
+    """An aware UTC time from ISO 8601; a time without a zone is UTC.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time: write 90s or 00:01:30 (from the start) or 2026-05-01T12:00:00Z"
+        ) from None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def format_offset(seconds: float) -> str:
+    """``HH:MM:SS`` of an offset into footage; negative ones get a minus."""
+    whole = int(abs(seconds))
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
 def parse_listen(value: object) -> tuple[str, int]:
-    """Host and port of an address of this machine.
+    """Host and port of an address of this machine, such as 127.0.0.1:8470, or those themselves.
 
     Raises:
         ValueError: it is none.
     """
-    host, _, port = str(value).rpartition(":")
+    host, _, port = (format_listen(value) if isinstance(value, tuple) else str(value)).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
         known = host == "localhost" or bool(ip_address(host))
@@ -40,7 +114,6 @@ def parse_listen(value: object) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """True for an address that only this machine can reach."""
     return host == "localhost" or ip_address(host).is_loopback
 
 
@@ -48,6 +121,17 @@ def format_listen(listen: tuple[str, int]) -> str:
     """``host:port``, with an IPv6 address in brackets."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def matching(pattern: str, advice: str) -> AfterValidator:
+    """Refuses a text that does not match as a whole, with advice."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(advice)
+        return text
+
+    return AfterValidator(check)
 
 
 def _parse_loopback(value: object) -> tuple[str, int]:
@@ -113,3 +197,14 @@ PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
 AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_area)]
 TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]
+
+
+def unit_folder(otherwise: Path) -> Path:
+    """The folder that systemd made for the unit, else another."""
+    folder = os.environ.get("STATE_DIRECTORY")
+    return Path(folder.split(":")[0]) if folder else otherwise
+
+
+def usual_state() -> Path:
+    """The folder that systemd made for the service, else the user's."""
+    return unit_folder(user_state_path("narrated", appauthor=False))

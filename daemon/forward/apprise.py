@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import apprise
 
-from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import AppriseSettings
 from daemon.config.template import render
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target
 

@@ -12,15 +12,13 @@ from time import monotonic
 from zoneinfo import ZoneInfo
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.forward import ForwardSettings, secret_texts
 from daemon.config.secrets import SecretError, Secrets
-from daemon.config.settings import Configuration
-from daemon.config.state import unit_folder
+from daemon.config.settings import Configuration, ForwardSettings, secret_texts
+from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Sender
 from daemon.forward.target import target_class
-from daemon.service.signals import Signals
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch, Signals
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import Heartbeats
 

@@ -17,8 +17,8 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from daemon import __version__
-from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import EVENT_TYPES, MqttSettings
 from daemon.config.template import render
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, Target, kind_of
 from models.families import KINDS

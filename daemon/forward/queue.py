@@ -181,9 +181,9 @@ def read_dead_letters(client: Redis, target: str | None = None) -> list[tuple[st
     return letters
 
 
-def retry_dead_letters(client: Redis, target: str | None = None, record: str | None = None) -> int:
-    """Queue dead letters again, or only one target's or one record's; how many."""
-    letters = [each for each in read_dead_letters(client, target) if record in {None, each[2]["id"]}]
+def retry_dead_letters(client: Redis, target: str | None = None) -> int:
+    """Queue dead letters again, or only those of one target; how many."""
+    letters = list(read_dead_letters(client, target))
     for name, entry, fields in letters:
         client.xadd(retry_key(name), {"json": fields["json"]})
         client.xdel(dead_key(name), entry)

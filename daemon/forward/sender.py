@@ -6,8 +6,8 @@ import logging
 from collections.abc import Collection
 from datetime import tzinfo
 
-from daemon.config.forward import TargetSettings
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
+from daemon.config.settings import TargetSettings
 from daemon.config.template import TemplateError
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import (

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from daemon.config.forward import FilterSettings, PictureChoice, TargetSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import FilterSettings, PictureChoice, TargetSettings
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 

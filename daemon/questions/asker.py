@@ -18,10 +18,9 @@ from daemon.questions.question import (
     NoJournalsError,
     Question,
     SearchError,
-    Span,
 )
 from daemon.questions.reading import NUMBERS, Reading, either
-from daemon.questions.times import MONTHS, PARTS, SpanReader
+from daemon.questions.times import MONTHS, PARTS, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
 
 _WORDS: dict[str, str] = LEXICON["words"]
@@ -137,7 +136,7 @@ class _Parser:
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         span = self.span.span()
         if measure.order == "first" and not timed:
-            span = _span_of("today", self.now, self.asker.local)
+            span = read_span("today", self.now, self.asker.local)
         if filters.kinds and (self.present or still) and not (self.past or timed):
             kind = filters.kinds[0]
             state = "open" if kind == "opened" else kind
@@ -428,9 +427,3 @@ class _Parser:
         cameras = f"; cameras: {', '.join(self.asker.cameras)}" if what == "place" else ""
         there = ", ".join(list(names)[:8]) or "none yet"
         return SearchError(f"{word!r} is no {what} here; {meant}{what}s: {there}{cameras}")
-
-
-def _span_of(words: str, now: datetime, local: LocalTime) -> Span:
-    reader = SpanReader(Reading(words.split()), now, local)
-    reader.take()
-    return reader.span()

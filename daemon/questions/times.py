@@ -495,5 +495,18 @@ class SpanReader:
         )
 
 
+def read_span(words: str, now: datetime, local: LocalTime) -> Span:
+    """A span alone: "yesterday", "last night", "since 8 am", "since I left at 8".
+
+    Raises:
+        SearchError: it is none; the message names the word.
+    """
+    reader = SpanReader(Reading.of(words, [("since i left(?: at)?", "since")]), now, local)
+    while reader.read.next:
+        if not reader.take():
+            raise SearchError(f"{reader.read.next!r} is no time: write yesterday, last night or since 8 am")
+    return reader.span()
+
+
 def _last_of_month(first: date) -> date:
     return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)

@@ -12,11 +12,11 @@ from pipeline.record import check_camera
 from pipeline.sources import SourceError, redact
 from pipeline.sources.stills import is_still
 from pipeline.sources.times import name_without_stamp, natural_key
+from pipeline.sources.url import LONGEST_NAME, slug
 
 _VIDEO = re.compile(
     r"\.(avi|mp4|m4v|mkv|mov|webm|mpe?g|(m2?)?ts|flv|wmv|asf|ogv|3gp|h?26[45]|hevc|dav)", re.IGNORECASE
 )
-_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +106,15 @@ def _group(path: Path) -> tuple[str, Path]:
 
 def _distinct(named: Sequence[tuple[str, Path]]) -> list[str]:
     """Names that may be names of cameras, no two alike; namesakes get their folder's name in front."""
-    plain = [_plain_name(name) for name, _ in named]
+    plain = [slug(name) for name, _ in named]
     longer = [
-        name if plain.count(name) == 1 else _plain_name(f"{path.resolve().parent.name}_{name}")
+        name if plain.count(name) == 1 else slug(f"{path.resolve().parent.name}_{name}")
         for name, (_, path) in zip(plain, named, strict=True)
     ]
     names: list[str] = []
     for name in longer:
         number, distinct = 2, name
         while distinct in names:
-            distinct, number = f"{name[: _LONGEST_NAME - 4]}_{number}", number + 1
+            distinct, number = f"{name[: LONGEST_NAME - 4]}_{number}", number + 1
         names.append(distinct)
     return names
-
-
-def _plain_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-")[:_LONGEST_NAME] or "camera"

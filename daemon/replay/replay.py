@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from daemon.config.durations import format_offset
 from daemon.config.plan import CameraPlan
+from daemon.config.values import format_offset
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.progress import ReplayProgress
@@ -20,7 +22,7 @@ from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.publication import Publishing
-from daemon.threads.work_queue import WorkQueue
+from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
@@ -30,14 +32,16 @@ from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
+from pipeline.tracking import Detections
 
-BATCH = 8  # pairs of one camera that are narrated together; fixed, so that the last digits never change
+BATCH = 4  # frames and pairs of one camera that are narrated together; the pictures of two more batches wait
 
 PICTURE_BYTES = 1_000_000_000
 """Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
+_LOOK_S = 0.02  # longest wait for another batch while one is looked at
 
 Show = Callable[[Record, float], None]
 """Shows records as they come; the float: seconds from the first frame to the after frame."""
@@ -125,36 +129,26 @@ class _Replay:
         show: Show,
         resources: ExitStack,
     ) -> None:
-        self.narrations = 0
         self._captioner = captioner
         self._footage = {each.camera: each for each in footage}
         self._options, self._show = options, show
         plan = options.plan.for_captioner(captioner)
         plans = [replace(plan, name=each.camera, url=str(each.paths[0])) for each in footage]
-        self._output: OutputFolder | None = None
-        self._earlier: Mapping[str, Outcome] = {}
-        if options.out:
-            of = identity(footage, captioner, options.plan, options.span)
-            self._output = OutputFolder(options.out, of, resume=options.resume)
-            self._earlier = dict(self._output.finished)
-            self.narrations = sum(map(len, self._output.restored.values()))
-        journal_folder = (
-            self._output.journal
-            if self._output
-            else Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-")))
-        )
+        out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
+        of = identity(footage, captioner, options.plan, options.span)
+        self._output = OutputFolder(Path(out), of, resume=options.resume)
+        self._earlier = dict(self._output.finished)
+        self.narrations = sum(map(len, self._output.restored.values()))
         self._journals = {
             plan.name: resources.enter_context(
-                Journal(journal_folder, plan.name, fsync=options.out is not None)
+                Journal(self._output.journal, plan.name, fsync=options.out is not None)
             )
             for plan in plans
         }
         left = [plan for plan in plans if plan.name not in self._earlier]
         self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
-        self._keeper = None
-        if self._output:
-            store = EvidenceStore(self._output.evidence, fsync=False)
-            self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES)
+        store = EvidenceStore(self._output.evidence, fsync=False)
+        self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES) if options.out else None
         self._narrator = Narrator(
             captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
         )
@@ -165,16 +159,23 @@ class _Replay:
         self.finished = dict[str, Outcome]()
 
     def main_loop(self, progress: ReplayProgress) -> None:
+        """Narrate batch after batch; objects are detected in the next one meanwhile."""
         if self._publishing:
             self._publishing.start()
-        while len(self.finished) < len(self._threads):
-            self._start_threads()
-            batch = self._queue.take_camera(BATCH)
-            self._note(self._narrator.process(batch))
-            self._finish_cameras()
-            if self._publishing:
-                self._publishing.loop.raise_error()
-            self._update(progress)
+        ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
+        with ThreadPoolExecutor(1, "detector") as pool:
+            while len(self.finished) < len(self._threads):
+                self._start_threads()
+                if batch := self._queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
+                    ahead.append((batch, pool.submit(self._narrator.detect, batch)))
+                if ahead and (len(ahead) > 1 or ahead[0][1].done()):
+                    batch, found = ahead.popleft()
+                    self._note(self._narrator.process(batch, found.result()))
+                if not ahead:
+                    self._finish_cameras()
+                if self._publishing:
+                    self._publishing.loop.raise_error()
+                self._update(progress)
 
     def _update(self, progress: ReplayProgress) -> None:
         threads = self._threads
@@ -188,7 +189,7 @@ class _Replay:
     def _note(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
             self.narrations += 1
-            if self._output:
+            if self._options.out:
                 self._output.add(journalled)
         begins = {thread.plan.name: thread.first_time for thread in self._threads}
         for journalled in narrated:  # all are in the report by now: Ctrl-C costs lines on the terminal
@@ -197,7 +198,7 @@ class _Replay:
                 begin = begins[record.camera] or record.before.moment
                 self._show(record, (record.after.moment - begin).total_seconds())
         if self._publishing and narrated:
-            self._publishing.wake()
+            self._publishing.loop.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
         """End the threads, write and publish the rest; the problems."""
@@ -211,7 +212,8 @@ class _Replay:
         self._note(self._narrator.finish())
         outcomes = [*self._earlier.values(), *map(self._outcome, self._threads)]
         problems += [line for outcome in outcomes for line in outcome.problems]
-        if failed := self._narrator.captioning.failed.total():
+        fallbacks = self._narrator.captioning.fallbacks
+        if failed := sum(pairs for (_, reason), pairs in fallbacks.items() if reason == "failed"):
             problems.append(
                 f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
             )
@@ -219,7 +221,7 @@ class _Replay:
         if self._publishing and not self._publishing.finish(limit_s):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
-        if self._output and self._options.report:
+        if self._options.out and self._options.report:
             if any(outcome.first for outcome in outcomes):
                 self._output.finish(self._facts(problems), complete=not interrupted)
             else:
@@ -229,7 +231,7 @@ class _Replay:
     @property
     def notes(self) -> Iterator[str]:
         """Where the pictures are, and what of them was not kept."""
-        if self._keeper and self._output and (size := self._keeper.store.size()):
+        if self._keeper and (size := self._keeper.store.size()):
             megabytes = f"{size / 1e6:,.0f} MB"
             yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
@@ -248,7 +250,7 @@ class _Replay:
         if unbegun:
             parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
-        return f"{left}; --resume goes on" if self._output else left
+        return f"{left}; --resume goes on" if self._options.out else left
 
     def _facts(self, problems: list[str]) -> ReportFacts:
         plan = self._options.plan
@@ -290,8 +292,7 @@ class _Replay:
                 continue
             self._note(self._narrator.finish(name))
             self.finished[name] = self._outcome(thread)
-            if self._output:
-                self._output.finish_camera(name, self.finished[name])
+            self._output.finish_camera(name, self.finished[name])
 
     def _outcome(self, thread: CameraThread) -> Outcome:
         return Outcome(

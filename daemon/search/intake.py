@@ -83,9 +83,10 @@ class Intake:
 
     def _visit(self, row: Row) -> int:
         sql = (
-            "INSERT INTO visits (camera, track, begin, end, last) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (camera, track) DO UPDATE SET begin = min(begin, excluded.begin), "
-            "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
+            "INSERT INTO visits (camera, track, object, begin, end, last) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, "
+            "begin = min(begin, excluded.begin), end = coalesce(excluded.end, end), "
+            "last = max(last, excluded.last) RETURNING id"
         )
         return int(self._db.execute(sql, row).fetchone()[0])
 
@@ -127,7 +128,7 @@ def _sentences(members: Mapping[str, Any], time: int) -> list[tuple[Any, ...]]:
 
 
 def _visit(sentence: Mapping[str, Any], camera: str, track: str, time: int) -> Row:
-    """Camera, track, begin, end and last sign of a visit, as far as a sentence says."""
+    """Camera, track, object, begin, end and last sign of a visit, as far as a sentence says."""
     at = _time(sentence["time"]) if sentence.get("time") else time
     begin, end = at, None
     if sentence["type"] in DEPARTURES:
@@ -135,7 +136,7 @@ def _visit(sentence: Mapping[str, Any], camera: str, track: str, time: int) -> R
         begin = end - round((sentence.get("duration_s") or 0) * 1_000_000)
     if sentence.get("since") and sentence["type"] in (*ARRIVALS, *DEPARTURES):
         begin = min(begin, _time(sentence["since"]))
-    return camera, track, begin, end, at
+    return camera, track, sentence["object"], begin, end, at
 
 
 def _gap(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:

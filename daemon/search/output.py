@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from daemon.config.durations import format_offset
+from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.results import SearchResult
@@ -94,7 +94,7 @@ def record_csv(results: Iterable[SearchResult], local: LocalTime) -> Iterator[st
 
 
 def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[str, Any]]:
-    """The visits' members; `until` is None for one still there."""
+    """The visits' members; `until` is None for one whose end was not seen."""
     for visit in visits:
         yield {
             "camera": visit.camera,
@@ -106,10 +106,15 @@ def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[st
         }
 
 
+def stay_words(visit: Visit) -> str:
+    """Of a visit without an end."""
+    return "still there" if visit.there else "an end not seen"
+
+
 def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
     """Lines for people: from when to when, camera, object, and how long."""
     for visit in visits:
-        end = _end_words(visit.begin, visit.end, local) if visit.end else "still there"
+        end = _end_words(visit.begin, visit.end, local) if visit.end else stay_words(visit)
         span = f"{local_words(visit.begin, local)} to {end}"
         yield f"{span:<50}  {visit.camera:<12}  {visit.object:<10}  {duration_words(visit.seconds)}"
 

@@ -41,7 +41,6 @@ class Search:
     Args:
         folder: of the journals.
         local: the time zone of hours and days.
-        evidence: folder of the pictures; None is ``evidence`` in or beside that of the journals.
         progress: called with the number of records read so far while the index is built.
 
     Attributes:
@@ -54,12 +53,11 @@ class Search:
         self,
         folder: Path,
         local: LocalTime,
-        evidence: Path | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        connection, pictures = self.index.store.connection, evidence or evidence_beside(folder)
+        connection, pictures = self.index.store.connection, evidence_beside(folder)
         self.selection = Selection(connection, local, self._last_seen)
         self.reader = ResultReader(connection, folder, EvidenceStore(pictures) if pictures else None)
 

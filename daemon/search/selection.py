@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -71,8 +71,9 @@ class Visit(NamedTuple):
 
     Attributes:
         record: number of the first of its records that match.
-        end: None where it has not ended.
+        end: None where it has not ended, as far as the camera was watched.
         seconds: how long it was, or is so far.
+        there: not ended, and the camera is watched.
     """
 
     record: int
@@ -82,15 +83,17 @@ class Visit(NamedTuple):
     begin: datetime
     end: datetime | None
     seconds: float
+    there: bool
 
 
 class Gap(NamedTuple):
-    """A span in which a camera recorded nothing, and why."""
+    """A span in which a camera recorded nothing, why, and the number of the record that says so."""
 
     camera: str
     begin: datetime
     end: datetime
     reason: str
+    record: int
 
 
 class Unsure(NamedTuple):
@@ -117,7 +120,7 @@ class Selection:
     Every method raises `SearchError` where a camera, object, kind or colour is not known, or no record names
     a track and visits are asked for.
 
-    Args:
+    Args (and attributes):
         connection: of the index.
         local: in whose time zone days and hours are meant.
         last_seen: gives when cameras were last watched, as far as that is known.
@@ -129,7 +132,7 @@ class Selection:
         local: LocalTime,
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
     ) -> None:
-        self.connection, self.local, self._last_seen = connection, local, last_seen
+        self.connection, self.local, self.last_seen = connection, local, last_seen
 
     def records(
         self,
@@ -148,9 +151,7 @@ class Selection:
             beyond: time and number of a record: only those before it, or after it for the oldest.
         """
         if question.of_visits:
-            numbers = ", ".join(str(visit.record) for visit in self.visits(question))
-            sql = f"SELECT {_LOCATION} FROM records WHERE id IN ({numbers}) ORDER BY time, id"
-            locations = [Location(*row) for row in self.connection.execute(sql)]
+            locations = self.numbered(visit.record for visit in self.visits(question))
             return (locations[-limit:] if newest else locations[:limit]) if limit else locations
         where, values = self._where(question)
         if beyond:
@@ -163,6 +164,13 @@ class Selection:
             f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.at, s.record"
         )
         return [Location(*row) for row in self.connection.execute(sql, values)]
+
+    def numbered(self, numbers: Iterable[int]) -> list[Location]:
+        """The records of some numbers, by time."""
+        sql = (
+            f"SELECT {_LOCATION} FROM records WHERE id IN ({', '.join(map(str, numbers))}) ORDER BY time, id"
+        )
+        return [Location(*row) for row in self.connection.execute(sql)]
 
     def keyed(self, key: bytes) -> list[Location]:
         """The records with a key, see `daemon.search.intake.key_of`, by time."""
@@ -186,9 +194,10 @@ class Selection:
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
+        end = self.end_of_visit(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, s.object, v.begin, v.end, {_END} FROM visits v "
-            "JOIN (SELECT visit, min(s.object) AS object, min(record) AS record FROM sentences s "
+            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {end} FROM visits v "
+            "JOIN (SELECT visit, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
@@ -200,6 +209,7 @@ class Selection:
                 moment_of(begin),
                 end and moment_of(end),
                 (until - begin) / _SECOND,
+                end is None and until == values["now"],
             )
             for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
         ]
@@ -220,7 +230,7 @@ class Selection:
         where, values = self._where(question)
         filters, measure, counted = question.filters, question.measure, "s.counted"
         if not filters.kinds:  # each visit once: by its arrival where that has a place in time
-            arrivals = f"s.kind IN {_sql_list(ARRIVALS)}"
+            arrivals = f"s.kind IN {sql_list(ARRIVALS)}"
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
@@ -250,7 +260,7 @@ class Selection:
         now = question.asked_at or datetime.now(UTC)
         since = now - timedelta(seconds=_WATCHED_S) if question.filters.open else span.since
         sql = (
-            "SELECT camera, begin, min(end, :now) AS end, reason FROM gaps "
+            "SELECT camera, begin, min(end, :now) AS end, reason, record FROM gaps "
             "WHERE begin < :until AND end > :since AND begin < end ORDER BY reason = 'mask', begin"
         )
         values = {
@@ -259,8 +269,8 @@ class Selection:
             "since": microseconds(since) if since else -1,
         }
         gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
-        for n, (camera, begin, end, reason) in enumerate(self.connection.execute(sql, values)):
-            gap = Gap(camera, moment_of(begin), moment_of(end), reason)
+        for n, (camera, begin, end, reason, record) in enumerate(self.connection.execute(sql, values)):
+            gap = Gap(camera, moment_of(begin), moment_of(end), reason, record)
             outside = span.between and not self._touches(gap, *span.between)
             if outside or (cameras and camera not in cameras):
                 continue
@@ -270,7 +280,7 @@ class Selection:
 
     def unwatched(self, question: Question) -> dict[str, datetime]:
         """The cameras of which it is not known what is there now, and when they were last watched."""
-        now, seen = question.asked_at or datetime.now(UTC), self._last_seen()
+        now, seen = question.asked_at or datetime.now(UTC), self.last_seen()
         sql = "SELECT max(time) FROM records WHERE camera = ?"
         unwatched = {}
         for camera in self.cameras():
@@ -345,25 +355,38 @@ class Selection:
                 there = ", ".join(known) or "none yet"
                 raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
         if filters.cameras:
-            where.append(f"s.camera IN {_sql_list(filters.cameras)}")
+            where.append(f"s.camera IN {sql_list(filters.cameras)}")
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
         if one or (question.asked_at and (filters.objects or filters.kinds)):
             where.append("s.counted")
         if question.presence and one:
-            where.append(f"s.kind IN {_sql_list(ARRIVALS)}")
+            where.append(f"s.kind IN {sql_list(ARRIVALS)}")
         if filters.open:
             unwatched = self.unwatched(question)
             self._check_watched(unwatched, filters.cameras or known)
             there = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
-            there += f" AND v.camera NOT IN {_sql_list([*unwatched])}"
+            there += f" AND v.camera NOT IN {sql_list([*unwatched])}"
             where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = f"(SELECT {_END} - v.begin FROM visits v WHERE v.id = s.visit)"
+                length = (
+                    f"(SELECT {self.end_of_visit(question)} - v.begin FROM visits v WHERE v.id = s.visit)"
+                )
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
+
+    def end_of_visit(self, question: Question) -> str:
+        """SQL for when a visit ``v`` ended, or until when it is known not to have.
+
+        That is not after its camera was last watched.
+        """
+        cases = "".join(
+            f" WHEN '{camera}' THEN min({_END}, coalesce(v.end, {microseconds(last)}))"
+            for camera, last in self.unwatched(question).items()
+        )
+        return f"CASE v.camera{cases} ELSE {_END} END" if cases else _END
 
     def _check_watched(self, unwatched: Mapping[str, datetime], cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""
@@ -386,7 +409,7 @@ class Selection:
         if kinds:
             where.append(_of_kinds(kinds, placed=bool(filters.zones)))
         if filters.colours:
-            where.append(f"s.colour IN {_sql_list([colour_of(word) for word in filters.colours])}")
+            where.append(f"s.colour IN {sql_list([colour_of(word) for word in filters.colours])}")
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
@@ -420,7 +443,7 @@ class Selection:
             "SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
             f"(v.end IS NULL AND {_END} > :since))"
         )
-        return f"(({inside}) OR (s.kind IN {_sql_list(ARRIVALS)} AND s.visit IN ({there})))"
+        return f"(({inside}) OR (s.kind IN {sql_list(ARRIVALS)} AND s.visit IN ({there})))"
 
     def _touches(self, gap: Gap, begin: int, end: int) -> bool:
         """True where a gap touches these minutes of a day."""
@@ -486,7 +509,7 @@ def _place_name(words: str) -> str:
 
 
 def _of_object(names: Sequence[str], spoken: str) -> str:
-    condition = f"s.object IN {_sql_list(names)}"
+    condition = f"s.object IN {sql_list(names)}"
     return f"({condition} AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%'))" if spoken else condition
 
 
@@ -496,10 +519,10 @@ def _of_kinds(kinds: Sequence[str], *, placed: bool) -> str:
     names = [each for kind in kinds for each in meant.get(kind, (kind,))]
     if placed and {CAME, LEFT} & {*kinds}:
         names.append("moved")
-    return f"(s.kind IN {_sql_list(names)} OR s.action IN {_sql_list([k for k in kinds if k != LEFT])})"
+    return f"(s.kind IN {sql_list(names)} OR s.action IN {sql_list([k for k in kinds if k != LEFT])})"
 
 
-def _sql_list(names: Sequence[str]) -> str:
+def sql_list(names: Sequence[str]) -> str:
     """Names as a list of SQL."""
     return "(" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + ")"
 

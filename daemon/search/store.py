@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from daemon.questions.question import NoJournalsError
 
-VERSION = 5
+VERSION = 6
 """Of the tables below and of what is in them."""
 
 FILE = "index.sqlite3"
@@ -43,9 +43,12 @@ CREATE INDEX sentences_of_object ON sentences (object, time);
 CREATE INDEX sentences_of_camera ON sentences (camera, time);
 CREATE INDEX sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
 CREATE INDEX sentences_of_text ON sentences (text);
+CREATE INDEX arrivals ON sentences (camera, object, time / 900000000, visit, count)
+  WHERE counted AND kind IN ('appeared', 'more');
 CREATE TABLE visits (
-  id INTEGER PRIMARY KEY, camera TEXT, track TEXT, begin INTEGER, end INTEGER, last INTEGER,
+  id INTEGER PRIMARY KEY, camera TEXT, track TEXT, object TEXT, begin INTEGER, end INTEGER, last INTEGER,
   UNIQUE (camera, track));
+CREATE INDEX visits_of_object ON visits (camera, object, begin, end);
 CREATE INDEX visits_open ON visits (camera) WHERE end IS NULL;
 CREATE INDEX visits_by_end ON visits (end);
 CREATE TABLE gaps (

@@ -15,7 +15,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Measure, Question, SearchError, Span, merge_options
 from daemon.questions.restatement import restate
-from daemon.search.output import caveats, local_words
+from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from pipeline.report.words import duration_words, has_date
@@ -201,7 +201,7 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
     return [
         (
             local_words(visit.begin, local),
-            local_words(visit.end, local) if visit.end else "still there",
+            local_words(visit.end, local) if visit.end else stay_words(visit),
             visit.camera,
             visit.object,
             duration_words(visit.seconds),

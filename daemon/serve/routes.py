@@ -21,11 +21,13 @@ from starlette.responses import (
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from daemon.digest.digest import SHOWN
 from daemon.questions.question import SearchError
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
+from daemon.serve.digests import digest_of, week
 from daemon.serve.live import events, newest
 from daemon.serve.review import ALL_DAYS, ReviewQuery, empty_review, review, unread
 from daemon.serve.site import Site
@@ -51,6 +53,8 @@ class Routes:
             Route("/", self._live),
             Route("/events", self._events),
             Route("/review", self._review),
+            Route("/digest", self._digest),
+            Route("/week", self._week),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
@@ -65,7 +69,26 @@ class Routes:
         last = {tile.name: self.site.card(tile.last) for tile in tiles}
         cards = self.site.cards(await newest(self.site))
         faults = await self.site.search.ask(lambda search: search.index.faults())
-        return self.site.page(request, "live", tiles=tiles, last=last, cards=cards, faults=faults)
+        digest = await self.site.today()
+        return self.site.page(
+            request, "live", tiles=tiles, last=last, cards=cards, faults=faults, digest=digest, shown=SHOWN
+        )
+
+    async def _digest(self, request: Request) -> Response:
+        asked, now = request.query_params.get("q", "").strip()[:100] or "today", datetime.now(UTC)
+        digest, error = None, ""
+        try:
+            digest = await self.site.search.ask(lambda search: digest_of(search, asked, now))
+        except SearchError as refused:
+            error = str(refused)
+        status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
+        cards = self.site.cards(digest.pictured) if digest else []
+        return self.site.page(request, "span", status, digest=digest, asked=asked, cards=cards, error=error)
+
+    async def _week(self, request: Request) -> Response:
+        now = datetime.now(UTC)
+        days = await self.site.search.ask(lambda search: week(search, now))
+        return self.site.page(request, "week", days=days)
 
     async def _events(self, request: Request) -> Response:
         news = self.site.search.listen()

@@ -37,12 +37,11 @@ class SearchThread:
         listeners: queues of new records; a None ends them.
     """
 
-    def __init__(self, folder: Path, local: LocalTime, evidence: Path | None = None) -> None:
+    def __init__(self, folder: Path, local: LocalTime) -> None:
         self.folder, self.local = folder, local
         self.latest: dict[str, SearchResult] = {}
         self.left_out: dict[str, str] = {}
         self.listeners: set[News] = set()
-        self._evidence = evidence
         self._thread = ThreadPoolExecutor(1, "search")
         self._search: Search | None = None
         self._refreshed = -_REFRESH_S
@@ -82,7 +81,7 @@ class SearchThread:
             self._end(queue)
 
     def _open(self) -> None:
-        self._search = search = Search(self.folder, self.local, self._evidence)
+        self._search = search = Search(self.folder, self.local)
         self.left_out = search.index.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
         for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.index.faults())]:

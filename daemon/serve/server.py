@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 from daemon.questions.local_time import LocalTime
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.accesses import AccessRecorder
@@ -28,7 +28,7 @@ from daemon.serve.routes import Routes
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.site import Site
 from daemon.serve.tiles import Tiles
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore
 from pipeline.journal.access_log import FILE as ACCESS_LOG
@@ -46,7 +46,6 @@ class ServeOptions:
 
     Attributes:
         folder: of the journals.
-        evidence: folder of the pictures; None is the one in or beside that of the journals.
         own: folder of the feedback; None is beside the journals.
         cameras: of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
@@ -54,7 +53,6 @@ class ServeOptions:
     """
 
     folder: Path
-    evidence: Path | None = None
     own: Path | None = None
     cameras: Collection[str] | None = None
     health: tuple[str, int] | None = None
@@ -75,10 +73,10 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
     except FeedbackError as error:
         raise ServeError(str(error)) from None
     return Site(
-        SearchThread(options.folder, local, options.evidence),
+        SearchThread(options.folder, local),
         feedback,
         Tiles(options.cameras, options.health),
-        Pictures(options.evidence or evidence_beside(options.folder)),
+        Pictures(evidence_beside(options.folder)),
         passwords,
         Sessions() if passwords else None,
         GuessLimit(),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from daemon import __version__
+from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Span
 from daemon.search.results import SearchResult
 from daemon.serve.access import GuessLimit, Passwords, Sessions
 from daemon.serve.pictures import Pictures
@@ -28,6 +31,7 @@ class Site:
     """Everything that the pages are made of; `passwords` and `sessions` are None where no login is needed.
 
     Attributes:
+        digests: today's, by the minute.
         secure: browsers come over TLS, so that the cookie may go over nothing else.
     """
 
@@ -40,6 +44,15 @@ class Site:
     guesses: GuessLimit
     local: LocalTime
     secure: bool
+    digests: dict[datetime, Digest] = field(default_factory=dict)
+
+    async def today(self) -> Digest | None:
+        """Today's digest, made once a minute; None before the first narration."""
+        now = datetime.now(UTC).replace(second=0, microsecond=0)
+        if now not in self.digests and self.search.latest:
+            self.digests.clear()
+            self.digests[now] = await self.search.ask(lambda search: write_digest(search, Span(), now))
+        return self.digests.get(now)
 
     @property
     def cookie(self) -> str:

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,15 +21,13 @@ from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.service.formatting import time_line
-from daemon.service.health import Health, Phase
+from daemon.service.health import Health, Pages, Phase
 from daemon.service.metrics import Metrics
-from daemon.service.pages import Pages
-from daemon.service.signals import Signals
-from daemon.service.state import Daemon
-from daemon.service.systemd import ServiceWatch
+from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
@@ -39,6 +38,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
 from pipeline.journal.timestamps import TimestampAuthority
+from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Publisher
 from pipeline.record import RecordError
 
@@ -50,7 +50,6 @@ GRACE_S = 4.0
 
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
-
 
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
@@ -80,219 +79,255 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     """
     with Signals() as signals, ExitStack() as resources:
         resources.callback(os.umask, os.umask(0o027))  # records and pictures show what people did
-        daemon = startup(path, configuration, secrets, resources, signals)
+        daemon = Daemon(path, configuration, secrets, signals, resources)
+        daemon.startup()
         try:
-            main_loop(daemon)
+            daemon.main_loop()
         finally:
-            ended = shutdown(daemon)
-        for loop in daemon.loops:
-            loop.raise_error()  # one of the end itself
+            ended = daemon.shutdown()
+        daemon.raise_errors()  # one of the end itself
         code = 3 if daemon.cameras.failed else 0
     if not ended or threading.active_count() > 1:  # a reader may still wait for a camera that says nothing
-        _leave(code)
+        _exit(code)
     return code
 
 
-def startup(
-    path: Path, configuration: Configuration, secrets: Secrets, resources: ExitStack, signals: Signals
-) -> Daemon:
-    """Open journals and publisher, start the threads; `resources` ends what it opens."""
-    watch, health, metrics = ServiceWatch(), Health(), Metrics()
-    resources.callback(watch.close)
-    for warning in check_configuration(configuration, secrets, path):
-        logger.warning("%s", warning)
-    pages = None
-    if configuration.http.listen:
-        pages = resources.enter_context(Pages(*configuration.http.listen, health, metrics.registry))
-        logger.info("metrics and health at http://%s", pages.address)
-    label = read_label(configuration.captioner.checkpoint)
-    plans = [plan.for_captioner(label) for plan in camera_plans(configuration, secrets)]
-    journals = health.journals = _open_journals(configuration.state, [plan.name for plan in plans])
-    resources.callback(_close_journals, journals)
-    # The secret is read at every connection: a password may change while this runs.
-    url = configuration.redis.url
-    publisher = Publisher(partial(secrets.reveal, url)) if url else None
-    queue = WorkQueue([plan.name for plan in plans])
-    keeper = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-    beats, placeholder = health.heartbeats, configuration.signing.key
-    key = SigningKey(secrets.reveal(placeholder)) if placeholder else None
-    narrator = partial(_narrator, configuration, plans, journals, queue, keeper)
-    daemon = Daemon(
-        path=path,
-        configuration=configuration,
-        secrets=secrets,
-        captioner=label,
-        journals=journals,
-        queue=queue,
-        cameras=Cameras(
-            plans,
-            queue,
-            lambda plan, go: _join(daemon, plan, go),
-            lambda name: daemon.narrating.schedule(lambda narrator: narrator.remove(name)),
-        ),
-        narrating=NarratorThread(narrator, queue, beats, lambda pair: _note(daemon, pair)),
-        publishing=Publishing(journals, publisher, beats),
-        evidence=keeper,
-        retention=Retention(configuration.retention, journals, keeper.store, key, beats),
-        signing=JournalSigning(key, journals, beats, _authority(configuration, secrets)),
-        signals=signals,
-        watch=watch,
-        health=health,
-        observed=metrics.observe,
-        pages=pages,
-    )
-    health.cameras, health.publishing = daemon.cameras, daemon.publishing
-    signals.watching()
-    for thread in (
-        daemon.publishing,
-        daemon.retention,
-        daemon.signing,
-        daemon.narrating.loop,
-        daemon.cameras,
-    ):
-        thread.start()
-    metrics.watch(daemon)
-    health.phase = Phase.OPENING
-    logger.info("watching %s", ", ".join(daemon.cameras.watched))
-    return daemon
+class Daemon:
+    """Opens journals, pages and publisher, and owns every thread.
 
+    Args:
+        path: the configuration file, which a reload reads again.
+        configuration: what it says now.
+        resources: ends what is opened here.
 
-def main_loop(daemon: Daemon) -> None:
-    """Supervise all threads, until the signal or until every camera has ended."""
-    while not daemon.signals.stop.wait(_TURN_S):
-        daemon.health.heartbeats.beat("main")
-        if daemon.signals.reload.is_set():
-            daemon.signals.reload.clear()
-            reload(daemon)
-        daemon.cameras.supervise()
-        waited_s = daemon.queue.waited_s if daemon.narrating.loaded else 0.0
-        daemon.overload.update(waited_s, len(daemon.cameras.watched), daemon.cameras.skews)
-        _release(daemon)
-        for loop in daemon.loops:
-            loop.raise_error()
-        if daemon.health.phase is Phase.OPENING and daemon.cameras.tried and daemon.narrating.loaded:
-            daemon.health.phase = Phase.WATCHING
-            daemon.watch.ready(daemon.status)
-        daemon.watch.progress(daemon.status, healthy=not daemon.health.stuck())
-        if daemon.cameras.over and not daemon.queue.held:
-            return
-
-
-def reload(daemon: Daemon) -> None:
-    """Take in what the configuration file says now; a broken one changes nothing, and the log says why."""
-    daemon.watch.reloading()
-    try:
-        changes = _apply_file(daemon)
-    except (ConfigurationError, SecretError, JournalError, RecordError) as error:
-        for line in str(error).splitlines():
-            logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
-        daemon.reloads["refused"] += 1
-    else:
-        logger.info("the configuration was read again: %s", changes)
-        daemon.reloads["taken"] += 1
-    daemon.watch.ready(daemon.status)
-
-
-def _apply_file(daemon: Daemon) -> str:
-    """Put the file in force once all of it and its secrets are checked; says in words what changed."""
-    old, new = daemon.configuration, load_configuration(daemon.path)
-    plans = [plan.for_captioner(daemon.captioner) for plan in camera_plans(new, daemon.secrets)]
-    for warning in check_configuration(new, daemon.secrets, daemon.path):
-        logger.warning("%s", warning)
-    fixed = [name for name in Configuration.model_fields if name not in RELOADED]
-    if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
-        logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))
-    names = [plan.name for plan in plans if plan.name not in daemon.journals]
-    daemon.journals |= _open_journals(old.state, names)
-    daemon.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
-    return daemon.cameras.apply(plans)
-
-
-def shutdown(daemon: Daemon) -> bool:
-    """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest.
-
-    Returns:
-        True where every thread has ended.
+    Attributes:
+        configuration: in force.
+        journals: by camera; also of removed cameras, until everything is journalled and published.
+        narrations: journalled, by camera.
+        reloads: times the configuration was read again, by what came of it.
+        overload: whether this machine keeps up.
     """
-    daemon.health.phase = Phase.ENDING
-    daemon.watch.stopping()
-    began = daemon.signals.stopped_at
-    until = monotonic() + FINISH_S if began is None else began + GRACE_S
-    daemon.cameras.stop()
-    daemon.retention.stop()
-    daemon.queue.close()
-    narrated = daemon.narrating.finish(until - PUBLISHING_S)
-    if unfinished := [*daemon.narrating.in_hand, *daemon.queue.abandon()]:
-        logger.warning(
-            "frames and pairs not looked at before the end: %d; %s",
-            len(unfinished),
-            "the record says from when to when" if daemon.narrating.loaded else "narrated was still starting",
+
+    def __init__(
+        self,
+        path: Path,
+        configuration: Configuration,
+        secrets: Secrets,
+        signals: Signals,
+        resources: ExitStack,
+    ) -> None:
+        self.path, self.configuration, self.secrets, self.signals = path, configuration, secrets, signals
+        self.watch = ServiceWatch()
+        resources.callback(self.watch.close)
+        self._check(configuration)
+        listen = configuration.http.listen
+        heartbeats = Heartbeats()
+        self.pages = resources.enter_context(Pages(*listen, heartbeats)) if listen else None
+        self.captioner = read_label(configuration.captioner.checkpoint)
+        plans = self._plans(configuration)
+        self.journals = _open_journals(configuration.state, [plan.name for plan in plans])
+        resources.callback(self._close_journals)
+        self.narrations, self.reloads = Counter[str](), Counter(taken=0, refused=0)
+        self.overload = Overload()
+        self.queue = WorkQueue([plan.name for plan in plans])
+        self.evidence = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
+        self.narrating = NarratorThread(
+            partial(self._make_narrator, plans), self.queue, heartbeats, self._report
         )
-        daemon.narrating.give_up(unfinished)
-    if not daemon.publishing.finish(max(0.5, until - monotonic() - 0.5)):
-        logger.warning("not everything is published; the journal keeps it for the next start")
-    daemon.signing.finish()
-    joined = daemon.cameras.join(until)
-    logger.info("ended: %s", daemon.status)
-    return joined and narrated and not daemon.publishing.loop.alive
+        self.cameras = Cameras(plans, self.queue, self._start_camera, self._forget_camera)
+        # The secret is read at every connection: a password may change while this runs.
+        url, signing = configuration.redis.url, configuration.signing
+        publisher = Publisher(partial(secrets.reveal, url)) if url else None
+        self.publishing = Publishing(self.journals, publisher, heartbeats)
+        key = SigningKey(secrets.reveal(signing.key)) if signing.key else None
+        authority = TimestampAuthority(secrets.reveal(signing.timestamps)) if signing.timestamps else None
+        self.retention = Retention(
+            configuration.retention, self.journals, self.evidence.store, key, heartbeats
+        )
+        self.signing = JournalSigning(key, self.journals, heartbeats, authority)
+        self.health = Health(self.cameras, self.journals, self.publishing, heartbeats)
+        self.metrics = Metrics(self)
 
+    def startup(self) -> None:
+        """Start the threads and the pages."""
+        self.signals.watching()
+        for thread in (self.publishing, self.retention, self.signing, self.narrating.loop, self.cameras):
+            thread.start()
+        if self.pages:
+            self.pages.start(self.health, self.metrics.registry)
+            logger.info("metrics and health at http://%s", self.pages.address)
+        logger.info("watching %s", ", ".join(self.cameras.watched))
 
-def _authority(configuration: Configuration, secrets: Secrets) -> TimestampAuthority | None:
-    """The server of time stamps."""
-    url = configuration.signing.timestamps
-    return TimestampAuthority(secrets.reveal(url)) if url else None
+    def main_loop(self) -> None:
+        """Supervise all threads, until the signal or until every camera has ended."""
+        while not self.signals.stop.wait(_TURN_S):
+            self.health.heartbeats.beat("main")
+            if self.signals.reload.is_set():
+                self.signals.reload.clear()
+                self.reload()
+            self.cameras.supervise()
+            waited_s = self.queue.waited_s if self.narrating.narrator else 0.0
+            self.overload.update(waited_s, len(self.cameras.watched), self.cameras.skews)
+            self._close_removed_journals()
+            self.raise_errors()
+            if self.health.phase is Phase.OPENING and self.cameras.tried and self.narrating.narrator:
+                self.health.phase = Phase.WATCHING
+                self.watch.ready(self.status)
+            self.watch.progress(self.status, healthy=not self.health.stuck())
+            if self.cameras.over and not self.queue.held:
+                return
 
+    def reload(self) -> None:
+        """Take in what the file says now; a broken one changes nothing, and the log says why."""
+        self.watch.reloading()
+        try:
+            changes = self._apply_file()
+        except (ConfigurationError, SecretError, JournalError, RecordError) as error:
+            for line in str(error).splitlines():
+                logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
+            self.reloads["refused"] += 1
+        else:
+            logger.info("the configuration was read again: %s", changes)
+            self.reloads["taken"] += 1
+        self.watch.ready(self.status)
 
-def _note(daemon: Daemon, journalled: JournalledPair) -> None:
-    """A narration is journalled; called in the narrator's thread."""
-    daemon.narrations[journalled.record.camera] += 1
-    daemon.observed(journalled.record)
-    daemon.publishing.wake()
-    logger.info("%s", time_line(journalled.record))
+    def shutdown(self) -> bool:
+        """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest.
 
+        Returns:
+            True where every thread has ended.
+        """
+        self.health.phase = Phase.ENDING
+        self.watch.stopping()
+        began = self.signals.stopped_at
+        until = monotonic() + FINISH_S if began is None else began + GRACE_S
+        self.cameras.stop()
+        self.retention.stop()
+        self.queue.close()
+        narrated = self.narrating.finish(until - PUBLISHING_S)
+        if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
+            logger.warning(
+                "frames and pairs not looked at before the end: %d; %s",
+                len(unfinished),
+                "the record says from when to when"
+                if self.narrating.narrator
+                else "narrated was still starting",
+            )
+            self.narrating.give_up(unfinished)
+        if not self.publishing.finish(max(0.5, until - monotonic() - 0.5)):
+            logger.warning("not everything is published; the journal keeps it for the next start")
+        self.signing.finish()
+        joined = self.cameras.join(until)
+        logger.info("ended: %s", self.status)
+        return joined and narrated and not self.publishing.loop.alive
 
-def _narrator(
-    configuration: Configuration,
-    plans: Sequence[CameraPlan],
-    journals: Mapping[str, Journal],
-    queue: WorkQueue,
-    keeper: EvidenceKeeper,
-) -> Narrator:
-    """Load the captioner and try it."""
-    from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
-    from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
+    @property
+    def loops(self) -> list[Loop]:
+        """Loops whose errors end the daemon; a camera's thread is restarted instead."""
+        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
+        return [*loops, self.pages.loop] if self.pages else loops
 
-    settings = configuration.captioner
-    captioner = load_on(settings.device, settings.checkpoint)
-    warm_up(captioner)
-    # Keep the many objects that numba brings out of all later collections: a full one waits until
-    # a quarter of all objects is new, and rings would pile up for hours.
-    gc.collect()
-    gc.freeze()
-    gc.collect()  # from this the collector takes how many objects there are
-    if any(plan.workers for plan in plans):
-        from daemon.workers.remote import use_workers  # noqa: PLC0415
+    def raise_errors(self) -> None:
+        for loop in self.loops:
+            loop.raise_error()
 
-        use_workers(captioner, lambda: Secrets().reveal(configuration.redis.url or ""))
-    return Narrator(
-        captioner,
-        plans,
-        journals,
-        live=True,
-        evidence=keeper,
-        memory=configuration.state / CAMERA_MEMORY,
-        counters=queue.counters,
-    )
+    @property
+    def status(self) -> str:
+        """One line for `systemctl status`."""
+        threads = self.cameras.threads.values()
+        running = sum(thread.loop.alive for thread in threads)
+        parts = [f"cameras running: {running} of {len(threads)}", f"narrations: {self.narrations.total()}"]
+        if dropped := self.queue.dropped.total():
+            parts.append(f"pairs dropped: {dropped}")
+        if self.overload.now:
+            parts.append("too slow for these cameras")
+        if failing := self.publishing.failing:
+            parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
+        if unwritten := self.health.unwritten():
+            parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
+        if stuck := self.health.stuck():
+            parts.append("hanging: " + ", ".join(sorted(stuck)))
+        return ", ".join(parts)
 
+    def _check(self, configuration: Configuration) -> None:
+        for warning in check_configuration(configuration, self.secrets, self.path):
+            logger.warning("%s", warning)
 
-def _join(daemon: Daemon, plan: CameraPlan, go: Callable[[], None]) -> None:
-    """Have the narrator learn a plan between two batches, and only then start the camera's thread."""
+    def _plans(self, configuration: Configuration) -> list[CameraPlan]:
+        plans = camera_plans(configuration, self.secrets)
+        return [plan.for_captioner(self.captioner) for plan in plans]
 
-    def learn(narrator: Narrator) -> None:
-        narrator.add(plan)
-        go()
+    def _apply_file(self) -> str:
+        """Put the file in force once all of it and its secrets are checked; says in words what changed."""
+        old, new = self.configuration, load_configuration(self.path)
+        plans = self._plans(new)
+        self._check(new)
+        fixed = [name for name in Configuration.model_fields if name not in RELOADED]
+        if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
+            logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))
+        names = [plan.name for plan in plans if plan.name not in self.journals]
+        self.journals |= _open_journals(old.state, names)
+        self.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
+        return self.cameras.apply(plans)
 
-    daemon.narrating.schedule(learn)
+    def _make_narrator(self, plans: Sequence[CameraPlan]) -> Narrator:
+        """Load the captioner and try it; in the narrator's thread."""
+        from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
+        from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
+
+        settings = self.configuration.captioner
+        captioner = load_on(settings.device, settings.checkpoint)
+        warm_up(captioner)
+        # Keep the many objects that numba brings out of all later collections: a full one waits until
+        # a quarter of all objects is new, and rings would pile up for hours.
+        gc.collect()
+        gc.freeze()
+        gc.collect()  # from this the collector takes how many objects there are
+        if any(plan.workers for plan in plans):
+            from daemon.workers.remote import use_workers  # noqa: PLC0415
+
+            use_workers(captioner, lambda: self.secrets.reveal(self.configuration.redis.url or ""))
+        return Narrator(
+            captioner,
+            plans,
+            self.journals,
+            live=True,
+            evidence=self.evidence,
+            memory=self.configuration.state / CAMERA_MEMORY,
+            counters=self.queue.counters,
+        )
+
+    def _report(self, journalled: JournalledPair) -> None:
+        """A narration is journalled; called in the narrator's thread."""
+        self.narrations[journalled.record.camera] += 1
+        self.metrics.observe(journalled.record)
+        self.publishing.loop.wake()
+        logger.info("%s", time_line(journalled.record))
+
+    def _start_camera(self, plan: CameraPlan, go: Callable[[], None]) -> None:
+        """Have the narrator learn a plan between two batches, and only then start the camera's thread."""
+
+        def learn(narrator: Narrator) -> None:
+            narrator.add(plan)
+            go()
+
+        self.narrating.schedule(learn)
+
+    def _forget_camera(self, name: str) -> None:
+        self.narrating.schedule(lambda narrator: narrator.remove(name))
+
+    def _close_journals(self) -> None:
+        for journal in self.journals.values():
+            journal.close()
+
+    def _close_removed_journals(self) -> None:
+        """Once nothing more comes into them and all of it is published."""
+        for name in self.journals.keys() - self.cameras.watched.keys():
+            journal = self.journals[name]
+            if self.narrating.knows(name):
+                continue  # before its end is looked at: the last batch may hold pairs of it
+            if journal.published.seq >= journal.end.seq and not journal.held:
+                self.journals.pop(name).close()
 
 
 def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
@@ -306,22 +341,7 @@ def _open_journals(state: Path, cameras: Iterable[str]) -> dict[str, Journal]:
     return journals
 
 
-def _close_journals(journals: Mapping[str, Journal]) -> None:
-    for journal in journals.values():
-        journal.close()
-
-
-def _release(daemon: Daemon) -> None:
-    """Close the journals of removed cameras, once nothing more comes into them and all of it is published."""
-    for name in daemon.journals.keys() - daemon.cameras.watched.keys():
-        journal = daemon.journals[name]
-        if daemon.narrating.knows(name):
-            continue  # before its end is looked at: the last batch may hold pairs of it
-        if journal.published.seq >= journal.end.seq and not journal.held:
-            daemon.journals.pop(name).close()
-
-
-def _leave(code: int) -> None:
+def _exit(code: int) -> None:
     """End although a thread still runs: the interpreter's own end could crash it in a decoder or a kernel."""
     logging.shutdown()
     sys.stdout.flush()

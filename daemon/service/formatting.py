@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.config.durations import format_offset
+from daemon.config.values import format_offset
 from pipeline.record import Record
 from pipeline.report.words import has_date
 

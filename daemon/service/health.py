@@ -1,22 +1,36 @@
-"""The daemon's health: one source for systemd, the pages and the log."""
+"""The daemon's health: for systemd, the log, and three pages on the loopback interface."""
 
 from __future__ import annotations
 
+import json
+import logging
+import socket
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any, Self
 
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from daemon.config.configuration import ConfigurationError
+from daemon.config.values import format_listen
 from daemon.threads.cameras import Cameras
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
-from pipeline.loop import Heartbeats
+from pipeline.loop import Heartbeats, Loop
+
+_POLL_S = 0.5
+_CLIENT_LIMIT_S = 10.0
+_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
+
+logger = logging.getLogger(__name__)
 
 
 class Phase(StrEnum):
-    """Phases of the daemon."""
-
-    LOADING = "loading"
     OPENING = "opening the cameras"
     WATCHING = "watching"
     ENDING = "ending"
@@ -24,25 +38,22 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Health:
-    """State of the daemon; the main thread writes, any thread reads.
+    """State of the daemon; the main thread writes, any thread reads."""
 
-    Cameras and publishing are None during startup.
-    """
-
-    phase: Phase = Phase.LOADING
-    heartbeats: Heartbeats = field(default_factory=Heartbeats)
-    cameras: Cameras | None = None
-    journals: Mapping[str, Journal] = field(default_factory=dict)
-    publishing: Publishing | None = None
+    cameras: Cameras
+    journals: Mapping[str, Journal]
+    publishing: Publishing
+    heartbeats: Heartbeats
+    phase: Phase = Phase.OPENING
 
     def unready(self) -> list[str]:
         """Reasons for which the daemon does not do its work, one sentence each; a restart need not help."""
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
-        if self.publishing and (why := self.publishing.stopped):
+        if why := self.publishing.stopped:
             reasons.append(f"nothing is published: {why}")
-        if self.cameras and (unseen := self.cameras.unseen):
+        if unseen := self.cameras.unseen:
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
             reasons.append(f"no camera sends pictures: {states}")
         unwritten = sorted(self.unwritten().items())
@@ -50,8 +61,8 @@ class Health:
 
     def stuck(self) -> dict[str, float]:
         """Loops that hang, by seconds without progress; the watchdog is not fed then."""
-        cameras = self.cameras.stuck() if self.cameras else {}
-        return self.heartbeats.overdue() | {f"camera {name}": age_s for name, age_s in cameras.items()}
+        cameras = {f"camera {name}": age_s for name, age_s in self.cameras.stuck().items()}
+        return self.heartbeats.overdue() | cameras
 
     def unwritten(self) -> dict[str, str]:
         """Reasons for which journals are not written now, by camera.
@@ -77,15 +88,102 @@ class Health:
         }
 
     def readiness(self) -> dict[str, Any]:
-        """Members of `/readyz`: `ready`, else `reasons`."""
         reasons = self.unready()
         return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
 
     def _states(self) -> dict[str, dict[str, str]]:
         """State of each camera, and of each sub-stream that is screened."""
-        threads = sorted((self.cameras.threads if self.cameras else {}).items())
+        threads = sorted(self.cameras.threads.items())
         screening = {name: thread.screening_state for name, thread in threads}
         return {
             "cameras": {name: thread.state for name, thread in threads},
             "screening": {name: state for name, state in screening.items() if state is not None},
         }
+
+
+class Pages:
+    """Serves the pages from threads of its own, from `start` until the context ends.
+
+    Attributes:
+        address: ``host:port`` that is listened on; a port 0 takes a free one.
+        loop: the thread that accepts.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on.
+    """
+
+    def __init__(self, host: str, port: int, heartbeats: Heartbeats) -> None:
+        try:
+            self._server = _Server((host, port))
+        except OSError as error:
+            reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
+            raise ConfigurationError([f"http.listen: {reason}"]) from None
+        self.address = format_listen((host, self._server.server_address[1]))
+        # This thread is watched: those that answer must not hide that no more are accepted.
+        self.loop = Loop("http", self._server.handle_request, heartbeats=heartbeats)
+
+    def start(self, health: Health, registry: CollectorRegistry) -> None:
+        self._server.health, self._server.registry = health, registry
+        self.loop.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.stop()
+        self.loop.join(2 * _POLL_S)
+        self._server.server_close()
+
+
+class _Server(ThreadingTCPServer):
+    """Not `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds."""
+
+    health: Health
+    registry: CollectorRegistry
+    allow_reuse_address = True
+    daemon_threads = True
+    timeout = _POLL_S
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Request)
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away during its answer is no error."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            logger.error("a page could not be answered: %s: %s", type(error).__name__, error)
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = _CLIENT_LIMIT_S
+
+    def do_GET(self) -> None:
+        health = self.server.health
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
+            case "/healthz":
+                values = health.liveness()
+                self._send_json(HTTPStatus.OK if values["ok"] else _UNAVAILABLE, values)
+            case "/readyz":
+                values = health.readiness()
+                self._send_json(HTTPStatus.OK if values["ready"] else _UNAVAILABLE, values)
+            case _:
+                self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
+
+    def log_message(self, *_: Any) -> None:
+        """Every scrape in the log would be noise."""
+
+    def _send_json(self, status: HTTPStatus, values: dict[str, Any]) -> None:
+        self._send(status, "application/json; charset=utf-8", json.dumps(values, indent=1).encode() + b"\n")
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)

@@ -27,7 +27,6 @@ class HidingFormatter(logging.Formatter):
         self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
         line = redact(hide_secrets(super().format(record)))
         return f"<{_LEVELS.get(record.levelno, 5)}>{line}" if self._journal else line
 
@@ -39,7 +38,6 @@ def format_traceback(error: BaseException) -> str:
 
 
 def start_logging(*, verbose: bool = False) -> None:
-    """Send everything from INFO (or DEBUG) on to stderr."""
     output = logging.StreamHandler()
     output.setFormatter(HidingFormatter(journal="JOURNAL_STREAM" in os.environ))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[output], force=True)

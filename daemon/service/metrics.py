@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -21,16 +21,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.service.state import Daemon
-from daemon.threads.camera_thread import SCREENING
+from daemon.threads.work_queue import PROPOSED
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
+
+if TYPE_CHECKING:
+    from daemon.service.daemon import Daemon
 
 VERIFIED = "verified.json"
 """Output of `narrated verify --json` in the state folder, written by systemd/narrated-verify.service."""
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-_FRAMES = ("decoded", "sampled", "corrupt", "dropped")
 _CAMERA = ("camera",)
 
 
@@ -58,9 +59,9 @@ class Metrics(Collector):
         registry: what `/metrics` shows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, daemon: Daemon) -> None:
         self.registry = CollectorRegistry()
-        self._daemon: Daemon | None = None
+        self._daemon = daemon
         self._latency = Histogram(
             "narrated_capture_to_narration_seconds",
             "From the capture of a live frame to its narration in the journal.",
@@ -71,12 +72,7 @@ class Metrics(Collector):
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
             self.registry.register(collector)
 
-    def watch(self, daemon: Daemon) -> None:
-        """Read this daemon's counters from now on."""
-        self._daemon = daemon
-
     def observe(self, record: Record) -> None:
-        """A narration was journalled."""
         took_ms = (record.latency_ms or {}).get("capture_to_narration")
         if took_ms is not None:
             self._latency.labels(record.camera).observe(took_ms / 1000)
@@ -86,14 +82,13 @@ class Metrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, with the values of this moment."""
+        daemon = self._daemon
         yield _gauge("build_info", "Version.", {__version__: 1}, ["version"])
-        if (daemon := self._daemon) is not None:
-            yield from _process(daemon)
-            yield from _frames(daemon)
-            yield from _pairs(daemon)
-            yield from _records(daemon)
-            yield from verification(daemon.configuration.state)
+        yield from _process(daemon)
+        yield from _frames(daemon)
+        yield from _pairs(daemon)
+        yield from _records(daemon)
+        yield from verification(daemon.configuration.state)
 
 
 def _process(daemon: Daemon) -> Iterator[Metric]:
@@ -109,19 +104,17 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
     state: dict[tuple[str, ...], float] = {}
     skew: dict[tuple[str, ...], float] = {}
     frames: dict[tuple[str, ...], float] = {}
-    reconnections: dict[tuple[str, ...], float] = {}
     for name, camera in daemon.cameras.watched.copy().items():
-        thread, counts = camera.thread, camera.counts
-        report, small = thread.report, thread.report.screening
-        streams = {"main": (thread.state, report.skew_s, "")}
+        thread, small = camera.thread, camera.thread.report.screening
+        streams = {"main": (thread.state, thread.report.skew_s)}
         if small is not None and thread.screening_state is not None:
-            streams["screening"] = thread.screening_state, small.skew_s, SCREENING
-        for stream, (now, skew_s, prefix) in streams.items():
+            streams["screening"] = thread.screening_state, small.skew_s
+        for stream, (now, skew_s) in streams.items():
             state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
             if skew_s is not None:
                 skew[name, stream] = skew_s
-            frames |= {(name, stream, outcome): counts.get(prefix + outcome, 0) for outcome in _FRAMES}
-            reconnections[name, stream] = counts.get(prefix + "reconnections", 0)
+        frames |= {(name, *key): count for key, count in camera.counts.items()}
+    reconnections = {key[:2]: frames.pop(key) for key in list(frames) if key[2] == "reconnections"}
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
     yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
@@ -130,55 +123,44 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _pairs(daemon: Daemon) -> Iterator[Metric]:
-    narrating, counts = daemon.narrating, daemon.queue.counters.by_camera()
+    narrating, counters = daemon.narrating, daemon.queue.counters
+    outcomes = counters.copy()
     watched = daemon.cameras.watched.copy()
-    seconds = {("screen", name): camera.counts["screened_s"] for name, camera in watched.items()}
+    seconds = {("screen", name): camera.screened_s for name, camera in watched.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
-    proposed = {name: each.proposed for name, each in counts.items()}
+    proposed = {name: n for (name, outcome, _), n in outcomes.items() if outcome == PROPOSED}
     yield _counter("pairs_proposed", "Pairs proposed.", proposed, _CAMERA)
-    waiting = {name: each.waiting for name, each in counts.items()}
-    yield _gauge("pairs_waiting", "Pairs on their way.", waiting, _CAMERA)
+    yield _gauge("pairs_waiting", "Pairs on their way.", counters.waiting(), _CAMERA)
     yield _gauge("pair_wait_seconds", "Longest that a live pair has waited.", daemon.queue.waited_s)
-    outcomes = {(name, "published", ""): float(each.published) for name, each in counts.items()}
-    for name, each in counts.items():
-        outcomes |= {(name, "suppressed", reason): n for reason, n in each.suppressed.items()}
-        outcomes |= {(name, "dropped", reason): n for reason, n in each.dropped.items()}
     yield _counter(
         "pairs",
         "Where proposed pairs went; together with those on their way they add up to all that were proposed.",
-        outcomes,
+        {key: n for key, n in outcomes.items() if key[1] != PROPOSED},
         ["camera", "outcome", "reason"],
     )
-    facts: dict[tuple[str, str], float] = {}
-    if captioning := narrating.captioning:
-        for reason, by_camera in (("late", captioning.late), ("failed", captioning.failed)):
-            facts |= {(name, reason): n for name, n in by_camera.copy().items()}
-    yield _counter(
-        "fallback_narrations", "Pairs reported without the captioner.", facts, ["camera", "reason"]
-    )
-    limited = _marks(daemon, narrating.at_hourly_limit)
-    yield _gauge(
-        "hourly_limit_reached", "1 while the hourly limit holds a camera's messages.", limited, _CAMERA
-    )
+    narrator = narrating.narrator
+    fallbacks = narrator.captioning.fallbacks.copy() if narrator else {}
+    text = "Pairs reported without the captioner."
+    yield _counter("fallback_narrations", text, fallbacks, ["camera", "reason"])
+    limited = _marks(daemon, narrator.at_hourly_limit if narrator else ())
+    text = "1 while the hourly limit holds a camera's messages."
+    yield _gauge("hourly_limit_reached", text, limited, _CAMERA)
 
 
 def _records(daemon: Daemon) -> Iterator[Metric]:
-    journals, publishing = daemon.journals.copy(), daemon.publishing
+    journals = daemon.journals.copy().items()
+    unpublished = {name: journal.end.seq - journal.published.seq for name, journal in journals}
     yield _counter("narrations", "Narrations journalled.", daemon.narrations.copy(), _CAMERA)
-    waiting = {name: journal.end.seq - journal.published.seq for name, journal in journals.items()}
-    yield _gauge("unpublished", "Records not published yet.", waiting, _CAMERA)
-    held = {name: journal.held for name, journal in journals.items()}
-    yield _gauge("held", "Records that wait for the disk.", held, _CAMERA)
-    sizes = {name: journal.size for name, journal in journals.items()}
-    yield _gauge("journal_bytes", "Size of the journals.", sizes, _CAMERA)
-    failing = _marks(daemon, publishing.failing)
+    yield _gauge("unpublished", "Records not published yet.", unpublished, _CAMERA)
+    yield _gauge("held", "Records that wait for the disk.", {n: j.held for n, j in journals}, _CAMERA)
+    yield _gauge("journal_bytes", "Size of the journals.", {n: j.size for n, j in journals}, _CAMERA)
+    failing = _marks(daemon, daemon.publishing.failing)
     yield _gauge("publishing_failing", "1 while publishing fails.", failing, _CAMERA)
     pictures = {"kept": daemon.evidence.kept, "failed": daemon.evidence.failed}
     yield _counter("evidence", "Narrations, by what became of their pictures.", pictures, ["outcome"])
-    retention, labels = daemon.retention, ["camera", "reason"]
-    yield _counter("retention_segments", "Segments deleted.", retention.segments.copy(), labels)
-    yield _counter("retention_bytes", "Bytes of journals deleted.", retention.bytes.copy(), labels)
+    deleted = daemon.retention.segments.copy()
+    yield _counter("retention_segments", "Segments deleted.", deleted, ["camera", "reason"])
 
 
 def verification(state: Path) -> Iterator[Metric]:
@@ -195,6 +177,5 @@ def verification(state: Path) -> Iterator[Metric]:
     yield _gauge("verification_age_seconds", "Since that look.", age_s)
 
 
-def _marks(daemon: Daemon, cameras: frozenset[str] | Mapping[str, str]) -> dict[str, float]:
-    """1 for the cameras named, 0 for the others."""
+def _marks(daemon: Daemon, cameras: Collection[str]) -> dict[str, float]:
     return {name: float(name in cameras) for name in daemon.journals.copy()}

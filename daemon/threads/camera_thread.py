@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,8 +25,7 @@ CALIBRATION_S = 60.0
 STUCK_S = 20.0
 """A thread that is busy with one frame for so long hangs."""
 
-SCREENING = "screening "
-"""Before the names of what is counted of a sub-stream."""
+_COUNTED = ("decoded", "sampled", "corrupt", "dropped", "reconnections")
 
 Opener = Callable[[CameraPlan], Source]
 """Opens a plan's source, in the camera's thread; raises SourceError."""
@@ -52,13 +52,7 @@ class CameraThread:
         loop: the thread; its error is why it ended early.
     """
 
-    def __init__(
-        self,
-        plan: CameraPlan,
-        queue: WorkQueue,
-        opener: Opener,
-        span: Span = Span(),
-    ) -> None:
+    def __init__(self, plan: CameraPlan, queue: WorkQueue, opener: Opener, span: Span = Span()) -> None:
         self.plan = plan
         self.screened_s = 0.0
         self.first_time: datetime | None = None
@@ -70,17 +64,14 @@ class CameraThread:
         self._now: Literal["idle", "reads", "works"] = "idle"
         self._since = monotonic()
         self.loop = Loop(f"camera {plan.name}", self._run, last=self._end)
-        self._stopped = self.loop.stopped
 
     def stop(self) -> None:
-        """Ask the thread to end; it does so at its next frame."""
         self.loop.stop()
         if (source := self._source) is not None:
             source.close()
 
     @property
     def report(self) -> SourceReport:
-        """Counts and state of the source so far."""
         return SourceReport() if self._source is None else self._source.report
 
     @property
@@ -93,9 +84,9 @@ class CameraThread:
     @property
     def state(self) -> str:
         """State of the camera; a file is "reading" until it has "ended"."""
-        if self.report.state is not None and self.loop.alive:
-            return self.report.state.value
-        return "reading" if self.loop.alive else "ended" if self.loop.started else "waiting"
+        if self.loop.alive:
+            return str(self.report.state or "reading")
+        return "ended" if self.loop.started else "waiting"
 
     @property
     def sees(self) -> bool:
@@ -106,16 +97,15 @@ class CameraThread:
     def screening_state(self) -> str | None:
         """State of the sub-stream; None without one."""
         small = self.report.screening
-        return None if small is None or not self.loop.alive else str(small.state)
+        return str(small.state) if small and self.loop.alive else None
 
     @property
-    def counts(self) -> dict[str, float]:
-        """Frames by outcome, those of a sub-stream prefixed; each only ever rises."""
-        report = self.report
-        counts = {"screened_s": self.screened_s, **_frame_counts(report)}
-        if report.screening is not None:
-            counts |= {SCREENING + name: count for name, count in _frame_counts(report.screening).items()}
-        return counts
+    def counts(self) -> Counter[tuple[str, str]]:
+        """Frames by stream (main, screening) and outcome; each only ever rises."""
+        streams = {"main": self.report, "screening": self.report.screening}
+        return Counter(
+            {(s, name): getattr(report, name) for s, report in streams.items() if report for name in _COUNTED}
+        )
 
     @property
     def hung_s(self) -> float:
@@ -139,7 +129,6 @@ class CameraThread:
 
     @property
     def read_s(self) -> float:
-        """Footage read so far, in seconds."""
         if self.first_time is None or self.last_time is None:
             return 0.0
         return (self.last_time - self.first_time).total_seconds()
@@ -157,7 +146,7 @@ class CameraThread:
         with self._opener(plan) as source:
             self._source = source
             self.duration_s, self.live = source.duration_s, source.live
-            if self._stopped.is_set():
+            if self.loop.stopped.is_set():
                 return
             for item in self._items(self._frames_in_span(source), live=source.live):
                 self._turn_to("idle")  # waiting for the narrator
@@ -172,17 +161,21 @@ class CameraThread:
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
         """Pass on frames and pairs by thresholds that are set by hand, or calibrated on the way."""
-        plan, defaults = self.plan, PairThresholds()
-        options = {"tracked": plan.tracked, "live": live}
-        lower, upper = plan.lower or defaults.lower, plan.upper or defaults.upper
+        plan, masks = self.plan, self.plan.source.masks
+
+        def thresholds(found: PairThresholds) -> PairThresholds:
+            return PairThresholds(plan.lower or found.lower, plan.upper or found.upper)
+
+        chosen = thresholds(PairThresholds())
         if plan.lower is None or plan.upper is None:
             minute: list[Frame] = []
-            first = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
-            yield from watch(first, PairThresholds(lower, upper), plan.source.masks, **options)
-            calibrated = calibrate(minute) or defaults
-            lower, upper = plan.lower or calibrated.lower, plan.upper or calibrated.upper
-            logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, lower, upper)
-        yield from watch(frames, PairThresholds(lower, upper), plan.source.masks, **options)
+            opening = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
+            yield from watch(opening, chosen, masks, tracked=plan.tracked, live=live)
+            chosen = thresholds(calibrate(minute) or PairThresholds())
+            logger.info(
+                "%s: lower threshold %.1f, upper %.1f grey levels", plan.name, chosen.lower, chosen.upper
+            )
+        yield from watch(frames, chosen, masks, tracked=plan.tracked, live=live)
 
     def _frames_in_span(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
@@ -193,7 +186,7 @@ class CameraThread:
                 self.first_time = frame.time
                 begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
             self.last_time = frame.time
-            if self._stopped.is_set() or (end is not None and frame.time > end):
+            if self.loop.stopped.is_set() or (end is not None and frame.time > end):
                 break
             self._turn_to("works")
             if begin is None or frame.time >= begin:
@@ -223,16 +216,6 @@ def _remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[F
 
 def _no_picture() -> Image:
     raise AssertionError("only the luma plane of this frame was kept")
-
-
-def _frame_counts(report: SourceReport) -> dict[str, float]:
-    return {
-        "decoded": report.decoded,
-        "sampled": report.sampled,
-        "corrupt": report.corrupt,
-        "dropped": report.dropped,
-        "reconnections": report.reconnections,
-    }
 
 
 def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:

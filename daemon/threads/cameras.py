@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from time import monotonic
@@ -28,7 +29,7 @@ class CameraWatch:
         leaving: the thread was asked to end, because the plan has changed.
         over: its footage has ended.
         due: monotonic second at which the thread starts again; None while it need not.
-        past: counts of its earlier threads.
+        past, past_s: counts of its earlier threads, and the seconds they spent on frames.
     """
 
     thread: CameraThread
@@ -36,13 +37,19 @@ class CameraWatch:
     leaving: bool = False
     over: bool = False
     due: float | None = None
-    past: dict[str, float] = field(default_factory=dict)
+    past: Counter[tuple[str, str]] = field(default_factory=Counter)
+    past_s: float = 0.0
 
     @property
-    def counts(self) -> dict[str, float]:
+    def counts(self) -> Counter[tuple[str, str]]:
         """`CameraThread.counts`, summed over all its threads."""
-        counts = self.thread.counts
-        return {name: self.past.get(name, 0) + counts.get(name, 0) for name in self.past | counts}
+        counts = self.past.copy()
+        counts.update(self.thread.counts)
+        return counts
+
+    @property
+    def screened_s(self) -> float:
+        return self.past_s + self.thread.screened_s
 
 
 class Cameras:
@@ -75,12 +82,10 @@ class Cameras:
 
     @property
     def over(self) -> bool:
-        """True where every camera's footage has ended."""
         return all(camera.over for camera in self.watched.values())
 
     @property
     def tried(self) -> bool:
-        """True once every camera was opened, or could not be."""
         return all(thread.tried for thread in self.threads.values())
 
     @property
@@ -99,12 +104,10 @@ class Cameras:
         return {name: seconds for name, thread in self.threads.items() if (seconds := thread.hung_s)}
 
     def start(self) -> None:
-        """Start every thread."""
         for camera in self.watched.values():
             camera.thread.loop.start()
 
     def stop(self) -> None:
-        """Ask every thread to end."""
         for camera in self.watched.values():
             camera.thread.stop()
 
@@ -186,7 +189,7 @@ class Cameras:
 
     def _renew(self, camera: CameraWatch, plan: CameraPlan) -> None:
         """A new thread in place of the one that has ended; it is not started yet."""
-        camera.past = camera.counts
+        camera.past, camera.past_s = camera.counts, camera.screened_s
         camera.thread, camera.due = self._thread(plan), None
         self._queue.add(plan.name)
 

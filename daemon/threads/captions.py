@@ -11,17 +11,15 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
 import numpy as np
 
-from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
-from models.sentences import DescribeOptions
-from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
+from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.narration.batch import detect
+from pipeline.narration.events import EventContext
 from pipeline.narration.fallback import FAILED, LATE, narrate_facts
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair
@@ -39,41 +37,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class PairSettings:
-    """Settings of narrating pairs; cameras with equal ones share batches.
-
-    Attributes:
-        changes, describe: options of the stages.
-        settings_sha256: hash (hex) of all settings that decide the text.
-    """
-
-    changes: ChangeOptions
-    describe: DescribeOptions
-    settings_sha256: str
-
-    @classmethod
-    def of(cls, plan: CameraPlan, captioner: Captioner) -> PairSettings:
-        """The settings of a plan.
-
-        Raises:
-            ConfigurationError: the plan does not fit the captioner.
-        """
-        return cls(plan.change_options(captioner), plan.describe, plan.settings_sha256(captioner))
-
-
 class Captioning:
     """Narrates batches, whatever happens to the captioner; for one thread.
 
     Attributes:
-        late: pairs that were reported by their facts because they had waited too long, by camera.
-        failed: pairs that were reported by their facts because the captioner failed, by camera.
+        fallbacks: pairs reported by their cluster facts, by camera and reason: late or failed.
         error: the captioner's last error, without secrets; empty where the last batch went well.
     """
 
     def __init__(self, captioner: Captioner) -> None:
-        self.late: Counter[str] = Counter()
-        self.failed: Counter[str] = Counter()
+        self.fallbacks: Counter[tuple[str, str]] = Counter()
         self.error = ""
         self._main = self._captioner = captioner
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
@@ -82,30 +55,36 @@ class Captioning:
         self._warned_at = float("-inf")
 
     def narrate(
-        self, pairs: Sequence[tuple[FramePair, bool]], settings: PairSettings
+        self, pairs: Sequence[tuple[FramePair, bool]], context: EventContext
     ) -> list[Narration | None]:
         """Narrate pairs of cameras with equal settings, each with whether it is too late for the captioner.
 
         Returns:
             One narration per pair, in their order; None where not even the pair's pictures can be read.
         """
-        self._look_up()
+
+        def failed(pair: FramePair) -> Narration | None:
+            self._report_failure("pairs are reported by their clusters only")
+            return self._narrate_facts(pair, context, FAILED)
+
+        self._recover()
         in_time = [pair for pair, late in pairs if not late]
-        narrations = iter(
-            self._in_parts(
-                in_time,
-                lambda part: self._compare(part, settings),
-                lambda pair: self._failed_pair(pair, settings),
-            )
-        )
-        return [self._late(pair, settings) if late else next(narrations) for pair, late in pairs]
+        narrations = iter(self._in_parts(in_time, lambda part: self._compare(part, context), failed))
+        return [
+            self._narrate_facts(pair, context, LATE) if late else next(narrations) for pair, late in pairs
+        ]
 
     def detect(self, images: Sequence[Image]) -> list[Detections | None]:
         """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
-        self._look_up()
-        return self._in_parts(images, lambda part: detect(part, self._captioner), self._failed_picture)
+        self._recover()
+        return self._in_parts(
+            images,
+            lambda part: detect(part, self._captioner),
+            lambda _: self._report_failure("frames are not looked at"),
+        )
 
-    def _look_up(self) -> None:
+    def _recover(self) -> None:
+        """Try the GPU and whole batches again after a while."""
         if monotonic() >= self._rested_at:
             self._captioner, self._most, self._rested_at = self._main, None, float("inf")
         self.error = ""
@@ -162,35 +141,24 @@ class Captioning:
                 return results
         return [failed(items[0])]
 
-    def _compare(self, pairs: Sequence[FramePair], settings: PairSettings) -> list[Narration]:
+    def _compare(self, pairs: Sequence[FramePair], context: EventContext) -> list[Narration]:
         captioner = self._captioner
         device = captioner.device if captioner.device != "cpu" else None
-        changes = find_changes(pairs, settings.changes, captioner.salience, device)
-        return narrate(changes, captioner, settings.describe, settings.settings_sha256)
+        changes = find_changes(pairs, context.changes, captioner.salience, device)
+        return narrate(changes, captioner, context.describe, context.settings_sha256)
 
-    def _failed_pair(self, pair: FramePair, settings: PairSettings) -> Narration | None:
-        self.failed[pair.after.camera] += 1
-        self._report_failure("pairs are reported by their clusters only")
-        return self._facts(pair, settings, FAILED)
-
-    def _failed_picture(self, _: Image) -> None:
-        self._report_failure("frames are not looked at")
-
-    def _late(self, pair: FramePair, settings: PairSettings) -> Narration | None:
-        self.late[pair.after.camera] += 1
-        return self._facts(pair, settings, LATE)
-
-    def _facts(self, pair: FramePair, settings: PairSettings, reason: str) -> Narration | None:
+    def _narrate_facts(self, pair: FramePair, context: EventContext, reason: str) -> Narration | None:
         """A narration without the captioner, clusters ranked by their area."""
+        self.fallbacks[pair.after.camera, "late" if reason == LATE else "failed"] += 1
         placed = True
         try:
-            (change,) = find_changes([pair], settings.changes)
+            (change,) = find_changes([pair], context.changes)
         except Exception as error:  # noqa: BLE001 - see `_in_parts`
             self.error, placed = _describe_error(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:
             return narrate_facts(
-                change, self._main, reason, settings.describe, settings.settings_sha256, placed=placed
+                change, self._main, reason, context.describe, context.settings_sha256, placed=placed
             )
         except Exception as error:  # noqa: BLE001 - a picture that cannot be decoded has no hash and no id
             self.error = _describe_error(error)
@@ -203,5 +171,4 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
-    """An error in one line without secrets, and its kind."""
     return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"

@@ -10,15 +10,22 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from time import monotonic
 
 import numpy as np
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.captions import Captioning, PairSettings
-from daemon.threads.counters import FAILED, NOTHING_CHANGED, REPORTED, PairCounters
+from daemon.threads.captions import Captioning
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.work_queue import Work
+from daemon.threads.work_queue import (
+    DROPPED,
+    FAILED,
+    NOTHING_CHANGED,
+    PUBLISHED,
+    REPORTED,
+    SUPPRESSED,
+    PairCounters,
+    Work,
+)
 from models.captioner import Captioner
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
@@ -35,7 +42,7 @@ from pipeline.narration.events import (
 )
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
-from pipeline.record import Evidence, Record
+from pipeline.record import Record
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
@@ -60,8 +67,7 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        settings: how its pairs are narrated.
-        context: how its events are.
+        context: how its pairs and events are narrated.
         record_sha256: hash (hex) of all settings, the limits included.
         state: what it remembers.
         latest: what was journalled last.
@@ -71,7 +77,6 @@ class _Camera:
     """
 
     plan: CameraPlan
-    settings: PairSettings
     context: EventContext
     record_sha256: str
     state: CameraState
@@ -110,6 +115,7 @@ class Narrator:
         self._memory = memory
         self._cameras: dict[str, _Camera] = {}
         self._written: list[JournalledPair] = []
+        self._shown: list[Frame] = []  # frames of the last batch whose pictures were looked at
         for plan in plans:
             self.add(plan)
 
@@ -120,16 +126,7 @@ class Narrator:
             ConfigurationError: the plan does not fit the captioner; nothing has changed then.
             JournalError: the journal cannot be written.
         """
-        settings = PairSettings.of(plan, self._captioner)
-        model = ModelStamp(self._captioner.name, self._captioner.sha256)
-        context = EventContext(
-            settings.changes,
-            plan.describe,
-            plan.source.masks,
-            model,
-            settings.settings_sha256,
-            plan.source.sample_hz,
-        )
+        context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
         earlier = self._cameras.get(plan.name)
         if earlier:
@@ -143,7 +140,7 @@ class Narrator:
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)
-        camera = _Camera(plan, settings, context, record_sha256, state)
+        camera = _Camera(plan, context, record_sha256, state)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
             camera.recorded = {
@@ -158,7 +155,6 @@ class Narrator:
         self._cameras[plan.name] = camera
 
     def remove(self, camera: str) -> None:
-        """Let a camera go whose work is all done."""
         self._close_minute(self._cameras[camera])
         del self._cameras[camera]
 
@@ -180,7 +176,6 @@ class Narrator:
 
     @property
     def at_hourly_limit(self) -> frozenset[str]:
-        """The cameras whose messages are held by the hourly limit now."""
         cameras = self._cameras.copy().items()
         return frozenset(name for name, camera in cameras if camera.state.limits.at_hourly_limit)
 
@@ -188,11 +183,18 @@ class Narrator:
         """Sentences of a camera that only repeated what was reported, by reason."""
         return self._cameras[camera].state.stories.dropped
 
-    def process(self, batch: Sequence[Work]) -> list[JournalledPair]:
+    def detect(self, batch: Sequence[Work]) -> list[Detections | None]:
+        """Objects in each frame of a batch, pairs left out; `process` may run in another thread meanwhile."""
+        return self.captioning.detect([w.item.small for w in batch if isinstance(w.item, MotionFrame)])
+
+    def process(
+        self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
+    ) -> list[JournalledPair]:
         """Detect, track, compare and journal a batch of any cameras.
 
         Args:
             batch: each camera's frames and pairs in their order.
+            found: what `detect` found before, or None.
 
         Returns:
             The records that were journalled, each camera's in order.
@@ -200,19 +202,25 @@ class Narrator:
         Raises:
             JournalError: the journal of a replay cannot be written; a daemon goes on.
         """
-        motions = [work.item for work in batch if isinstance(work.item, MotionFrame)]
-        detections = iter(self.captioning.detect([motion.small for motion in motions]))
+        for frame in self._shown:
+            frame.picture.release()
+        self._shown = [
+            f for work in batch if isinstance(p := work.item, FramePair) for f in (p.before, p.after)
+        ]
+        detections = iter(self.detect(batch) if found is None else found)
         narrations = self._compare(batch)
         for k, work in enumerate(batch):
             camera = self._cameras[work.camera]
-            if isinstance(work.item, FramePair):
-                self._report_pair(camera, work.item, *narrations[k])
-            elif isinstance(work.item, Gap):
-                self._report_gap(camera, stamp(work.item.before), work.item.after, work.item.reason)
-            elif isinstance(work.item, Seen):
-                self._note_seen(camera, work.item)
-            elif (result := next(detections)) is not None:
-                self._track(camera, work.item, result)
+            match work.item:
+                case FramePair() as pair:
+                    self._report_pair(camera, pair, narrations[k])
+                case Gap(before, after, reason):
+                    self._report_gap(camera, stamp(before), after, reason)
+                case Seen() as seen:
+                    self._note_seen(camera, seen)
+                case MotionFrame() as motion:
+                    if (result := next(detections)) is not None:
+                        self._track(camera, motion, result)
         return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[JournalledPair]:
@@ -243,21 +251,18 @@ class Narrator:
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()
 
-    def _compare(self, batch: Sequence[Work]) -> dict[int, tuple[Narration | None, float]]:
+    def _compare(self, batch: Sequence[Work]) -> dict[int, Narration | None]:
         """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
-        alike: dict[PairSettings, list[tuple[int, FramePair, bool]]] = {}
+        groups: dict[str, list[tuple[int, FramePair, bool]]] = {}
         for k, work in enumerate(batch):
             if isinstance(work.item, FramePair):
-                group = alike.setdefault(self._cameras[work.camera].settings, [])
-                group.append((k, work.item, work.late))
-        narrations: dict[int, tuple[Narration | None, float]] = {}
-        for settings, group in alike.items():
-            began = monotonic()
-            result = self.captioning.narrate([(pair, late) for _, pair, late in group], settings)
-            took_ms = 1000 * (monotonic() - began)
-            narrations |= {
-                k: (narration, took_ms) for (k, _, _), narration in zip(group, result, strict=True)
-            }
+                settings = self._cameras[work.camera].context.settings_sha256
+                groups.setdefault(settings, []).append((k, work.item, work.late))
+        narrations: dict[int, Narration | None] = {}
+        for group in groups.values():
+            context = self._cameras[group[0][1].after.camera].context
+            result = self.captioning.narrate([(pair, late) for _, pair, late in group], context)
+            narrations |= zip((k for k, _, _ in group), result, strict=True)
         return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
@@ -272,7 +277,7 @@ class Narrator:
             frames = state.frames_of(event)
             if frames is None or state.is_masked(event, camera.context.masks):
                 continue
-            began = monotonic()
+            self._shown += frames
             narration, pair = narrate_event(
                 state.with_boxes_at(event, frames),
                 frames,
@@ -284,11 +289,11 @@ class Narrator:
             )
             kind = None if narration.continues else (event.kind, event.object, event.edge)
             state.reported[event.track] = narration.id
-            self._report(camera, narration, pair, 1000 * (monotonic() - began), kind)
+            self._report(camera, narration, pair, kind)
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         """Journal that nothing was seen for a while; without pictures."""
-        self._report(camera, gap_narration(before, after, reason, camera.context), None, None, None)
+        self._report(camera, gap_narration(before, after, reason, camera.context))
 
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
@@ -315,15 +320,12 @@ class Narrator:
             memory.masks = now
             hidden = float(polygon_mask(areas, seen.luma.shape).mean()) if areas else 0.0
             narration = mask_narration(seen, hidden, camera.context)
-            self._journal(camera, replace(narration, held="" if is_new else "merged"), None, None)
+            self._journal(camera, replace(narration, held="" if is_new else "merged"))
 
-    def _report_pair(
-        self, camera: _Camera, pair: FramePair, narration: Narration | None, took_ms: float
-    ) -> None:
-        """Decide what becomes of a pair's narration."""
+    def _report_pair(self, camera: _Camera, pair: FramePair, narration: Narration | None) -> None:
         name, state = camera.plan.name, camera.state
         if narration is None:
-            self.counters.drop(name, FAILED)
+            self.counters.count(name, DROPPED, FAILED)
             return
         result = narration
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
@@ -333,20 +335,19 @@ class Narrator:
         result = state.stories.follow(result, returned=pair.returned)
         if not result.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
-            self.counters.suppress(name, reason)
+            self.counters.count(name, SUPPRESSED, reason)
             return
-        if self._report(camera, result, pair, took_ms, None):
-            self.counters.publish(name)
+        if self._report(camera, result, pair):
+            self.counters.count(name, PUBLISHED)
         else:
-            self.counters.drop(name, FAILED)
+            self.counters.count(name, DROPPED, FAILED)
 
     def _report(
         self,
         camera: _Camera,
         narration: Narration,
-        pair: FramePair | None,
-        took_ms: float | None,
-        kind: tuple[str, str, str] | None,
+        pair: FramePair | None = None,
+        kind: tuple[str, str, str] | None = None,
     ) -> bool:
         """Journal a narration, marked where a limit holds it from messages; whether it was journalled."""
         state, time = camera.state, narration.after.time
@@ -356,16 +357,14 @@ class Narrator:
         held = state.limits.hold(time, event, narration.sentences)
         if not held and kind and state.summary.add(time, narration.id, kind):
             held = "summary"
-        return self._journal(camera, replace(narration, held=held), pair, took_ms)
+        return self._journal(camera, replace(narration, held=held), pair)
 
     def _close_minute(self, camera: _Camera) -> None:
         if (summary := camera.state.summary.close()) and camera.latest:
             narration, pair = camera.latest
-            self._journal(camera, summary_narration(narration, *summary), pair, None)
+            self._journal(camera, summary_narration(narration, *summary), pair)
 
-    def _journal(
-        self, camera: _Camera, narration: Narration, pair: FramePair | None, took_ms: float | None
-    ) -> bool:
+    def _journal(self, camera: _Camera, narration: Narration, pair: FramePair | None = None) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
         Raises:
@@ -380,8 +379,10 @@ class Narrator:
             record = self._journals[narration.camera].append(
                 replace(narration, settings_sha256=camera.record_sha256),
                 suppressed=camera.state.suppressed,
-                latency_ms=_latency_ms(narration, took_ms) if self._live and took_ms is not None else None,
-                evidence=self._keep(camera, narration, pair) if pair and not narration.held else None,
+                latency_ms=_latency_ms(narration) if self._live else None,
+                evidence=self._evidence.keep(narration, pair, camera.plan.evidence)
+                if self._evidence and pair and not narration.held
+                else None,
             )
         except JournalError as error:
             if not self._live:
@@ -398,19 +399,29 @@ class Narrator:
         written, self._written = self._written, []
         return written
 
-    def _keep(self, camera: _Camera, narration: Narration, pair: FramePair) -> Evidence | None:
-        if self._evidence is None:
-            return None
-        return self._evidence.keep(narration, pair, camera.plan.evidence)
+
+def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
+    """How a camera's pairs and events are narrated.
+
+    Raises:
+        ConfigurationError: the plan does not fit the captioner.
+    """
+    return EventContext(
+        plan.change_options(captioner),
+        plan.describe,
+        plan.source.masks,
+        ModelStamp(captioner.name, captioner.sha256),
+        plan.settings_sha256(captioner),
+        plan.source.sample_hz,
+    )
 
 
-def _latency_ms(narration: Narration, took_ms: float) -> dict[str, float]:
-    """Milliseconds of narrating, and from the capture of a live frame to its journal."""
-    latency_ms = {"batch": took_ms}
-    if narration.clock != "file":
-        since = datetime.now(UTC) - narration.after.time
-        latency_ms["capture_to_narration"] = max(0.0, 1000 * since.total_seconds())
-    return latency_ms
+def _latency_ms(narration: Narration) -> dict[str, float] | None:
+    """Milliseconds from the capture of a live frame to its journal."""
+    if narration.clock == "file" or not isinstance(narration.event, SceneEvent):
+        return None
+    since = datetime.now(UTC) - narration.after.time
+    return {"capture_to_narration": max(0.0, 1000 * since.total_seconds())}
 
 
 def warm_up(captioner: Captioner) -> None:

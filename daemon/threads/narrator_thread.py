@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.loop import Heartbeats, Loop
 
-if TYPE_CHECKING:  # they load ONNX Runtime, which takes a while
-    from daemon.threads.captions import Captioning
+if TYPE_CHECKING:  # it loads ONNX Runtime, which takes a while
     from daemon.threads.narrator import JournalledPair, Narrator
 
 LOOP = "narrator"
@@ -34,53 +33,30 @@ class NarratorThread:
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
     batch that never ends is noticed.
 
-    The narrator is made at the thread's first turn, while the cameras open and calibrate: it takes seconds.
-
     Args:
-        narrator: makes the narrator; called once, in this thread or by `load`.
+        make: makes the narrator, which takes seconds; called once, in this thread, while the cameras open.
         report: called with each journalled record, in this thread.
 
     Attributes:
+        narrator: None until the captioner is loaded.
         seconds: spent narrating so far.
         in_hand: the batch that is being narrated.
     """
 
     def __init__(
         self,
-        narrator: Callable[[], Narrator],
+        make: Callable[[], Narrator],
         work: WorkQueue,
         heartbeats: Heartbeats,
         report: Callable[[JournalledPair], None],
     ) -> None:
+        self.narrator: Narrator | None = None
         self.seconds = 0.0
         self.in_hand: list[Work] = []
-        self._made, self._work = narrator, work
-        self._narrator: Narrator | None = None
-        self._report = report
+        self._make, self._work, self._report = make, work, report
         self._scheduled: queue.SimpleQueue[Callable[[Narrator], None]] = queue.SimpleQueue()
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
-
-    @property
-    def captioning(self) -> Captioning | None:
-        """State of the captioner; None until it is loaded."""
-        return self._narrator.captioning if self._narrator else None
-
-    @property
-    def at_hourly_limit(self) -> frozenset[str]:
-        """The cameras whose messages are held by the hourly limit."""
-        return self._narrator.at_hourly_limit if self._narrator else frozenset()
-
-    @property
-    def loaded(self) -> bool:
-        """True once pairs can be narrated."""
-        return self._narrator is not None
-
-    def load(self) -> Narrator:
-        """The narrator, made at the first call; in this thread, or before it starts."""
-        if self._narrator is None:
-            self._narrator = self._made()
-        return self._narrator
 
     def schedule(self, change: Callable[[Narrator], None]) -> None:
         """Have `change` called with the narrator between two batches; what was taken before goes first."""
@@ -88,7 +64,7 @@ class NarratorThread:
 
     def knows(self, camera: str) -> bool:
         """True while anything may still be journalled of the camera, as before the captioner is loaded."""
-        return self._narrator is None or self._narrator.knows(camera)
+        return self.narrator is None or self.narrator.knows(camera)
 
     def finish(self, until: float) -> bool:
         """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
@@ -107,38 +83,34 @@ class NarratorThread:
 
         Before the captioner is loaded nothing was watched: the next start records the outage.
         """
-        if self._narrator:
-            self._give_out(self._narrator.give_up(work))
-
-    def _over(self) -> bool:
-        return self._until is not None and (self._work.is_exhausted or monotonic() >= self._until)
+        if self.narrator:
+            self._report_all(self.narrator.give_up(work))
 
     def _turn(self) -> None:
         """One batch, if there is one, and the changes scheduled meanwhile."""
-        if self._over():
+        ending = self._until is not None
+        if self._until is not None and (self._work.is_exhausted or monotonic() >= self._until):
             self.loop.stop()
             return
-        if self._narrator is None:
+        if self.narrator is None:
             self.loop.beat(LOADING_LIMIT_S)
-            self.load()
+            self.narrator = self._make()
             self._work.restart_waits()
-        ending = self._until is not None
-        batch = self._work.take(1 if ending else BATCH, 0.0 if ending else BATCH_WAIT_S)
-        if batch:
+        if batch := self._work.take(1 if ending else BATCH, 0.0 if ending else BATCH_WAIT_S):
             self.loop.beat(BATCH_LIMIT_S)
             began = monotonic()
             self.in_hand = batch
-            self._give_out(self.load().process(batch))
+            self._report_all(self.narrator.process(batch))
             self.in_hand = []
             self.seconds += monotonic() - began
         while not self._scheduled.empty():
             self.loop.beat(BATCH_LIMIT_S)
-            self._scheduled.get()(self.load())
+            self._scheduled.get()(self.narrator)
 
     def _end(self) -> None:
-        if self._narrator:
-            self._give_out(self._narrator.finish())
+        if self.narrator:
+            self._report_all(self.narrator.finish())
 
-    def _give_out(self, narrated: list[JournalledPair]) -> None:
+    def _report_all(self, narrated: list[JournalledPair]) -> None:
         for journalled in narrated:
             self._report(journalled)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
@@ -44,7 +43,8 @@ class Publishing:
     ) -> None:
         self.errors: dict[str, str] = {}
         self._journals, self._publisher = journals, publisher
-        self._deliveries: dict[str, _CameraDelivery] = {}
+        self._deliveries: dict[str, Delivery] = {}
+        self._asked_at: dict[str, float] = {}
         self._backoff = Backoff()
         self.loop = Loop("publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
 
@@ -75,10 +75,6 @@ class Publishing:
         down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}
         return {name: why for name in journals if (why := down.get(name) or errors.get(name) or away)}
 
-    def wake(self) -> None:
-        """The journals hold more."""
-        self.loop.wake()
-
     def finish(self, limit_s: float) -> bool:
         """Publish the rest, wait for it at most so long, and end the thread.
 
@@ -86,7 +82,7 @@ class Publishing:
             True where everything that the journals hold is published.
         """
         until = monotonic() + limit_s
-        self.wake()
+        self.loop.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
         self.loop.stop()
@@ -102,7 +98,7 @@ class Publishing:
     def _turn(self) -> None:
         journals = dict(self._journals)  # a reload adds and removes
         for camera in set(self._deliveries) - set(journals):
-            self._release_lease(self._deliveries.pop(camera))
+            self._release_lease(camera)
             self.errors.pop(camera, None)
         for camera, journal in journals.items():
             if journal.trouble:
@@ -115,19 +111,19 @@ class Publishing:
             if _has_unpublished(journal):
                 journal.acknowledge(journal.end)
             return
-        turn = self._deliveries.get(camera)
-        if turn is None or turn.journal is not journal:
+        delivery = self._deliveries.get(camera)
+        if delivery is None or delivery.journal is not journal:
             delivery = Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
-            turn = self._deliveries[camera] = _CameraDelivery(journal, delivery)
+            self._deliveries[camera] = delivery
+            self._asked_at.pop(camera, None)
         now = monotonic()
-        due = now - turn.asked_at >= RENEW_S
-        if self.loop.stopped.is_set() or not (
-            due or (_has_unpublished(journal) and camera not in self.errors)
-        ):
+        due = now - self._asked_at.get(camera, float("-inf")) >= RENEW_S
+        has_new = _has_unpublished(journal) and camera not in self.errors
+        if self.loop.stopped.is_set() or not (due or has_new):
             return
-        turn.asked_at = now
+        self._asked_at[camera] = now
         try:
-            count = turn.delivery.drain(self.loop.stopped, limit=_TURN)
+            count = delivery.drain(self.loop.stopped, limit=_TURN)
         except (PublisherError, JournalError) as error:
             if self.errors.get(camera) != str(error):
                 logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
@@ -139,27 +135,18 @@ class Publishing:
             self.loop.wake()
 
     def _release(self) -> None:
-        """Give up the leases while the server answers; else they run out by themselves."""
-        for turn in self._deliveries.values():
-            self._release_lease(turn)
+        for camera in list(self._deliveries):
+            self._release_lease(camera)
 
-    def _release_lease(self, turn: _CameraDelivery) -> None:
+    def _release_lease(self, camera: str) -> None:
+        """Give a lease up while the server answers; else it runs out by itself."""
+        delivery = self._deliveries.pop(camera)
         if self.away:
             return
         try:
-            turn.delivery.release()
+            delivery.release()
         except PublisherError as error:
-            camera = turn.journal.camera
             logger.info("camera %s: the lease could not be released and will expire: %s", camera, error)
-
-
-@dataclass(slots=True)
-class _CameraDelivery:
-    """One camera's delivery, and the monotonic second at which the server was last asked."""
-
-    journal: Journal
-    delivery: Delivery
-    asked_at: float = float("-inf")
 
 
 def _has_unpublished(journal: Journal) -> bool:

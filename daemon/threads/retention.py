@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -93,13 +92,8 @@ def boot_time_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """A segment that is beyond a limit: age, size or free."""
-
-    camera: str
-    segment: Segment
-    reason: str
+_Due = tuple[str, Segment, str]
+"""Camera, segment beyond a limit, and which limit: age, size or free."""
 
 
 class Retention:
@@ -116,10 +110,7 @@ class Retention:
         key: signs where the journals begin after a deletion; None signs nothing.
 
     Attributes:
-        segments, bytes: what was deleted of journals, by camera and reason (age, size, free).
-        pictures: how many were deleted of evidence.
-        unpublished: cameras of which more would go if it were published.
-        runs: how often this ran.
+        segments: how many were deleted, by camera and reason (age, size, free).
     """
 
     def __init__(
@@ -131,9 +122,6 @@ class Retention:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
-        self.bytes: Counter[tuple[str, str]] = Counter()
-        self.pictures = self.runs = 0
-        self.unpublished: frozenset[str] = frozenset()
         self._settings, self._journals, self._evidence, self._key = settings, journals, evidence, key
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
@@ -141,7 +129,6 @@ class Retention:
         self.loop = Loop("retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
 
     def start(self) -> None:
-        """Run now and then every minute."""
         self.loop.wake()
         self.loop.start()
 
@@ -159,20 +146,19 @@ class Retention:
         """
         self._remove_files()  # what a crash has left
         due = self._due()
-        ready = [each for each in due if each.segment.path in self._announced]
-        for camera in {each.camera: None for each in ready}:
-            self._delete(camera, [each for each in ready if each.camera == camera])
+        ready = [each for each in due if each[1].path in self._announced]
+        for camera in {camera: None for camera, _, _ in ready}:
+            self._delete(camera, [each for each in ready if each[0] == camera])
         if ready:
             self._remove_files()
             due = self._due()
-        for each in due:
-            if each.segment.path not in self._announced:
+        for camera, segment, reason in due:
+            if segment.path not in self._announced:
                 logger.warning(
                     "camera %s: %s (%d bytes) will be deleted in %.0f s (retention.%s)",
-                    *(each.camera, each.segment.path, each.segment.size, _EVERY_S, each.reason),
+                    *(camera, segment.path, segment.size, _EVERY_S, reason),
                 )
-        self._announced = {each.segment.path for each in due}
-        self.runs += 1
+        self._announced = {segment.path for _, segment, _ in due}
 
     def _due(self) -> list[_Due]:
         """Segments beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
@@ -197,15 +183,9 @@ class Retention:
             if camera in held or _is_held(segment, holds, now):
                 held.add(camera)  # and what follows it: a chain has one beginning
                 continue
-            due.append(_Due(camera, segment, "age" if written < before else over[0]))
+            due.append((camera, segment, "age" if written < before else over[0]))
             freed = self._size(segment) if over else 0
             excess = {reason: size - freed for reason, size in excess.items()}
-        if unpublished - self.unpublished:
-            logger.warning(
-                "more is kept than retention allows, because it is not published yet: %s",
-                ", ".join(sorted(unpublished)),
-            )
-        self.unpublished = frozenset(unpublished)
         return due
 
     def _holds(self) -> tuple[Hold, ...]:
@@ -224,14 +204,11 @@ class Retention:
 
     def _delete(self, camera: str, due: list[_Due]) -> None:
         """Record in the chain that a camera's oldest segments are deleted, then let the chain begin later."""
-        journal, segments = self._journals[camera], [each.segment for each in due]
-        last = segments[-1].last_record()
-        journal.append(_deletion(segments[0].first_record(), last, due[0].reason))
+        journal, last = self._journals[camera], due[-1][1].last_record()
+        journal.append(_deletion(due[0][1].first_record(), last, due[0][2]))
         journal.delete(last, self._key)
         self.loop.beat()
-        for each in due:
-            self.segments[camera, each.reason] += 1
-            self.bytes[camera, each.reason] += each.segment.size
+        self.segments.update((camera, reason) for _, _, reason in due)
 
     def _remove_files(self) -> None:
         """Remove deleted segments, and before them the pictures that no other record names.
@@ -241,11 +218,9 @@ class Retention:
         journals = list(self._journals.values())
         deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
         if deleted:
-            named = set[str]()
-            for _, segment in deleted:
-                named |= _digests_in(segment.path)
             gone = {segment.path for _, segment in deleted}
-            self.pictures += self._evidence.remove(self._unnamed(named, journals, gone))
+            named = set[str]().union(*map(_digests_in, gone))
+            self._evidence.remove(self._unnamed(named, journals, gone))
         for journal, segment in deleted:
             size = segment.size
             journal.unlink(segment)
@@ -268,12 +243,10 @@ class Retention:
                 return left
 
     def _size(self, segment: Segment) -> int:
-        """Bytes of a segment and of the pictures that it names."""
         paths = [self._evidence.find(digest) for digest in _digests_in(segment.path)]
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
     def _excess(self) -> dict[str, int]:
-        """Bytes beyond each limit, negative within it."""
         journals, excess = list(self._journals.values()), dict[str, int]()
         if self._settings.size is not None:
             kept = sum(journal.size for journal in journals) + self._evidence.size()
@@ -310,12 +283,8 @@ def _is_held(segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
 
 
 def _digests_in(path: Path) -> set[str]:
-    """The digests of the pictures that a file of a journal names."""
-    named = set[str]()
     with path.open("rb") as file:
-        for line in file:
-            named |= references(line)
-    return named
+        return {digest for line in file for digest in references(line)}
 
 
 def _journal_files(folders: set[Path]) -> set[Path]:

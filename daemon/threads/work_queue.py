@@ -1,14 +1,14 @@
-"""The bounded queue between the cameras' threads and the narrator."""
+"""The bounded queue between the cameras' threads and the narrator, and the outcomes of the pairs in it."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic
 
-from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounters
 from pipeline.gate import PAUSE_S, Gap, Item, MotionFrame, Seen
 from pipeline.pairs import FramePair
 from pipeline.sources import seconds_between
@@ -19,8 +19,50 @@ FRAMES_HELD = 12
 DEADLINE_S = 30.0
 """A pair of a live camera that waits longer for the captioner is reported without it."""
 
-_POLL_S = 0.2
+POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
+
+
+PROPOSED, PUBLISHED, SUPPRESSED, DROPPED = "proposed", "published", "suppressed", "dropped"
+"""Published: journalled, from where it is published exactly once. Suppressed: looked at, and not reported.
+Dropped: not looked at, or lost."""
+
+NOTHING_CHANGED, REPORTED = "nothing changed", "reported already"
+"""Suppressed: no sentence, or only ones that repeat what was reported. Where the captioner says why it keeps
+silent ("unsure", "nothing of an object"), that is the reason."""
+
+NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon ended", "failed"
+"""Dropped: displaced in a full queue, its camera taken out of the configuration, not narrated before the
+end, or neither narrated nor reported by its facts (its picture cannot be read, its journal not written)."""
+
+
+class PairCounters:
+    """Counts pairs by camera, outcome and reason, for any number of threads.
+
+    Args:
+        cameras: shown from the start, with zeros; a camera that is removed keeps its counts.
+    """
+
+    def __init__(self, cameras: Iterable[str] = ()) -> None:
+        self._lock = threading.Lock()
+        self._counts = Counter({(camera, o, ""): 0 for camera in cameras for o in (PROPOSED, PUBLISHED)})
+
+    def count(self, camera: str, outcome: str, reason: str = "", pairs: int = 1) -> None:
+        if pairs:
+            with self._lock:
+                self._counts[camera, outcome, reason] += pairs
+
+    def copy(self) -> Counter[tuple[str, str, str]]:
+        """All counts of one moment, by camera, outcome and reason."""
+        with self._lock:
+            return self._counts.copy()
+
+    def waiting(self) -> Counter[str]:
+        """Pairs in the queue or with the captioner, by camera."""
+        waiting = Counter[str]()
+        for (camera, outcome, _), pairs in self.copy().items():
+            waiting[camera] += pairs if outcome == PROPOSED else -pairs
+        return waiting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +83,6 @@ class Work:
 
     @property
     def camera(self) -> str:
-        """Name of the camera."""
         frame = self.item.frame if isinstance(self.item, MotionFrame | Seen) else self.item.after
         return frame.camera
 
@@ -51,7 +92,6 @@ class Work:
         return isinstance(self.item, FramePair)
 
     def overdue(self, now: float) -> bool:
-        """True where it has waited too long for the captioner."""
         return self.until is not None and now > self.until
 
 
@@ -83,9 +123,11 @@ class WorkQueue:
 
     @property
     def dropped(self) -> Counter[str]:
-        """Pairs that were not looked at, by camera."""
-        counts = self.counters.by_camera().items()
-        return Counter({camera: n for camera, count in counts if (n := count.dropped.total())})
+        dropped = Counter[str]()
+        for (camera, outcome, _), pairs in self.counters.copy().items():
+            if outcome == DROPPED:
+                dropped[camera] += pairs
+        return dropped
 
     def put(self, camera: str, item: Item, *, wait: bool) -> bool:
         """Add work; where the camera's share is full, wait for room, or thin out what waits.
@@ -102,14 +144,14 @@ class WorkQueue:
         with self._changed:
             mine = self._work.get(camera)
             if is_pair:
-                self.counters.propose(camera)
+                self.counters.count(camera, PROPOSED)
             while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
-                self._changed.wait(_POLL_S)
+                self._changed.wait(POLL_S)
             takes = mine is not None and self._takes(camera, mine)
             is_last = self._closed and not (wait or self._abandoned)  # of a live camera that is ending
             if mine is None or not (takes or is_last):
                 if is_pair:
-                    self.counters.drop(camera, ENDED if self._closed else REMOVED)
+                    self.counters.count(camera, DROPPED, ENDED if self._closed else REMOVED)
                 return False
             now = monotonic()
             until = now + DEADLINE_S if is_pair and not wait else None
@@ -134,7 +176,6 @@ class WorkQueue:
                         mine[k] = replace(work, since=now, until=until)
 
     def end(self, camera: str) -> None:
-        """No more work of this camera will come."""
         with self._changed:
             self._ended.add(camera)
             self._changed.notify_all()
@@ -170,7 +211,7 @@ class WorkQueue:
             self._changed.notify_all()
             return abandoned
 
-    def take(self, size: int, wait_s: float, limit_s: float = _POLL_S) -> list[Work]:
+    def take(self, size: int, wait_s: float, limit_s: float = POLL_S) -> list[Work]:
         """A batch over all cameras, in turn; each camera's work in its order.
 
         Args:
@@ -184,7 +225,7 @@ class WorkQueue:
                 return []
             until = monotonic() + wait_s
             while self.held < size and not self._idle() and (left := until - monotonic()) > 0:
-                self._changed.wait(min(left, _POLL_S))
+                self._changed.wait(min(left, POLL_S))
             now = monotonic()
             batch: list[Work] = []
             while len(batch) < size and self.held:
@@ -192,7 +233,7 @@ class WorkQueue:
             self._changed.notify_all()
             return batch
 
-    def take_camera(self, size: int, limit_s: float = _POLL_S) -> list[Work]:
+    def take_camera(self, size: int, limit_s: float = POLL_S) -> list[Work]:
         """A batch of one camera: exactly `size` parts, or the rest of a camera that has ended.
 
         The batches of a replay are the same whatever the threads' timing, and so are its last digits.
@@ -209,7 +250,6 @@ class WorkQueue:
 
     @property
     def held(self) -> int:
-        """Frames and pairs waiting."""
         with self._changed:
             return sum(map(len, self._work.values()))
 
@@ -236,7 +276,6 @@ class WorkQueue:
         return not self._closed and self._work.get(camera) is mine
 
     def _idle(self) -> bool:
-        """All cameras have ended."""
         return self._closed or len(self._ended) == len(self._work)
 
     def _ready_camera(self, size: int) -> str | None:
@@ -283,7 +322,7 @@ class WorkQueue:
     def _drop(self, camera: str, work: deque[Work], reason: str) -> None:
         if frames := sum(isinstance(each.item, MotionFrame) for each in work):
             self.thinned[camera] += frames
-        self.counters.drop(camera, reason, sum(each.is_pair for each in work))
+        self.counters.count(camera, DROPPED, reason, sum(each.is_pair for each in work))
 
     def _one_of_each(self, most: int, now: float) -> list[Work]:
         batch: list[Work] = []

@@ -15,13 +15,13 @@ import lap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou, overlaps, share_inside, shared_areas
+from models.boxes import box_of, iou, overlaps, shared_areas
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Floats, PairSigns, Side
 from models.grounded.detections import suppress
 from models.grounded.settings import SETTINGS
-from models.language.facts import Fact
+from models.language.statements import Fact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +69,12 @@ def decide(
         threshold: confidence from which facts are told.
     """
     moved = [each.change * each.moved for each in outcomes]
-    alone = [_confidence(each.change * (1 - each.moved), SETTINGS.alone_offset) for each in outcomes]
-    move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_offset)
+    doubtful = [each.moved >= SETTINGS.elsewhere for each in outcomes]
+    alone = [
+        np.where(unsure, _confidence(p, SETTINGS.doubtful_scale), _confidence(p, SETTINGS.alone_scale))
+        for unsure, p in zip(doubtful, (each.change * (1 - each.moved) for each in outcomes), strict=True)
+    ]
+    move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_scale)
     worth = [np.maximum(each - threshold, 0) for each in alone]
     gain = move - threshold - worth[0][:, None] - worth[1][None]
     possible = pairs.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
@@ -82,12 +86,11 @@ def decide(
             used[1].add(j)
             name, large = object_name((before.label[i] + after.label[j]) / 2)
             was, now = box_of(before.box[i]), box_of(after.box[j])
-            doubtful = bool(match[i, j] < SETTINGS.doubtful)
-            p = float(move[i, j])
-            facts.append(Fact(pair, "moved", name, was, now, p, large=large, doubtful=doubtful))
-    for own, kind, scores, outcome, taken in (
-        (before, "disappeared", alone[0], outcomes[0], used[0]),
-        (after, "appeared", alone[1], outcomes[1], used[1]),
+            unsure, p = bool(match[i, j] < SETTINGS.doubtful), float(move[i, j])
+            facts.append(Fact(pair, "moved", name, was, now, p, large=large, doubtful=unsure))
+    for own, kind, scores, elsewhere, taken in (
+        (before, "disappeared", alone[0], doubtful[0], used[0]),
+        (after, "appeared", alone[1], doubtful[1], used[1]),
     ):
         for k, p in enumerate(scores.tolist()):
             if k in taken or p < SETTINGS.least:
@@ -95,15 +98,15 @@ def decide(
             name, large = object_name(own.label[k])
             box = box_of(own.box[k])
             gone, come = (box, None) if own is before else (None, box)
-            doubtful = bool(outcome.moved[k] >= SETTINGS.elsewhere)
-            facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=doubtful))
-    return _once(sorted(facts, key=lambda f: -f.confidence))
+            facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=bool(elsewhere[k])))
+    surest = sorted(facts, key=lambda f: -f.confidence)
+    return [fact for n, fact in enumerate(surest) if not any(_again(fact, surer) for surer in surest[:n])]
 
 
-def _confidence(p: Floats, offset: float) -> Floats:
-    """Probability that a sentence about it is right (Platt 1999)."""
+def _confidence(p: Floats, scale: tuple[float, float]) -> Floats:
+    """Probability that a sentence about it is right (Platt 1999), by a slope and an offset in log odds."""
     p = np.clip(p, 1e-6, 1 - 1e-6)
-    return np.asarray(1 / (1 + (1 / p - 1) ** SETTINGS.confidence_slope * np.exp(-offset)), np.float64)
+    return np.asarray(1 / (1 + (1 / p - 1) ** scale[0] * np.exp(-scale[1])), np.float64)
 
 
 def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, bool]:
@@ -128,21 +131,9 @@ def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, boo
     return (best, False) if named else ("vehicle", True)
 
 
-def _once(facts: list[Fact]) -> list[Fact]:
-    """Facts, the likeliest first, without those that show what a likelier one of their type shows."""
-    found: list[Fact] = []
-    for fact in facts:
-        if not any(fact.type == surer.type and _again(fact, surer) for surer in found):
-            found.append(fact)
-    return found
-
-
 def _again(fact: Fact, surer: Fact) -> bool:
-    """True where a fact is part of a surer one or the same by another name; a rider is not the bicycle."""
-    families = {family_of(fact.object), family_of(surer.object)}
+    """True where two of a type show one object by two names; a rider is not the bicycle."""
+    ridden = {family_of(fact.object), family_of(surer.object)} == {"person", "two-wheeler"}
     sides = ((fact.before, surer.before), (fact.after, surer.after))
-    both = [(own, other) for own, other in sides if own and other]
-    if len(families) == 1 and any(share_inside(own, other) >= SETTINGS.part for own, other in both):
-        return True
-    ridden = families == {"person", "two-wheeler"}
-    return not ridden and any(iou(own, other) > SETTINGS.twice for own, other in both)
+    meet = any(own and other and iou(own, other) > SETTINGS.twice for own, other in sides)
+    return meet and not ridden and fact.type == surer.type

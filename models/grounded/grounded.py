@@ -42,8 +42,7 @@ from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FeatureEmbedding, colour_histograms, colour_likeness
 from models.grounded.settings import SETTINGS
 from models.label import CheckpointError, CheckpointLabel
-from models.language.facts import Fact
-from models.language.statements import merge, statement_of
+from models.language.statements import Fact, merge, statement_of
 from models.language.templates import Statement, render
 
 if TYPE_CHECKING:  # it loads torch

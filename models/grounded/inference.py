@@ -31,7 +31,6 @@ class OnnxDetector:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or default_threads()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
-        options.enable_cpu_mem_arena = False  # it would keep 90 MB for good
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 

@@ -24,9 +24,11 @@ class PerceptionSettings:
             at rest, seen twice, lie within .13.
         doubtful: matches below it may or may not be one object.
         elsewhere: what has appeared or disappeared may have moved if that is as likely as this or more.
-        least_match: matches below it are no move, however sure it is that both ends moved.
-        confidence_slope, alone_offset, moved_offset: from the log odds of a fact (an arrival or departure; a
-            move) to those that its sentence is right, fitted on cameras left out of the other fits.
+        least_match: matches below it are no move, however sure it is that both ends moved: of seven below
+            .06 six were a car that drove out and another one.
+        alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival or
+            departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
+            cameras left out of the other fits.
         match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
         least: facts below this confidence are dropped, whatever threshold is asked for.
         car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
@@ -44,10 +46,10 @@ class PerceptionSettings:
     stayed: float = 0.15
     doubtful: float = 0.5
     elsewhere: float = 0.05
-    least_match: float = 0.01
-    confidence_slope: float = 0.65
-    alone_offset: float = 0.35
-    moved_offset: float = 0.6
+    least_match: float = 0.03
+    alone_scale: tuple[float, float] = (1.3, -0.34)
+    doubtful_scale: tuple[float, float] = (0.65, 0.35)
+    moved_scale: tuple[float, float] = (0.65, 0.6)
     match_worth: float = 0.2
     least: float = 0.1
     car_below: float = 0.35

@@ -1,1 +1,1 @@
-"""Sentences: facts, statements, templates and places."""
+"""Sentences: statements, templates and places."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from models.boxes import Box, area, hull
-from models.language.facts import TYPES, Fact
 from models.language.places import Zone, place, side, way, zone_of
 from models.language.templates import COUNTED, Statement
+
+TYPES = ("appeared", "disappeared", "moved")
 
 NEIGHBOURS = 6.0
 """Largest area of the box around equal objects, in smallest boxes, for one sentence about them."""
@@ -29,6 +30,31 @@ _BEFORE_A_PLACE = {
     *("through", "toward", "towards", "under", "underneath", "up", "upstairs", "within"),
 }
 """First words of a phrase for a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One change of one object or several.
+
+    Attributes:
+        pair: which pair of the batch.
+        type: one of `TYPES`.
+        object: one of `models.families.KINDS`.
+        before, after: box on each side; None where it is absent.
+        confidence: calibrated probability 0..1 of all of it.
+        large: a vehicle, either a bus or a lorry.
+        doubtful: a move of which `before` and `after` may show two objects; an arrival or departure of what
+            may be elsewhere in the other picture.
+    """
+
+    pair: int
+    type: str
+    object: str
+    before: Box | None
+    after: Box | None
+    confidence: float
+    large: bool = False
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from models.boxes import Box, area, intersection
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS, Encoder
 from models.label import CheckpointError, CheckpointLabel
-from models.papers.decoding import Decoded, decode
+from models.papers.decoding import Decoded, State, decode
 from models.papers.pair_batch import PairBatch
-from models.papers.state import State
-from models.papers.vocabulary import Vocabulary, surface
+from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, surface
 from models.papers.wording import read
 
 FEATURES = 4
@@ -46,6 +46,7 @@ class WordCaptioner(nn.Module, Captioner):
         whole: it describes a pair as a whole: one row per pair, also for one without clusters, with
             `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
             captioners write a row for every cluster, and nothing about a pair without any.
+        joined: it writes all sentences about a pair as one story, BOS between them.
         needs_images: it takes the images, `PairBatch.before` and `after`, besides maps.
         needs_masks: it takes `PairBatch.masks`; otherwise training may leave them out.
     """
@@ -54,6 +55,7 @@ class WordCaptioner(nn.Module, Captioner):
     scale_mean: Tensor
     scale_std: Tensor
     whole: bool = False
+    joined: bool = False
     needs_images: bool = False
     needs_masks: bool = True
 
@@ -197,18 +199,42 @@ class WordCaptioner(nn.Module, Captioner):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """From the last words, int64 ``(N,)``, BOS at first, to log probabilities ``(N, V)`` of the next."""
 
-    @abstractmethod
-    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """The training loss, a scalar, of sentences int64 ``(B, T, L)``, see `Vocabulary.batch`."""
+    def distributions(self, state: State, tokens: Tensor) -> Tensor:
+        """Log probabilities of what may come at each word of sentences ``(N, L)``, ``(N, L, V)``."""
+        said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
+        every = []
+        for position in range(tokens.shape[1]):
+            log_probs, state = self.step(said[:, position], state)
+            every.append(log_probs)
+        return torch.stack(every, dim=1)
 
-    @abstractmethod
+    def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
+        """Log probability of every word of the sentences ``(N, L)`` that N rows are given; 0 for padding."""
+        log_probs = self.distributions(state, tokens).gather(2, tokens.unsqueeze(2))[..., 0]
+        return log_probs.masked_fill(tokens == PAD, 0.0)
+
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """Log P(S_i | X), float32 ``(B, T)``; 0 for a missing sentence or where `encode` gives no row."""
+        """Log P(S_i | X), float32 ``(B, T)``, of sentences int64 ``(B, T, L)``, see `Vocabulary.batch`.
 
-    @property
-    def restarts(self) -> bool:
-        """True where a row may have several sentences, each but the first begun by BOS."""
-        return False
+        0 for a missing sentence or where `encode` gives no row; that of a story stands in the first place.
+        """
+        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
+        state, log_p = self.encode(pairs), torch.zeros(sentences.shape[:2], device=self.device)
+        b, t, tokens = given_sentences(stories(sentences) if self.joined else sentences)
+        if not len(b):  # a zero that a gradient can go through
+            return log_p + 0.0 * sum(x.sum() for x in (*state.pictures, *state.memory))
+        return log_p.index_put((b, t), self.word_log_likelihood(state.select(b), tokens).sum(dim=1))
+
+    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+        """The training loss, a scalar, of sentences int64 ``(B, T, L)``.
+
+        -log P(S_1 .. S_T | X), mean over the pairs that have sentences and, unless `whole`, clusters.
+        """
+        log_p = self.log_likelihood(pairs, sentences)
+        counted = (sentences[:, :, 0] != PAD).any(dim=1).to(log_p.device)
+        if not self.whole:
+            counted &= pairs.valid.any(dim=1).to(log_p.device)
+        return -log_p.sum() / counted.sum().clamp(min=1)
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """The rows of `encode` to decode.
@@ -248,37 +274,87 @@ class WordCaptioner(nn.Module, Captioner):
                 pairs = pairs.to(self.device)
                 state = self.encode(pairs)
                 state = state.select(self.select_rows(state, pairs, options))
-                most = options.max_words * (_STORY if self.restarts else 1)
-                decoded = decode(self.step, state, options.beam_size, most, restarts=self.restarts)
+                most = options.max_words * (_STORY if self.joined else 1)
+                decoded = decode(self.step, state, most, joined=self.joined)
         finally:
             if was_training:
                 self.train()
         prior, boxes = state.log_prior.exp().tolist(), pairs.boxes.tolist()
-        stories = [_SentenceList() for _ in range(len(pairs.valid))]
+        described: list[list[Sentence]] = [[] for _ in range(len(pairs.valid))]
         for b, k, row in zip(state.pair.tolist(), state.cluster.tolist(), decoded, strict=True):
             box = tuple(boxes[b][k]) if k >= 0 else None
             for each in row.sentences:
-                stories[b].add(_sentence(each, self.vocabulary, box, prior[b][k]), options)
-        return [story.sentences for story in stories]
+                sentence = _sentence(each, self.vocabulary, box, prior[b][k])
+                if _is_wanted(sentence, described[b], options):
+                    described[b].append(sentence)
+        return described
 
 
-@dataclass(slots=True)
-class _SentenceList:
-    """The sentences about one pair so far."""
+class Recurrent(WordCaptioner):
+    """Has a recurrent decoder."""
 
-    sentences: list[Sentence] = field(default_factory=list)
+    next_word: nn.Linear
 
-    def add(self, sentence: Sentence, options: DescribeOptions) -> None:
-        """Append a sentence unless the options leave it out."""
-        if not sentence.text or (sentence.type == "none" and not options.no_change):
-            return
-        if options.sentences is None and (
-            len(self.sentences) >= options.max_sentences
-            or sentence.confidence < (options.min_confidence or 0.0)
-            or any(_repeats(sentence, earlier) for earlier in self.sentences)
-        ):
-            return
-        self.sentences.append(sentence)
+    @abstractmethod
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """From the last words ``(N,)`` to what predicts the next ones, ``(N, ...)``, and the new state."""
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        seen, state = self.advance(tokens, state)
+        return self.next_word(seen).float().log_softmax(dim=1), state
+
+    def unroll(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
+        """Outputs of `advance` at every position of the given sentences, int64 ``(N, L)``."""
+        said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
+        for position in range(sentences.shape[1]):
+            seen, state = self.advance(said[:, position], state)
+            yield seen, state
+
+    def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
+        seen = torch.stack([each for each, _ in self.unroll(state, tokens)], dim=1)
+        return log_likelihood_of_words(self.next_word, seen, tokens)
+
+
+def log_likelihood_of_words(next_word: nn.Linear, seen: Tensor, tokens: Tensor) -> Tensor:
+    """Log probability of every word ``(N, L)``, 0 for padding, from what predicts it ``(N, L, ...)``."""
+    real = tokens != PAD
+    log_probs = next_word(seen[real]).float().log_softmax(dim=1)
+    likelihood = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
+    log_p: Tensor = likelihood.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), likelihood)
+    return log_p
+
+
+def given_sentences(sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which sentences ``(B, T, L)`` are not missing: pair and number, int64 ``(N,)``, and tokens ``(N, L')``.
+
+    L' is the length of the longest.
+    """
+    b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
+    tokens = sentences[b, t]
+    return b, t, tokens[:, : int((tokens != PAD).sum(dim=1).max())] if len(b) else tokens
+
+
+def batch_normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+    """Batch norm of ``(N, size)``; by the running statistics where N is 1, which has none of its own."""
+    return batch_norm(
+        x,
+        norm.running_mean,
+        norm.running_var,
+        norm.weight,
+        norm.bias,
+        training=norm.training and len(x) > 1,
+        eps=norm.eps,
+    )
+
+
+def stories(sentences: Tensor) -> Tensor:
+    """The sentences ``(B, T, L)`` of a pair as one row ``(B, 1, M)``, BOS for each EOS but the last."""
+    rows = [sentences.new_full((1,), PAD)]
+    for pair in sentences:
+        story = pair[pair != PAD]
+        ends = (story == EOS).nonzero().flatten()
+        rows.append(story.index_fill(0, ends[:-1], BOS))
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)[1:, None, :]
 
 
 def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:
@@ -291,6 +367,16 @@ def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: 
         box,
         salience=min(prior, 1.0),
         confidence=min(decoded.confidence, 1.0),
+    )
+
+
+def _is_wanted(sentence: Sentence, earlier: Sequence[Sentence], options: DescribeOptions) -> bool:
+    if not sentence.text or (sentence.type == "none" and not options.no_change):
+        return False
+    return options.sentences is not None or not (
+        len(earlier) >= options.max_sentences
+        or sentence.confidence < (options.min_confidence or 0.0)
+        or any(_repeats(sentence, each) for each in earlier)
     )
 
 

@@ -1,4 +1,4 @@
-"""DDLA: difference description with latent alignment.
+"""DDLA, difference description with latent alignment, and CAPT, CAPT-MASKED and CAPT-MULTI, its baselines.
 
 Jhamtani and Berg-Kirkpatrick, "Learning to Describe Differences Between Pairs of Similar Images", EMNLP 2018.
 
@@ -9,6 +9,12 @@ LSTM decoder whose first state is a linear transform of both images' features, w
 attention (Xu et al. 2015) over both images at every step, its weights multiplied by the mask of cluster z
 brought to 14x14. Training lowers -log (1) with all K clusters decoded; decoding takes the clusters by
 falling prior, one sentence each.
+
+The baselines of tables 4 and 5 have the same decoder: a table compares the alignment, nothing else.
+
+    CAPT         soft attention (Xu et al. 2015) over both images; clusters are ignored; one sentence
+    CAPT-MASKED  the same, the attention multiplied by the union of all cluster masks
+    CAPT-MULTI   CAPT that learns the whole description, its sentences concatenated; T is not given
 
 Where the paper is silent, and departures:
 * g is standardised with the training set's mean and standard deviation; raw pixel counts overflow exp.
@@ -23,6 +29,12 @@ Where the paper is silent, and departures:
 * Encoder: any of `ENCODERS`; the paper's is ResNet-101.
 * The uniform prior (DDLA-UNIFORM) takes clusters by falling area; where exactly one sentence is asked for,
   its cluster is drawn at random, as in the paper, by a draw that depends on the pair's boxes alone.
+* CAPT learns every sentence of a description as a target of its own; the paper says only that it "is trained
+  to generate a single sentence". The loss sums over a description's sentences, as DDLA's does.
+* CAPT-MASKED: the union is brought to 14x14 as DDLA's masks are. A pair without clusters is seen unmasked, so
+  that something can be learnt and said about it.
+* CAPT-MULTI: BOS stands between the sentences, so that they can be told apart again (the paper's have full
+  stops); their order is that of the annotation.
 """
 
 from __future__ import annotations
@@ -37,15 +49,83 @@ from torch import Tensor, nn
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import GRID, Encoder
-from models.papers.attention import Attending
-from models.papers.captioner import FEATURES
+from models.papers.captioner import FEATURES, Recurrent
+from models.papers.decoding import State
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
-from models.papers.state import State
 from models.papers.vocabulary import PAD, Vocabulary
 
 MASK_FLOOR = 1e-4
 """Cells with less of the cluster than this are not attended to."""
+
+
+class Attending(Recurrent):
+    """The decoder of all, an LSTM that attends to both images.
+
+    A row's `State.pictures` are keys and values ``(N, 2, M, ...)`` of M cells and the logarithms of their
+    weights under the mask, ``(N, M)``; its `State.memory` is the LSTM's.
+    """
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Recurrent.Options):
+        features: int = 192  # size of the embedded maps
+        words: int = 128  # size of the word vectors
+        hidden: int = 384  # size of the LSTM
+        attention: int = 128  # size of the attention
+        dropout: float = 0.3  # share 0..1, of word vectors and of what the next word is predicted from
+        coordinates: bool = False  # whether every cell of the maps also holds its x and y
+
+    options: Options
+    coordinates: Tensor | None
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        options = self.options
+        self.register_buffer(
+            "coordinates", cell_coordinates() if options.coordinates else None, persistent=False
+        )
+        self.embed_map = nn.Sequential(
+            nn.Linear(encoder.channels + 2 * options.coordinates, options.features), nn.ReLU()
+        )
+        self.first = nn.Linear(2 * options.features, 2 * options.hidden)
+        self.key = nn.Linear(options.features, options.attention)
+        self.query = nn.Linear(options.hidden, options.attention, bias=False)
+        self.score = nn.Linear(options.attention, 1, bias=False)
+        self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
+        self.lstm = nn.LSTMCell(options.words + 2 * options.features, options.hidden)
+        self.next_word = nn.Linear(options.hidden + 2 * options.features, len(vocabulary))
+        self.dropout = nn.Dropout(options.dropout)
+
+    def embed(self, pairs: PairBatch) -> Tensor:
+        """Both images' cells, float32 ``(B, 196, 2, features)``."""
+        maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
+        cells = maps.flatten(3).permute(0, 3, 1, 2)
+        if self.coordinates is not None:
+            at = self.coordinates.view(1, GRID * GRID, 1, 2).expand(*cells.shape[:3], 2)
+            cells = torch.cat([cells, at], dim=3)
+        embedded: Tensor = self.embed_map(cells)
+        return embedded
+
+    def first_state(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden and cell state before the first word, ``(B, hidden)`` each, of `embedded`."""
+        hidden, cell = self.first(embedded.mean(dim=1).flatten(1)).chunk(2, dim=1)
+        return hidden, cell
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """The hidden state and both contexts, ``(N, hidden + 2 * features)``."""
+        hidden, cell = state.memory
+        context = self._context(self.query(hidden), *state.pictures)
+        words = self.dropout(self.embed_word(tokens))
+        hidden, cell = self.lstm(torch.cat([words, context], dim=1), (hidden, cell))
+        return self.dropout(torch.cat([hidden, context], dim=1)), state.remember(hidden, cell)
+
+    def _context(self, queries: Tensor, keys: Tensor, values: Tensor, log_weights: Tensor) -> Tensor:
+        """Contexts of both images for each row, ``(N, 2 * features)``."""
+        matched = torch.tanh(keys + queries[:, None, None, :])
+        # Multiplying the weights by the mask and renormalising is adding its logarithm before the softmax.
+        weights = (self.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
+        seen: Tensor = weights.unsqueeze(2) @ values
+        return seen.flatten(1)
 
 
 def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor:
@@ -117,11 +197,6 @@ class DDLA(Attending):
         ]
         return torch.tensor(drawn, dtype=torch.int64, device=state.pair.device)
 
-    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """-log P(S_1 .. S_T | X), equation (1), mean over the pairs that have clusters and sentences."""
-        counted = (sentences[:, :, 0] != PAD).any(dim=1).to(pairs.valid.device) & pairs.valid.any(dim=1)
-        return -self.log_likelihood(pairs, sentences).sum() / counted.sum().clamp(min=1).to(self.device)
-
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
@@ -141,7 +216,7 @@ class DDLA(Attending):
         row, t = worded[state.pair].nonzero(as_tuple=True)
         b, k = state.pair[row], state.cluster[row]
         log_p = (
-            self.sentence_log_likelihood(state.select(row), sentences[b, t])
+            self.word_log_likelihood(state.select(row), sentences[b, t]).sum(dim=1)
             if len(row)
             else state.log_prior.new_zeros(0)
         )
@@ -158,6 +233,49 @@ class DDLA(Attending):
         if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
             return torch.full_like(worded, -1, dtype=torch.int64)
         return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~worded, -1)
+
+
+class Capt(Attending):
+    name = "capt"
+    whole = True
+    needs_masks = False
+
+    def encode(self, pairs: PairBatch) -> State:
+        embedded = self.embed(pairs)
+        keys, values = (x.transpose(1, 2).contiguous() for x in (self.key(embedded), embedded))
+        return State.of_pairs((keys, values, self.log_weights(pairs)), self.first_state(embedded))
+
+    def log_weights(self, pairs: PairBatch) -> Tensor:
+        """Logarithm of the mask over the cells, float32 ``(B, 196)``: all cells are open."""
+        return torch.zeros(len(pairs.valid), GRID * GRID, device=self.device)
+
+
+class CaptMulti(Capt):
+    name = "capt-multi"
+    joined = True
+
+
+class CaptMasked(Capt):
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(Capt.Options):
+        smoothing: float = 2.0  # sigma in pixels at 224 of the mask's Gaussian before the pyramid
+
+    name = "capt-masked"
+    needs_masks = True
+    options: Options
+
+    def log_weights(self, pairs: PairBatch) -> Tensor:
+        clusters = pairs.masks & pairs.valid[..., None, None]
+        union = project_masks(clusters.any(dim=1), self.options.smoothing).flatten(1)
+        union = torch.where((union > MASK_FLOOR).any(dim=1, keepdim=True), union, torch.ones_like(union))
+        return union.clamp(min=MASK_FLOOR).log().masked_fill(union <= MASK_FLOOR, -torch.inf)
+
+
+def cell_coordinates() -> Tensor:
+    """The centre of each cell, x then y, in -1..1, ``(196, 2)``, row by row."""
+    along = (torch.arange(GRID) + 0.5) / GRID * 2 - 1
+    y, x = torch.meshgrid(along, along, indexing="ij")
+    return torch.stack([x, y], dim=-1).flatten(0, 1)
 
 
 def _support(weights: Tensor) -> tuple[Tensor, Tensor]:

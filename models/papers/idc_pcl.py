@@ -31,18 +31,24 @@ Where the paper is silent, and departures:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d, binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import (
+    avg_pool2d,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    scaled_dot_product_attention,
+)
 
 from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner
+from models.papers.captioner import WordCaptioner, given_sentences, log_likelihood_of_words
+from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
-from models.papers.state import State
-from models.papers.transformer import Layer, Stack, sinusoids
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 from models.papers.wording import read
 
@@ -125,7 +131,7 @@ class IDCPCL(WordCaptioner):
         """The grid features of both images, float32 ``(B, 2, 49, channels)``."""
         return grid_features(torch.stack(self.maps(pairs), dim=1))
 
-    def look(self, cells: Tensor, present: Tensor | None = None) -> Tensor:
+    def encode_difference(self, cells: Tensor, present: Tensor | None = None) -> Tensor:
         """The difference encoder: from cells ``(N, 2, 49, channels)`` to ``(N, 100, size)``, [IMG] first.
 
         `present`, bool ``(N, 2)``: which images there are; None both.
@@ -137,7 +143,7 @@ class IDCPCL(WordCaptioner):
         return pictures
 
     def fuse(self, tokens: Tensor, pictures: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Words ``(N, M)`` and pictures of `look` through the cross-modal layers, all attending to all.
+        """Words ``(N, M)`` and what `encode_difference` gives through the cross-modal layers, no masks.
 
         Returns ``(N, M, size)`` and ``(N, 100, size)``.
         """
@@ -153,7 +159,7 @@ class IDCPCL(WordCaptioner):
     def encode(self, pairs: PairBatch) -> State:
         """Keys and values of the images in every cross-modal layer, and no words yet."""
         pairs = pairs.to(self.device)
-        kept, _ = self._images(self.look(self.cells(pairs)))
+        kept, _ = self._images(self.encode_difference(self.cells(pairs)))
         return State.of_pairs((kept,), (pairs.valid.new_zeros(len(kept), 0, dtype=torch.int64),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -165,8 +171,8 @@ class IDCPCL(WordCaptioner):
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """-log P of the counted words, mean, and the judge's."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        kept, pictures = self._images(self.look(self.cells(pairs)))
-        b, tokens = _given_sentences(sentences)
+        kept, pictures = self._images(self.encode_difference(self.cells(pairs)))
+        b, _, tokens = given_sentences(sentences)
         loss = 0.0 * pictures.sum()
         if len(b):
             real = tokens != PAD
@@ -176,31 +182,22 @@ class IDCPCL(WordCaptioner):
             loss = loss + cross_entropy(predicted, tokens[counted])
         if self.judge is not None:
             worded = (sentences[:, :, 0] != PAD).any(dim=1)
-            same = ~self._tells_change(pairs, sentences)
+            same = ~self._mentions_change(pairs, sentences)
             wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
             loss = loss + self.options.judge_weight * (wrong * worded).sum() / worded.sum().clamp(min=1)
         return loss
 
-    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        kept, _ = self._images(self.look(self.cells(pairs)))
-        b, tokens = _given_sentences(sentences)
-        log_p = 0.0 * kept.flatten(1).sum(dim=1, keepdim=True).expand(sentences.shape[:2])
-        if not len(b):
-            return log_p
-        real = tokens != PAD
-        log_probs = self.next_word(self._masks(kept.index_select(0, b), tokens)[real]).log_softmax(dim=1)
-        words = log_probs.gather(1, tokens[real].unsqueeze(1))[:, 0]
-        total = log_p.new_zeros(tokens.shape).index_put(real.nonzero(as_tuple=True), words).sum(dim=1)
-        where = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
-        return log_p.index_put(where, total)
+    def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
+        return log_likelihood_of_words(self.next_word, self._masks(state.pictures[0], tokens), tokens)
 
     @torch.no_grad()
     def distractors(self, pairs: PairBatch) -> Tensor:
         """The judge's probability that nothing changed, float32 ``(B,)``; ValueError without a judge."""
         if self.judge is None:
             raise ValueError("this captioner was built without a judge (judge: false)")
-        return self._verdict(self._images(self.look(self.cells(pairs.to(self.device))))[1]).sigmoid()
+        return self._verdict(
+            self._images(self.encode_difference(self.cells(pairs.to(self.device))))[1]
+        ).sigmoid()
 
     def words(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embedded words ``(N, M, size)`` at positions ``(M,)``."""
@@ -259,7 +256,7 @@ class IDCPCL(WordCaptioner):
         verdict: Tensor = self.judge(pictures[:, ::IMAGE].flatten(1))
         return verdict[:, 0]
 
-    def _tells_change(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
+    def _mentions_change(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """True for each pair whose caption mentions a change, bool ``(B,)``."""
         if pairs.changed is not None:
             return pairs.changed
@@ -292,8 +289,84 @@ def image_mask(present: Tensor | None) -> Tensor | None:
     return None if present is None else present.repeat_interleave(IMAGE, dim=1).unsqueeze(1)
 
 
-def _given_sentences(sentences: Tensor) -> tuple[Tensor, Tensor]:
-    """Which pair each given sentence is about, int64 ``(N,)``, and its tokens ``(N, L)``."""
-    b, t = (sentences[:, :, 0] != PAD).nonzero(as_tuple=True)
-    tokens = sentences[b, t]
-    return b, tokens[:, : int((tokens != PAD).sum(dim=1).max())] if len(b) else tokens
+class Layer(nn.Module):
+    """Pre-norm transformer layer (Vaswani 2017, Xiong 2020) whose keys and values can be kept."""
+
+    def __init__(
+        self, size: int, heads: int, inner: int, dropout: float, attention_dropout: float | None = None
+    ) -> None:
+        """`attention_dropout` of None takes `dropout`; on a CPU it costs as much as the rest of a layer."""
+        super().__init__()
+        if size % heads:
+            raise ValueError(f"size ({size}) must be a multiple of heads ({heads})")
+        self.heads, self.share = heads, dropout if attention_dropout is None else attention_dropout
+        self.norm, self.inner_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.query = nn.Linear(size, size)
+        self.key_value = nn.Linear(size, 2 * size)
+        self.out = nn.Linear(size, size)
+        self.inner = nn.Sequential(
+            nn.Linear(size, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, size)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def keys_values(self, x: Tensor) -> Tensor:
+        """Keys and values of ``(N, S, size)``, float ``(N, S, 2 * size)``, for `forward`."""
+        both: Tensor = self.key_value(self.norm(x))
+        return both
+
+    def forward(
+        self, x: Tensor, kept: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """From x ``(N, M, size)`` and `kept` of what is attended to, ``(N, S, 2 * size)``, to the next x.
+
+        `allowed`, bool, broadcast to ``(N, M, S)``: who may attend to what; None all. `bias`, broadcast to
+        ``(N, heads, M, S)``, is added to what is attended by.
+        """
+        mask = None if allowed is None else allowed.unsqueeze(1)
+        if bias is not None:
+            mask = bias if mask is None else torch.where(mask, bias, -math.inf)
+        keys, values = (self._split(part) for part in kept.chunk(2, dim=2))
+        mixed = scaled_dot_product_attention(
+            self._split(self.query(self.norm(x))),
+            keys,
+            values,
+            attn_mask=mask,
+            dropout_p=self.share if self.training else 0.0,
+        )
+        x = x + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
+        after: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
+        return after
+
+    @torch.no_grad()
+    def subtract(self, scale: float) -> None:
+        """Let it begin by taking `scale` times what it attends to from what comes in.
+
+        Values start near the identity and the last layer of the attention near its negative, which trained
+        vision transformers come close to (Trockman and Kolter, "Mimetic Initialization of Self-Attention
+        Layers", ICML 2023).
+        """
+        one = torch.eye(self.out.weight.shape[0])
+        self.key_value.weight.chunk(2)[1].mul_(0.1).add_(one)
+        self.out.weight.mul_(0.1).sub_(scale * one)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """Heads apart, ``(N, heads, M, size / heads)``."""
+        return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class Stack(nn.ModuleList):
+    def __iter__(self) -> Iterator[Layer]:
+        return (layer for layer in super().__iter__() if isinstance(layer, Layer))
+
+    def forward(self, x: Tensor, allowed: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        """Vectors ``(N, M, size)`` after all layers, each attending to all it may, see `Layer`."""
+        for layer in self:
+            x = layer(x, layer.keys_values(x), allowed, bias)
+        return x
+
+
+def sinusoids(positions: Tensor, size: int) -> Tensor:
+    """Position vectors (Vaswani 2017, section 3.5), from int64 ``(...)`` to float32 ``(..., size)``."""
+    rates = torch.exp(torch.arange(0, size, 2, device=positions.device) * (-math.log(10000.0) / size))
+    angles = positions.unsqueeze(-1) * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :size]

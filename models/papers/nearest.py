@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner
+from models.papers.captioner import WordCaptioner, stories
+from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import stories
-from models.papers.state import State
 from models.papers.vocabulary import EOS, PAD, UNK, Vocabulary
 
 NEVER = -1e4
@@ -56,7 +55,6 @@ class Nearest(WordCaptioner):
     whole = True
     needs_masks = False
     options: Options
-    joined: bool = False
     memory: Tensor
     told: Tensor
 
@@ -64,10 +62,6 @@ class Nearest(WordCaptioner):
         super().__init__(vocabulary, encoder, **arguments)
         self.register_buffer("memory", torch.zeros(0, 2 * encoder.channels * self.options.pool**2))
         self.register_buffer("told", torch.zeros(0, 1, dtype=torch.int64))
-
-    @property
-    def restarts(self) -> bool:
-        return self.joined
 
     def pair_features(self, pairs: PairBatch) -> Tensor:
         """Features whose distance is measured, float32 ``(B, D)``."""
@@ -104,22 +98,6 @@ class Nearest(WordCaptioner):
         words = words.masked_fill(beyond | (words == PAD), EOS)
         log_probs = torch.full((len(tokens), len(self.vocabulary)), NEVER, device=tokens.device)
         return log_probs.scatter(1, words.unsqueeze(1), 0.0), state.remember(position + 1)
-
-    def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """-log P(S_1 .. S_T | X), mean over pairs with sentences; there is nothing that could lower it."""
-        counted = (sentences[:, :, 0] != PAD).any(dim=1).sum()
-        return -self.log_likelihood(pairs, sentences).sum() / counted.clamp(min=1).to(self.device)
-
-    def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        pairs, sentences = pairs.to(self.device), sentences.to(self.device)
-        targets = stories(sentences) if self.joined else sentences
-        state = self.encode(pairs)
-        log_p = torch.zeros(targets.shape[:2], device=self.device)
-        for position in range(targets.shape[2]):
-            words = targets[:, :, position]
-            log_probs, state = self.step(words[:, 0], state)
-            log_p += log_probs.gather(1, words).masked_fill(words == PAD, 0.0)
-        return nn.functional.pad(log_p, (0, sentences.shape[1] - targets.shape[1]))
 
     def _sayable(self, sentences: Tensor) -> bool:
         return bool(((sentences != PAD) & (sentences != EOS) & (sentences != UNK)).any())

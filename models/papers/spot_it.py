@@ -35,26 +35,19 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    adaptive_avg_pool2d,
-    affine_grid,
-    batch_norm,
-    grid_sample,
-    interpolate,
-    layer_norm,
-)
+from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, interpolate, layer_norm
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
+from models.papers.captioner import Recurrent, batch_normalise
+from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import WholePair
-from models.papers.state import State
 from models.papers.vocabulary import PAD, Vocabulary
 
 GREY = 127.5
 """Input of the CNN where nothing differs."""
 
 
-class SpotIt(WholePair):
+class SpotIt(Recurrent):
     """See the head of this file.
 
     A row's `State.pictures` are keys and values ``(N, 196, ...)`` of the attention, if there is one; its
@@ -62,7 +55,7 @@ class SpotIt(WholePair):
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Options(WholePair.Options):
+    class Options(Recurrent.Options):
         recurrent: Literal["lstm", "gru"] = "lstm"  # "lstm" or "gru"
         features: int = 512  # size of v and of the word vectors
         hidden: int = 512  # size of the recurrent network
@@ -81,7 +74,9 @@ class SpotIt(WholePair):
                 raise ValueError(f"recurrent must be 'lstm' or 'gru', not {self.recurrent!r}")
 
     name = "spot-it"
+    whole = True
     needs_images = True
+    needs_masks = False
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
@@ -120,16 +115,8 @@ class SpotIt(WholePair):
             before, after = self._augment(before, after)
         seen = GREY + difference(before, after) / 2
         seen_map = self.cnn.features(seen.contiguous(memory_format=torch.channels_last))
-        norm, several = self.norm, self.training and len(seen) > 1
-        vector = batch_norm(
-            self.reduce(adaptive_avg_pool2d(seen_map, (1, 1 + self.options.halves)).flatten(1)),
-            norm.running_mean,
-            norm.running_var,
-            norm.weight,
-            norm.bias,
-            training=several,
-            eps=norm.eps,
-        )
+        pooled = adaptive_avg_pool2d(seen_map, (1, 1 + self.options.halves)).flatten(1)
+        vector = batch_normalise(self.norm, self.reduce(pooled))
         zeros = vector.new_zeros(len(vector), self.cell.hidden_size)
         memory = (zeros, zeros) if isinstance(self.cell, nn.LSTMCell) else (zeros,)
         pictures: tuple[Tensor, ...] = ()

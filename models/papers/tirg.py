@@ -29,10 +29,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import adaptive_avg_pool2d, batch_norm, normalize
+from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from models.checkpoint import read_checkpoint, write_labelled
 from models.label import CheckpointError
+from models.papers.captioner import batch_normalise
 from models.papers.vocabulary import PAD, Vocabulary
 
 NAME = "tirg"
@@ -91,8 +92,8 @@ class TIRG(nn.Module):
         last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, states.shape[2])
         said = states.gather(1, last)[:, 0] * (lengths > 0).unsqueeze(1)
         both = torch.cat([pictures, self.sentence(self.dropout(said))], dim=1)
-        kept = self.gate(_batch_normalise(self.gate_norm, both).relu()).sigmoid() * pictures
-        changed = self.change(_batch_normalise(self.change_norm, both).relu())
+        kept = self.gate(batch_normalise(self.gate_norm, both).relu()).sigmoid() * pictures
+        changed = self.change(batch_normalise(self.change_norm, both).relu())
         return self._scale(self.shares[0] * kept + self.shares[1] * changed)
 
     def _scale(self, vectors: Tensor) -> Tensor:
@@ -138,10 +139,3 @@ def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
         raise CheckpointError(f"{path} does not fit this version ({error}); train it again") from error
     network.record = label.record
     return network.to(device).eval()
-
-
-def _batch_normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
-    if norm.training and len(x) == 1:
-        return batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
-    normal: Tensor = norm(x)
-    return normal

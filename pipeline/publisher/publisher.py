@@ -164,7 +164,7 @@ class Delivery:
         beat: Callable[[], None] = lambda: None,
         backoff: Backoff | None = None,
     ) -> None:
-        self._journal, self._publisher, self._batch, self._beat = journal, publisher, batch, beat
+        self.journal, self._publisher, self._batch, self._beat = journal, publisher, batch, beat
         self._backoff = backoff or Backoff()
         self._camera, self._token = journal.camera, journal.writer
         self._behind = format_stream_id(journal.published.stream_id)
@@ -221,10 +221,10 @@ class Delivery:
         Returns:
             How many records were acknowledged, and whether there may be more to publish.
         """
-        lines, last = self._journal.backlog(self._batch)
+        lines, last = self.journal.backlog(self._batch)
         first = line_end(lines[0]) if lines else None
         passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
-        quiet = max(0, self._sent - self._journal.published.seq)
+        quiet = max(0, self._sent - self.journal.published.seq)
         # What the stream is beyond is not added, but the server is asked: the stream may have been deleted.
         new = [] if passed else lines
         try:
@@ -235,7 +235,7 @@ class Delivery:
             return self._find(self._behind), True
         if lines:
             self._behind, self._sent = format_stream_id(last.stream_id), max(self._sent, last.seq)
-            self._journal.acknowledge(last)
+            self.journal.acknowledge(last)
         return len(lines), len(lines) == self._batch
 
     def _find(self, last_id: str) -> int:
@@ -244,7 +244,7 @@ class Delivery:
         Returns:
             How many records that were not acknowledged are on the stream.
         """
-        journal, camera, before = self._journal, self._camera, self._journal.published
+        journal, camera, before = self.journal, self._camera, self.journal.published
         place, record = journal.find(parse_stream_id(last_id))
         entry = self._publisher.entry(camera, record.stream_id) if record else None
         ours = record is not None and (

@@ -37,7 +37,7 @@ TYPES = {
 }
 """Labels of types of sentences."""
 
-_GAPS = {
+GAPS = {
     "overload": "the computer could not keep up",
     "camera_down": "the camera was down",
     "outage": "narrated was not running",
@@ -76,7 +76,7 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
         return f"{record.camera}, from {_moment(record.after.moment, zone)} on: {record.text}"
     since, until = record.since or record.before.time, record.until or record.after.time
     begin, end = (_moment(datetime.fromisoformat(text), zone) for text in (since, until))
-    why = _GAPS[record.reason or "limit"]
+    why = GAPS[record.reason or "limit"]
     return f"Nothing was recorded of {record.camera} from {begin} to {end}: {why}."
 
 

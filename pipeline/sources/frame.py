@@ -54,6 +54,8 @@ class Picture(Protocol):
 
     def small(self, width: int) -> Image: ...
 
+    def release(self) -> None: ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:

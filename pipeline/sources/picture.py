@@ -28,22 +28,30 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, with the decoder's
-    buffers that it holds.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless what it holds
+    is `compact`: then `release` lets go of the image.
     """
 
-    def __init__(self, convert: Callable[[], Image]) -> None:
+    def __init__(self, convert: Callable[[], Image], *, compact: bool = False) -> None:
         self._convert: Callable[[], Image] | None = convert
+        self._compact = compact
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
     def rgb(self) -> Image:
-        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call."""
+        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call until `release`."""
         with self._lock:
             if self._rgb is None:
                 assert self._convert is not None  # noqa: S101 - one of the two is always there
-                self._rgb, self._convert = self._convert(), None
+                self._rgb = self._convert()
+                self._convert = self._convert if self._compact else None
             return self._rgb
+
+    def release(self) -> None:
+        """Let go of the RGB image where it can be made again: of 1080p it takes 6 MB, the decoder's own 3."""
+        with self._lock:
+            if self._convert:
+                self._rgb = None
 
     def small(self, width: int) -> Image:
         """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call.
@@ -51,7 +59,7 @@ class LazyPicture:
         The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk by area.
         """
         with self._lock:
-            convert = self._convert
+            convert = self._convert if self._rgb is None else None
         return shrink(convert() if convert else self.rgb(), width)
 
 
@@ -110,7 +118,7 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)))
+        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)), compact=True)
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""

@@ -13,6 +13,8 @@ from pipeline.sources.frame import Source, SourceError, SourceOptions
 from pipeline.sources.stills import is_still, open_stills
 from pipeline.sources.video import open_videos
 
+LONGEST_NAME = 64  # characters
+
 _DEFAULTS = SourceOptions()
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
@@ -106,5 +108,5 @@ def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> So
 
 
 def slug(text: str) -> str:
-    """Text that is safe in file names and Redis keys."""
-    return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "camera"
+    """The text as a camera's name; see `pipeline.record.check_camera`."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.-")[:LONGEST_NAME] or "camera"

@@ -184,7 +184,9 @@ class Tracker:
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
         for track in [t for t in self.tracks if not t.entrance_decided]:
-            if time_s < track.first.time_s + self.settings.entrance_wait_s - _EPSILON_S:
+            wait_s = self.settings.entrance_wait_s
+            # One lost for longer had too few observations when there were more frames: `_hits`.
+            if time_s < track.first.time_s + wait_s - _EPSILON_S or track.unseen_s > wait_s:
                 continue
             if len(track.observations) < self._hits(track):
                 continue

@@ -23,14 +23,12 @@ def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     )
     with running(config) as daemon:
         (daemon.configuration.state / VERIFIED).write_text('{"ok": true}')
-        until(daemon, lambda: daemon.narrating.captioning)
-        metrics = Metrics()
-        metrics.watch(daemon)
-        families = [f for f in metrics.registry.collect() if f.name.startswith("narrated_")]
+        until(daemon, lambda: daemon.narrating.narrator)
+        families = [f for f in daemon.metrics.registry.collect() if f.name.startswith("narrated_")]
     found = {}
     for family in families:
         name = family.name + "_total" * (family.type == "counter")
-        found[name] = family.type, labels(metrics, family)
+        found[name] = family.type, labels(daemon.metrics, family)
     return found
 
 

@@ -6,10 +6,13 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from clean_root import CleanRoot, bootstrap, no_roots, pip_settings
+from clean_root import CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
+
+from daemon import __version__
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "packaging/install"
@@ -73,3 +76,43 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
     told = machine.run(*become, "narrated", "describe", "--help")
     assert "describe" in told
     shutil.rmtree(machine.folder)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="takes minutes: make test-deb")
+@pytest.mark.skipif(not shutil.which("buildah"), reason="no buildah")
+@pytest.mark.skipif(bool(no_roots()), reason=no_roots())
+def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
+    """By a tool that needs no daemon; the image that it begins with is made here, not fetched."""
+    if reason := bootstrap(tmp_path / "root", ["ca-certificates"]):
+        pytest.skip(reason)
+    store = ["buildah", "--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run")]
+    environment = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+
+    def buildah(*words: object) -> str:
+        command = [*store, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+        return done.stdout.strip()
+
+    try:
+        base = buildah("from", "scratch")
+        buildah("add", "--quiet", base, tmp_path / "root", "/")
+        (image,) = instructions("FROM")
+        buildah("commit", "--quiet", "--rm", base, f"docker.io/library/{image}")
+        shutil.rmtree(tmp_path / "root")
+        settings = "".join(
+            f"{key.removeprefix('PIP_').lower().replace('_', '-')}={value}\n"
+            for key, value in pip_settings().items()
+        )
+        (tmp_path / "pip.conf").write_text(f"[global]\n{settings}")
+        shown = [f"--volume={path}:{path}:ro" for path in pip_paths()]
+        secret = f"--secret=id=pip.conf,src={tmp_path}/pip.conf"
+        file = ROOT / "packaging" / "Containerfile"
+        buildah("bud", "--pull-never", *shown, secret, "--file", file, "--tag", "narrated", ROOT)
+        container = buildah("from", "--pull-never", "narrated")
+        assert buildah("run", container, "--", "narrated", "--version") == f"narrated {__version__}"
+        assert buildah("run", container, "--", "id", "-un") == "narrated"
+    finally:
+        subprocess.run([*store, "rm", "--all"], env=environment, capture_output=True, check=False)
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)

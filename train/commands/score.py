@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from train.commands.options import SOME_FAILED, Json, print_json, say
-from train.commands.tables import print_evaluation, print_file_scores
+from train.commands.tables import print_evaluation, print_scores
 from train.commands.terminal import training_progress
 
 _TIRG = ".tirg.safetensors"
@@ -47,12 +47,13 @@ def score(
     if predictions is None:
         _count(references, as_json=as_json)
     elif not references.is_dir():
-        from train.papers.metrics.file_scores import score_files  # noqa: PLC0415
+        from train.papers.caption_files import score_files  # noqa: PLC0415
 
         result = score_files(references, predictions, training=train, types=types)
         for note in result.notes:
             say(note)
-        print_json(result.plain()) if as_json else print_file_scores(result)
+        found = result.plain()
+        print_json(found) if as_json else print_scores(result.rows, found)
     elif predictions.name.endswith(_TIRG):
         _measure_retrieval(references, predictions)
     else:
@@ -82,11 +83,12 @@ def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
 
     split = "test" if has_split(folder, "test") else "val"
     with training_progress() as listeners:
-        captioner, result = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
+        captioner, result, trivial = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
+    found = result.plain()
     if as_json:
-        print_json({"checkpoint": captioner.sha256, "split": split, **result.plain()})
+        print_json({"checkpoint": captioner.sha256, "split": split, **found, "trivial": trivial})
     else:
-        print_evaluation(f"{checkpoint.stem}, {split}", result)
+        print_evaluation(f"{checkpoint.stem}, {split}", found, trivial)
 
 
 def _measure_retrieval(folder: Path, network: Path) -> None:

@@ -131,7 +131,7 @@ def _from_samples(
     from train.papers.runs import train_on_folder  # noqa: PLC0415
 
     with training_progress() as listeners:
-        trained, scores = train_on_folder(
+        trained, scores, trivial = train_on_folder(
             data, out, settings, resume=resume, device=device, command=command, listeners=listeners
         )
     ended = "stopped early after" if trained.stopped_early else "trained for"
@@ -139,4 +139,4 @@ def _from_samples(
         f"{out}: {ended} {len(trained.curves)} epochs, {trained.seconds:.1f} s each; "
         f"kept {trained.best_epoch}"
     )
-    print_evaluation(out.stem, scores)
+    print_evaluation(out.stem, scores.plain(), trivial)

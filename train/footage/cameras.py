@@ -22,6 +22,9 @@ from pipeline.sources import Image
 CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 
+TEST_FOOTAGE = ("vtest*", "opencv_vtest*")
+"""OpenCV's sample clip stays a test scene: it is never trained on."""
+
 MANIFEST = "MANIFEST.json"
 """Beside the clips or one folder above: a list of {"name": CAMERA, "repo", "licence", ...}."""
 
@@ -44,22 +47,19 @@ class CameraFiles:
         return {file: _sha256(self.folder / file) for file in self.files}
 
 
-def cameras_in(folder: Path, exclude: Sequence[str] = ()) -> list[CameraFiles]:
+def cameras_in(folder: Path) -> list[CameraFiles]:
     """The cameras of a folder.
 
     What lies in a subfolder is of one camera, which has the subfolder's name. A file beside the subfolders is
     of the camera that its name gives without a last ``_`` and digits (``corner_0628.mp4`` is of ``corner``).
-
-    Args:
-        folder: where the footage is; links are followed.
-        exclude: patterns of file names that are never used, whatever their case.
+    Links are followed; `TEST_FOOTAGE` is left out.
 
     Raises:
         FootageError: there is no footage, or a subfolder and files beside it name one camera.
     """
     results: dict[str, list[Path]] = {}
     for path in _files(folder):
-        named = any(fnmatch(path.name.lower(), pattern.lower()) for pattern in exclude)
+        named = any(fnmatch(path.name.lower(), pattern) for pattern in TEST_FOOTAGE)
         if path.suffix.lower() in (*CLIP_SUFFIXES, *STILL_SUFFIXES) and not named:
             parts = path.relative_to(folder).parts
             camera = parts[0] if len(parts) > 1 else re.sub(r"_\d+$", "", path.stem)
@@ -117,33 +117,29 @@ def sample_frames(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, 
         FootageError: nothing can be read.
     """
     due, seen = 0.0, False
-    for number, seconds, frame in _decode(path):
+    for number, seconds, frame in decoded_frames(path):
         if seconds is None or seconds >= due:
             due, seen = (seconds or 0.0) + every_s, True
-            yield number, seconds, _rgb(frame)
+            yield number, seconds, rgb_of(frame)
     if not seen:
         raise FootageError(f"{path} cannot be read; remove it or exclude it")
 
 
 def frames_of(path: Path, wanted: Sequence[int]) -> Iterator[Image]:
-    """The frames of these ascending numbers, RGB.
-
-    Raises:
-        FootageError: one of them cannot be read.
-    """
+    """The frames of these ascending numbers, RGB; FootageError if one of them cannot be read."""
     left = list(wanted)
-    for number, _, frame in _decode(path):
+    for number, _, frame in decoded_frames(path):
         if left and number == left[0]:
             left.pop(0)
-            yield _rgb(frame)
+            yield rgb_of(frame)
         if not left:
             return
     if left:
         raise FootageError(f"{path} has no frame {left[0]} that can be read; remove it or exclude it")
 
 
-def _decode(path: Path) -> Iterator[tuple[int, float | None, Any]]:
-    """Number, seconds and picture, which is an `av.VideoFrame`, or BGR of a still."""
+def decoded_frames(path: Path) -> Iterator[tuple[int, float | None, Any]]:
+    """Number, seconds (None of a still) and frame, for `rgb_of`; of a damaged clip what it still gives."""
     if path.suffix.lower() in STILL_SUFFIXES:
         image = cv2.imread(str(path))
         if image is not None:
@@ -157,7 +153,7 @@ def _decode(path: Path) -> Iterator[tuple[int, float | None, Any]]:
         return  # what was read is used; the callers tell where it is too little
 
 
-def _rgb(frame: Any) -> Image:
+def rgb_of(frame: Any) -> Image:
     if isinstance(frame, np.ndarray):
         return np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), np.uint8)
     return np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)

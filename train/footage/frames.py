@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from pipeline.disk import make_folder, replace_file
 from pipeline.sources import Image
@@ -29,7 +30,6 @@ LARGEST = 1280
 """Pictures are kept at most this wide."""
 
 _THUMBNAIL = 160
-_DAMAGED = "no labelled frame; delete that file and label again: labels beside it are reused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,9 @@ class LabelledFrame:
     width: int
     height: int
     votes: tuple[Vote, ...]  # the candidates, cleaned by time
+
+
+_FRAME = TypeAdapter(LabelledFrame)
 
 
 def write_camera(
@@ -82,11 +85,7 @@ def write_camera(
 
 
 def read_labels(path: Path) -> list[dict[str, Any]]:
-    """The rows of a label file, see `write_camera`.
-
-    Raises:
-        FootageError: it cannot be read to its end.
-    """
+    """The rows of a label file, see `write_camera`; FootageError if it cannot be read to its end."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
@@ -105,11 +104,11 @@ def _of_file(
     targets, thumbnails = [], []
     for row, image in zip(rows, frames_of(path, [int(row["frame"]) for row in rows]), strict=True):
         target = folder / f"{stem}_{row['frame']:06d}.jpg"
-        bgr = cv2.cvtColor(_shrink(image), cv2.COLOR_RGB2BGR)
+        bgr = cv2.cvtColor(shrink(image, LARGEST), cv2.COLOR_RGB2BGR)
         if not cv2.imwrite(str(target), bgr, [cv2.IMWRITE_JPEG_QUALITY, 95]):
             raise FootageError(f"{target} cannot be written; choose another folder, or make room")
         targets.append(str(target.relative_to(out)))
-        thumbnails.append(_thumbnail(image))
+        thumbnails.append(shrink(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8), _THUMBNAIL))
     results = [
         merge_votes([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]])
         for row in rows
@@ -122,27 +121,17 @@ def _of_file(
     ]
 
 
-def _shrink(image: Image) -> Image:
-    height, width = image.shape[:2]
-    if width <= LARGEST:
+def shrink(image: Image, width: int) -> Image:
+    """At most this wide."""
+    height, wide = image.shape[:2]
+    if wide <= width:
         return image
-    size = (LARGEST, round(height * LARGEST / width))
+    size = (width, max(1, round(height * width / wide)))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _thumbnail(image: Image) -> Image:
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    height, width = grey.shape
-    size = (_THUMBNAIL, max(1, round(height * _THUMBNAIL / width)))
-    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)
-
-
 def picture(folder: Path, frame: LabelledFrame) -> Image:
-    """A labelled frame's picture, RGB uint8 ``(h, w, 3)``.
-
-    Raises:
-        FootageError: it cannot be read.
-    """
+    """A labelled frame's picture, RGB uint8 ``(h, w, 3)``; FootageError if it cannot be read."""
     image = image_in(folder / frame.image)
     if image is None:
         raise FootageError(f"{folder / frame.image} cannot be read: label the folder again")
@@ -150,41 +139,28 @@ def picture(folder: Path, frame: LabelledFrame) -> Image:
 
 
 def read_frames(folder: Path) -> list[LabelledFrame]:
-    """The labelled frames of a folder; none where nothing was written yet.
-
-    Raises:
-        FootageError: the file is damaged.
-    """
-    return list(_parse(_lines(folder)))
+    """The labelled frames of a folder, none where nothing was written yet; FootageError if damaged."""
+    path, frames = folder / FRAMES, list[LabelledFrame]()
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            frames.append(_FRAME.validate_json(line))
+        except ValidationError as error:
+            wrong = error.errors()[0]["msg"]
+            raise FootageError(
+                f"{path}, line {number} ({wrong}): no labelled frame; delete that file and label again: "
+                "labels beside it are reused"
+            ) from error
+    return frames
 
 
 def written_cameras(folder: Path) -> set[str]:
-    """The cameras of which a folder holds frames.
-
-    Raises:
-        FootageError: the file is damaged.
-    """
-    try:
-        return {str(json.loads(line)["camera"]) for line in _lines(folder)}
-    except (ValueError, TypeError, KeyError) as error:
-        raise FootageError(f"{folder / FRAMES}: {_DAMAGED}") from error
+    """The cameras of which a folder holds frames; FootageError if the file is damaged."""
+    return {frame.camera for frame in read_frames(folder)}
 
 
-def _lines(folder: Path) -> list[str]:
-    path = folder / FRAMES
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-
-
-def _parse(lines: Iterable[str]) -> Iterator[LabelledFrame]:
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            votes = tuple(
-                Vote(
-                    v["family"], tuple(v["box"]), v["p"], tuple((k, s) for k, s in v["kinds"]), v["detectors"]
-                )
-                for v in row.pop("votes")
-            )
-            yield LabelledFrame(**row, votes=votes)
-        except (ValueError, TypeError, KeyError) as error:
-            raise FootageError(f"{FRAMES}, line {number} ({error!r}): {_DAMAGED}") from error
+def by_camera(frames: Iterable[LabelledFrame]) -> dict[str, list[LabelledFrame]]:
+    cameras: dict[str, list[LabelledFrame]] = {}
+    for frame in frames:
+        cameras.setdefault(frame.camera, []).append(frame)
+    return cameras

@@ -12,19 +12,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from pipeline.disk import make_folder, replace_file
 from train.footage.cameras import CameraFiles, FootageError, cameras_in, sample_frames, stated_sources
 from train.footage.frames import read_labels, write_camera, written_cameras
-from train.footage.recipe import TEST_FOOTAGE
-from train.footage.scenes import avoided_times, is_near
 from train.footage.teachers import TeacherError, TeacherFile, Teachers, teachers
 from train.progress import Progress
 from train.samples import SampleError
 
 _LABELS = ".jsonl.gz"
+_AVOID_S = 2.0  # frames within so many seconds of a time to avoid are not used
+_ROUNDED_S = 0.005  # by which these times may be rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,12 @@ class LabelOptions:
     teachers: tuple[TeacherFile, ...] = ()  # detectors
     # folder of label files, ``CAMERA.jsonl.gz``, in place of the teachers where it has one
     labels: Path | None = None
-    exclude: tuple[str, ...] = TEST_FOOTAGE  # patterns of file names that are never used
-    avoid: Path | None = None  # see `train.footage.scenes.avoided_times`; None avoids nothing
-    avoid_s: float = 2.0  # frames within so many seconds of a time in `avoid` are not used
+    avoid: Path | None = None  # see `avoided_times`; None avoids nothing
 
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
     frames: Mapping[str, int]  # number of frames, by camera, those of earlier runs among them as 0
-    unreadable: tuple[Path, ...] = ()  # files of which nothing is labelled, since they cannot be read
     notes: tuple[str, ...] = ()  # what was left out, and why
 
 
@@ -57,71 +55,44 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
     tell = progress or (lambda _what, _done, _whole: None)
     if not options.teachers and options.labels is None:
         raise TeacherError("no teacher: give a detector's file with --teacher, or label files with --labels")
-    cameras = cameras_in(options.clips, options.exclude)
-    work = _Labelling(options)
+    cameras, there = cameras_in(options.clips), written_cameras(options.out)
+    stated = stated_sources(options.clips)
+    times = avoided_times(options.avoid) if options.avoid is not None else {}
+    by = [file.plain() for file in options.teachers]
+    networks = cache(partial(teachers, options.teachers))  # what is labelled already needs no teacher
+    counts: dict[str, int] = {}
+    notes: list[str] = []
     for number, camera in enumerate(cameras):
+        name, given = camera.name, _user_labels(options, camera)
         tell("cameras", number, len(cameras))
-        work.add(camera, tell)
-    tell("cameras", len(cameras), len(cameras))
-    return LabelReport(work.counts, tuple(work.unreadable), tuple(work.notes))
-
-
-class _Labelling:
-    """State while one camera after another is labelled."""
-
-    def __init__(self, options: LabelOptions) -> None:
-        self._options = options
-        self._stated = stated_sources(options.clips)
-        self._times = avoided_times(options.avoid) if options.avoid is not None else {}
-        self._by = [file.plain() for file in options.teachers]
-        self._there = written_cameras(options.out)
-        self._teachers: Teachers | None = None
-        self.counts: dict[str, int] = {}
-        self.unreadable: list[Path] = []
-        self.notes: list[str] = []
-
-    def add(self, camera: CameraFiles, tell: Progress) -> None:
-        """Label a camera and write its frames, unless they are there."""
-        options, name = self._options, camera.name
-        given = _user_labels(options, camera)
         if given is None and not options.teachers:
-            self.notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
-            return
-        made_of = _made_of(options, camera, self._times, given, self._by)
+            notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
+            continue
+        made_of = _made_of(camera, times, given, by)
         known = read_source(options.out, name)
         same = known is not None and known["made_of"] == made_of
-        if name in self._there and not same:
+        if name in there and not same:
             raise SampleError(
                 f"{options.out} holds {name} already, made of other footage or by other teachers; delete it "
                 "or choose another folder"
             )
         labels = given or options.out / "labels" / (name + _LABELS)
         if given is None and not (same and _is_complete(labels)):
-            # Loaded only now: what is cached needs no teacher.
-            self._teachers = self._teachers or teachers(options.teachers)
-            label_camera(camera, self._teachers, labels, tell)
-        _write_source(options, camera, made_of, self._stated.get(name))
-        self._without(camera, labels)
-        written = 0 if name in self._there else self._write(camera, labels)
-        self.counts[name] = written
+            label_camera(camera, networks(), labels, tell)
+        _write_source(options, camera, made_of, stated.get(name))
+        labelled = {str(row["file"]) for row in read_labels(labels)}
+        missing = [file for file in camera.files if file not in labelled]
+        notes += [f"{name}: {file} is left out: nothing of it can be read" for file in missing]
+        wanted = partial(_is_wanted, times)
+        counts[name] = 0 if name in there else write_camera(options.out, name, labels, camera.folder, wanted)
+    tell("cameras", len(cameras), len(cameras))
+    return LabelReport(counts, tuple(notes))
 
-    def _write(self, camera: CameraFiles, labels: Path) -> int:
-        """Write a camera's frames, none that is near a time to avoid; how many these are."""
-        options = self._options
 
-        def wanted(file: str, seconds: float | None) -> bool:
-            times = self._times.get(Path(file).name, ())
-            return seconds is None or not is_near(seconds, times, options.avoid_s)
-
-        return write_camera(options.out, camera.name, labels, camera.folder, wanted)
-
-    def _without(self, camera: CameraFiles, labels: Path) -> None:
-        """Note the files of a camera of which its labels hold no frame."""
-        there = {str(row["file"]) for row in read_labels(labels)}
-        for file in camera.files:
-            if file not in there:
-                self.unreadable.append(camera.folder / file)
-                self.notes.append(f"{camera.name}: {file} is left out: nothing of it can be read")
+def _is_wanted(times: Mapping[str, Sequence[float]], file: str, seconds: float | None) -> bool:
+    """True for a frame that is near no time to avoid."""
+    avoided = times.get(Path(file).name, ())
+    return seconds is None or all(abs(seconds - time) > _AVOID_S + _ROUNDED_S for time in avoided)
 
 
 def label_camera(
@@ -162,7 +133,6 @@ def _user_labels(options: LabelOptions, camera: CameraFiles) -> Path | None:
 
 
 def _made_of(
-    options: LabelOptions,
     camera: CameraFiles,
     times: Mapping[str, Sequence[float]],
     given: Path | None,
@@ -181,7 +151,7 @@ def _made_of(
     return {
         "files": camera.hashes(),
         **labels,
-        **({"avoided": avoided, "avoid_s": options.avoid_s} if avoided else {}),
+        **({"avoided": avoided, "avoid_s": _AVOID_S} if avoided else {}),
     }
 
 
@@ -220,3 +190,41 @@ def read_source(folder: Path, camera: str) -> dict[str, Any] | None:
         return content if {"footage", "made_of"} <= content.keys() else None
     except (OSError, ValueError):
         return None
+
+
+def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
+    """The times of clips from which nothing may be sampled, for example those of a benchmark.
+
+    Args:
+        path: JSON Lines; every object anywhere inside that has the keys ``clip`` and ``seconds`` counts,
+            unless its ``seconds`` is null (a still).
+
+    Returns:
+        File name of a clip to the times in it, seconds, ascending.
+
+    Raises:
+        FootageError: the file cannot be read, is not JSON Lines, or names no time of any clip.
+    """
+    times: dict[str, set[float]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for line in filter(str.strip, lines):
+            for clip, seconds in _named_moments(json.loads(line)):
+                times.setdefault(Path(clip).name, set()).add(seconds)
+    except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
+        raise FootageError(f"{path} cannot be read as JSON Lines ({error}); give another file") from error
+    if not times:
+        raise FootageError(f'{path} names no {{"clip": ..., "seconds": ...}}; nothing would be avoided')
+    return {clip: tuple(sorted(own)) for clip, own in times.items()}
+
+
+def _named_moments(value: object) -> Iterator[tuple[str, float]]:
+    """Clips and seconds anywhere in a JSON value."""
+    if isinstance(value, Mapping):
+        if "clip" in value and value.get("seconds") is not None:
+            yield str(value["clip"]), float(value["seconds"])
+        for inner in value.values():
+            yield from _named_moments(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named_moments(inner)

@@ -103,11 +103,7 @@ class TeacherFile:
 
 
 def teacher_file(text: str) -> TeacherFile:
-    """Read ``FILE`` or ``FILE:vehicle,person,bike``.
-
-    Raises:
-        TeacherError: a class that has no meaning here.
-    """
+    """Read ``FILE`` or ``FILE:vehicle,person,bike``; TeacherError if a class has no meaning here."""
     path, colon, names = text.rpartition(":")
     if not colon or "/" in names or Path(text).exists():
         return TeacherFile(Path(text))
@@ -368,11 +364,7 @@ def _place(sight: Spotted, x: float, y: float, size: float) -> Box | None:
 
 
 def teachers(files: Iterable[TeacherFile]) -> Teachers:
-    """Load several teachers.
-
-    Raises:
-        TeacherError: see `open_network`; or two files have one name.
-    """
+    """Load several teachers; TeacherError if one cannot be used, or two files have one name."""
     networks: dict[str, Network] = {}
     for file in files:
         if file.name in networks:

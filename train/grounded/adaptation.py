@@ -12,22 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from models.grounded.detector import detector_of
 from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
-from train.footage.frames import LabelledFrame, read_frames
+from train.footage.frames import LabelledFrame, by_camera, read_frames
 from train.footage.labels import LabelOptions, label_frames, read_source
-from train.footage.recipe import TEST_FOOTAGE
 from train.footage.teachers import TeacherFile
 from train.grounded.chain import accuracy
 from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.options import StageOptions
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, Stages
@@ -56,7 +54,6 @@ class AdaptOptions:
     rate: float = 5e-5  # its largest learning rate
     batch: int = 8  # pictures of one batch
     avoid: Path | None = None  # JSON Lines naming clips and seconds near which nothing is learnt
-    exclude: tuple[str, ...] = TEST_FOOTAGE  # patterns of file names that are never used
     seed: int = 1  # of what is drawn
 
 
@@ -102,9 +99,10 @@ def adapt(
     captioner = load_grounded(options.checkpoint)
     stages = Stages(options.out.with_suffix(".run"), note)
     folder = stages.folder / "frames"
-    labelled = label_frames(_label_options(options, folder), progress)
+    labelling = LabelOptions(options.clips, folder, options.teachers, options.labels, options.avoid)
+    labelled = label_frames(labelling, progress)
     for line in labelled.notes:
-        stages.say(line)
+        stages.log(line)
     learn, held = split_by_time(read_frames(folder), LAST_PART)
     _check(options, learn, held)
     inputs = {
@@ -119,7 +117,7 @@ def adapt(
     before = measure(captioner, folder, held, options.seed)
     net = detector_of(captioner.graphs["detector"])
     net.load_state_dict(trained.result["weights"])
-    captioner.take_detector(draw(net))
+    captioner.take_detector(export_onnx(net))
     after = measure(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):
@@ -139,8 +137,7 @@ def split_by_time(
     """
     learn: list[LabelledFrame] = []
     held: list[LabelledFrame] = []
-    for _, group in groupby(sorted(frames, key=lambda f: f.camera), key=lambda f: f.camera):
-        own = list(group)
+    for _, own in sorted(by_camera(frames).items()):
         files = sorted({frame.file for frame in own})
         if len(files) >= _SEVERAL:
             last = set(files[-max(1, round(share * len(files))) :])
@@ -184,17 +181,6 @@ def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, An
     """The source of each camera's frames, where it is known."""
     names = sorted({frame.camera for frame in frames})
     return [source for name in names if (source := read_source(folder, name)) is not None]
-
-
-def _label_options(options: AdaptOptions, folder: Path) -> LabelOptions:
-    return LabelOptions(
-        options.clips,
-        folder,
-        options.teachers,
-        labels=options.labels,
-        exclude=options.exclude,
-        avoid=options.avoid,
-    )
 
 
 def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence[LabelledFrame]) -> None:

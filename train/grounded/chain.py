@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,15 @@ from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FeatureEmbedding
 from train.checkpoints import TrainError, camera_record, refuse_folder, versions, write_checkpoint
 from train.footage.cameras import CameraFiles
-from train.footage.frames import LabelledFrame, read_frames
+from train.footage.frames import LabelledFrame, by_camera, read_frames
 from train.footage.labels import read_source
 from train.footage.teachers import TeacherFile
 from train.grounded.change_classifier import ChangeLabels, change_labels, classifier_of, train_classifier
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
-from train.grounded.embedding import EmbeddingOptions, learn_embedding
+from train.grounded.embedding import EmbeddingOptions, embedding_record, learn_embedding
 from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.identities import Collector, collect
 from train.grounded.identity_pairs import CameraSnapshots
 from train.grounded.options import ChainOptions, StageOptions
@@ -59,7 +58,7 @@ class ChainRun:
     out: Path  # checkpoint to write; the stages are kept in ``<out without suffix>.run``
     options: ChainOptions  # how much each part learns
     seed: int  # of everything that is drawn
-    changes: Mapping[str, Any]  # the mask pipeline's options as plain values, for the record
+    changes: Mapping[str, Any]  # the change options as plain values, see `pipeline.changes.ChangeOptions`
     start: Path | None = None  # what the detector starts from, see `train.grounded.start`
     val_cameras: tuple[str, ...] = ()  # held out; empty holds out about every fifth, by a hash of its name
     leave_out: frozenset[str] = frozenset()  # cameras that are used for nothing
@@ -97,9 +96,9 @@ def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None)
     refuse_folder(run.out)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
-    stages.say(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
+    stages.log(f"{len(footage.learn)} frames to learn from, {len(footage.held)} to validate on")
     captioner = _train(run, footage, stages)
-    stages.say(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
+    stages.log(f"{run.out.name}: {write_checkpoint(captioner, run.out)}")
     return dict(captioner.record)
 
 
@@ -111,7 +110,7 @@ def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded
     several = {"members": own.members, **seed}
     embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
     embedding = stages.run("embedding", embedded, partial(_embedding, run, footage, detector))
-    captioner = _assemble(detector, embedding)
+    captioner = _assemble(run, detector, embedding)
     asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
     classifier = stages.run("classifier", {**asked, **several}, partial(_classifier, run, footage, captioner))
     captioner.weights.classifier = ChangeClassifier.of(_arrays(classifier.result["weights"]))
@@ -123,9 +122,9 @@ def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded
         net = starting_osnet(run.reid)
         net.last.load_state_dict(appearance.result["weights"])
         captioner.graphs["embedding"] = graph_of(net)
-        cameras = [camera_record(footage.sources[name], held=False) for name in appearance.result["cameras"]]
-        record = {"command": run.command, "start": plain_start(run.reid), "options": asdict(options)}
-        captioner.record = {**captioner.record, "embedding": {**record, "cameras": cameras}}
+        sources = [footage.sources[name] for name in appearance.result["cameras"]]
+        made = embedding_record(run.command, run.reid, options, sources)
+        captioner.record = {**captioner.record, **made}
     return captioner
 
 
@@ -182,7 +181,7 @@ def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result
     if run.options.detector_steps:
         net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
     every = max(1, len(footage.held) // 200)
-    scores = average_precision(OnnxDetector(draw(net)), run.data, footage.held, every)
+    scores = average_precision(OnnxDetector(export_onnx(net)), run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}
     return {"weights": net.state_dict(), "ap50": {**rounded, "mean": round(mean(scores), 4)}}
 
@@ -190,7 +189,7 @@ def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result
 def _graph(made: StageOutput) -> bytes:
     net = Detector(len(CLASSES))
     net.load_state_dict(made.result["weights"])
-    return draw(net.eval())
+    return export_onnx(net.eval())
 
 
 def _reid(run: ChainRun) -> dict[str, Any] | None:
@@ -204,8 +203,7 @@ def _teacher(reid: Path | None) -> AppearanceEmbedding | None:
 def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
     collector = Collector(OnnxDetector(_graph(detector)), _teacher(run.reid), seed=run.seed)
     cameras = []
-    for name, group in groupby(footage.learn, key=lambda frame: frame.camera):
-        own = list(group)
+    for name, own in by_camera(footage.learn).items():
         folder = Path(footage.sources[name]["footage"])
         if not (folder / own[0].file).exists():
             raise TrainError(
@@ -223,7 +221,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     return {"weights": _tensors({"weight": learnt.weight, "bias": learnt.bias})}
 
 
-def _assemble(detector: StageOutput, embedding: StageOutput) -> Grounded:
+def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> Grounded:
     """The packaged captioner with another detector and embedding of its features."""
     packaged = load_captioner()
     assert isinstance(packaged, Grounded)  # noqa: S101
@@ -231,7 +229,8 @@ def _assemble(detector: StageOutput, embedding: StageOutput) -> Grounded:
     learnt = FeatureEmbedding(own["weight"].astype(np.float64), own["bias"].astype(np.float64))
     weights = replace(packaged.weights, embedding=learnt)
     captioner = Grounded(weights, {**packaged.graphs, "detector": _graph(detector)})
-    captioner.record = {name: packaged.record[name] for name in ("decisions", "embedding")}
+    kept = {name: packaged.record[name] for name in ("decisions", "embedding")}
+    captioner.record = {**kept, "changes": dict(run.changes)}
     return captioner
 
 
@@ -252,7 +251,7 @@ def _appearance(
     for name in dict.fromkeys(frame.camera for frame in footage.learn):
         source = footage.sources[name]
         cameras.append(CameraFiles(name, Path(source["footage"]), tuple(source["made_of"]["files"])))
-    names = learn_embedding(net, captioner, cameras, options, scratch / "stretches")
+    names = learn_embedding(net, captioner, cameras, options, scratch / "tracklets")
     return {"weights": net.last.state_dict(), "cameras": names}
 
 
@@ -299,7 +298,6 @@ def _record(
     return {
         "captioner": captioner.name,
         "command": run.command,
-        "changes": dict(run.changes),
         "seed": run.seed,
         "steps": asdict(run.options),
         "start": plain_start(run.start),

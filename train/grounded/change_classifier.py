@@ -18,8 +18,8 @@ from models.grounded.grounded import Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
 from pipeline.narration.batch import with_views
+from train.checkpoints import trained_changes
 from train.footage.frames import LabelledFrame, picture
-from train.footage.recipe import GROUNDED
 from train.grounded.pairs import FramePairing, pairings, verdicts
 
 UNKNOWN_GAP = 0.3
@@ -72,12 +72,12 @@ def observed_pairs(
     captioner: Grounded, folder: Path, pairs: Sequence[FramePairing], seed: int
 ) -> Iterator[tuple[FramePairing, ObservedPair]]:
     """Observations of pairs that differ, as they would be in use."""
-    rng = np.random.default_rng(seed)
+    rng, options = np.random.default_rng(seed), trained_changes(captioner)
     for pair in pairs:
         before, after = (picture(folder, frame) for frame in (pair.before, pair.after))
         if before.shape != after.shape:
             continue
-        shift, clusters, _ = image_changes(before, after, GROUNDED)
+        shift, clusters, _ = image_changes(before, after, options)
         if not clusters:
             continue
         known = pair.gap_s is not None and rng.random() >= UNKNOWN_GAP

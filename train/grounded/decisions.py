@@ -2,7 +2,7 @@
 
 Labels are JSON Lines, one pair a line: ``id``, ``camera``, ``before`` and ``after`` (``clip``, ``frame``),
 ``gap_s``, ``changes`` (``type``, ``object``, ``object_alt``, ``count``, ``box_before``, ``box_after`` and
-``identity``) and ``ignore``, boxes of which nothing is known. The three logistic regressions
+``identity``) and ``ignore``, boxes in which nobody can tell. The three logistic regressions
 (`models.grounded.association`) are convex, so that no seed enters.
 """
 
@@ -30,12 +30,16 @@ from pipeline.sources import Image
 from train.checkpoints import TrainError, load_grounded, refuse_folder, trained_changes, write_checkpoint
 from train.footage.cameras import frames_of
 
-UNKNOWN, NONE = -2, -1
-"""In place of a change's number: unknown; no change."""
+IGNORED, UNKNOWN, NONE = -3, -2, -1
+"""In place of a change's number: too small or too crowded for anyone to tell; unknown; no change."""
 
 _MATCH = 0.3  # overlap of an observation with its label
 _GROUP = 0.05  # least share of a group's box that one of its members fills
 _REGULARISATION = 0.3  # scikit-learn's C
+_IGNORED_WEIGHT = 0.1  # as no change that can be told: with more, too little is told
+
+_Labelled = tuple[Floats, NDArray[np.bool_], Floats]
+"""Signs ``(N, P)``, whether each is one, and its weight."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +48,7 @@ class DecisionExample:
     id: str
     camera: str
     association: Association  # of its two sides
-    # of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE` or `UNKNOWN`
+    # of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE`, `UNKNOWN` or `IGNORED`
     labels: tuple[NDArray[np.int64], NDArray[np.int64]]
     moved: tuple[bool | None, ...]  # of each change True, False, or None where it is unknown
 
@@ -57,7 +61,7 @@ class DecisionWeights:
     change: Floats
     move: Floats
 
-    def give(self, captioner: Grounded) -> None:
+    def apply_to(self, captioner: Grounded) -> None:
         for name in ("match", "change", "move"):  # a checkpoint keeps float32
             setattr(captioner.weights, name, getattr(self, name).astype(np.float32).astype(np.float64))
 
@@ -92,23 +96,21 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
 
 
 def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
-    """The weights that fit labelled pairs best.
-
-    Raises:
-        TrainError: the labels do not hold both of something.
-    """
-    match = _regression(*_concatenate([_matches(each) for each in known]))
-    change, move = list[tuple[Floats, NDArray[np.bool_]]](), list[tuple[Floats, NDArray[np.bool_]]]()
+    """The weights that fit labelled pairs best; TrainError if the labels do not hold both of something."""
+    match = _regression([_matches(each) for each in known])
+    change, move = list[_Labelled](), list[_Labelled]()
     for each in known:
         signs = each.association.signs(each.association.match(match))
         for side in (0, 1):
             label = each.labels[side]
             rows = label != UNKNOWN
-            change.append((signs[side][rows][:, CHANGE_COLUMNS], label[rows] >= 0))
+            weight = np.where(label[rows] == IGNORED, _IGNORED_WEIGHT, 1.0)
+            change.append((signs[side][rows][:, CHANGE_COLUMNS], label[rows] >= 0, weight))
             told = [each.moved[k] if k >= 0 else None for k in label.tolist()]
             sure = np.array([word is not None for word in told], np.bool_)
-            move.append((signs[side][sure], np.array([bool(word) for word in told], np.bool_)[sure]))
-    return DecisionWeights(match, _regression(*_concatenate(change)), _regression(*_concatenate(move)))
+            right = np.array([bool(word) for word in told], np.bool_)[sure]
+            move.append((signs[side][sure], right, np.ones(len(right))))
+    return DecisionWeights(match, _regression(change), _regression(move))
 
 
 def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path, command: str) -> str:
@@ -123,7 +125,7 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
     refuse_folder(out)
     captioner = load_grounded(start)
     known = examples(captioner, labels, footage)
-    fit(known).give(captioner)
+    fit(known).apply_to(captioner)
     cameras = sorted({each.camera for each in known})
     fitted = {"command": command, "labels": labels_record(labels), "cameras": cameras}
     captioner.record = {**captioner.record, "decisions": fitted}
@@ -196,7 +198,7 @@ def _label_observations(pair: Mapping[str, Any], association: Association, side:
     for n, row in enumerate(own.box.tolist()):
         box, best = box_of(row), 0.0
         if any(holds(box_of(area), centre(box)) for area in pair.get("ignore", [])):
-            found[n] = UNKNOWN
+            found[n] = IGNORED
         for k, change in enumerate(pair["changes"]):
             if not change.get(key):
                 continue
@@ -221,28 +223,26 @@ def _families(change: Mapping[str, Any]) -> set[str]:
     return {family_of(name) for name in (change["object"], *change.get("object_alt", ()))}
 
 
-def _matches(known: DecisionExample) -> tuple[Floats, NDArray[np.bool_]]:
-    """Signs of the pairs of which it is known whether they are one: ``(N, P)`` and bool ``(N,)``."""
+def _matches(known: DecisionExample) -> _Labelled:
+    """Signs of the pairs of which it is known whether they are one."""
     pairs, (before, after) = known.association.pairs, known.labels
-    decided = (before != UNKNOWN)[:, None] & (after != UNKNOWN)[None]
-    unsure = np.array([word is None for word in known.moved] + [False, False])  # and UNKNOWN and NONE
+    decided = (before >= NONE)[:, None] & (after >= NONE)[None]
+    unsure = np.array([word is None for word in known.moved] + 3 * [False])  # IGNORED, UNKNOWN and NONE
     decided &= ~(unsure[before][:, None] | unsure[after][None])
     unchanged = (before == NONE)[:, None] & (after == NONE)[None]
     there = pairs.apart < SETTINGS.stayed
     same = np.where(unchanged, there, (before[:, None] == after[None]) & (before >= 0)[:, None])
     decided &= pairs.family
-    return pairs.signs[decided], same[decided]
+    return pairs.signs[decided], same[decided], np.ones(int(decided.sum()))
 
 
-def _concatenate(parts: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[Floats, NDArray[np.bool_]]:
-    return np.concatenate([signs for signs, _ in parts]), np.concatenate([right for _, right in parts])
-
-
-def _regression(signs: Floats, right: NDArray[np.bool_]) -> Floats:
+def _regression(parts: Sequence[_Labelled]) -> Floats:
     """Weights of the signs as they are, the constant last."""
+    signs, right, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not len(right) or right.all() or not right.any():
         raise TrainError("the labels must hold changes of every type, and what did not change beside them")
     mean, deviation = signs.mean(0), signs.std(0) + 1e-6
-    model = LogisticRegression(C=_REGULARISATION, max_iter=3000).fit((signs - mean) / deviation, right)
+    model = LogisticRegression(C=_REGULARISATION, max_iter=3000)
+    model.fit((signs - mean) / deviation, right, weight)
     weights = model.coef_[0] / deviation
     return np.append(weights, model.intercept_[0] - mean @ weights)

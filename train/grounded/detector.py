@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from train.footage.votes import Vote
 from train.grounded.losses import Objects, detector_loss
 from train.grounded.options import StageOptions
 from train.grounded.pictures import CANVASES, LabelledPicture, Pictures
+from train.grounded.stages import Stateful, load_state, save_state
 
 TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")
 """Classes that the teacher looks for in every frame; of the others only what it happens to see is known."""
@@ -82,7 +82,8 @@ def train_detector(
     net = deepcopy(start).train().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     average: Detector = deepcopy(net)
     optimizer = torch.optim.AdamW(net.parameters(), lr=options.rate, weight_decay=1e-4)
-    step = _resume(out / "state.pt", net, average, optimizer)
+    parts: dict[str, Stateful] = {"net": net, "average": average, "optimizer": optimizer}
+    step = load_state(out / "state.pt", **parts)
     taught = torch.tensor([name in TAUGHT for name in CLASSES], device=device)
     began, losses = time.monotonic(), []
     for shown, objects in batches(pictures, options, step):
@@ -115,31 +116,10 @@ def train_detector(
                 file.write(json.dumps(line) + "\n")
             losses = []
         if step % 250 == 0 or step == options.steps:
-            _save(out / "state.pt", step, net, average, optimizer)
+            save_state(out / "state.pt", step, **parts)
     return average.eval()
 
 
 def _rate(step: int, options: StageOptions) -> float:
     warm = min(1.0, (step + 1) / options.warm_up)
     return options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))
-
-
-def _resume(path: Path, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> int:
-    if not path.exists():
-        return 0
-    state: dict[str, Any] = torch.load(path, weights_only=True)
-    net.load_state_dict(state["net"])
-    average.load_state_dict(state["average"])
-    optimizer.load_state_dict(state["optimizer"])
-    return int(state["step"])
-
-
-def _save(path: Path, step: int, net: Detector, average: Detector, optimizer: torch.optim.Optimizer) -> None:
-    state = {
-        "step": step,
-        "net": net.state_dict(),
-        "average": average.state_dict(),
-        "optimizer": optimizer.state_dict(),
-    }
-    torch.save(state, path.with_suffix(".part"))
-    path.with_suffix(".part").replace(path)

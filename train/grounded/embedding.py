@@ -2,7 +2,7 @@
 
 The network stays as published; a linear layer behind it is learnt.
 
-Crops of one stretch of a track show one object; those of two that were there at once, or are of different
+Crops of one tracklet show one object; those of two that were there at once, or are of different
 footage, show two. Of others nothing is known. The loss is the supervised contrastive one (Khosla et al.
 2020, "Supervised Contrastive Learning"). What cameras rarely show is made: far and blurred, hidden in part,
 cut badly, in other light.
@@ -11,9 +11,10 @@ cut badly, in other light.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -30,7 +31,6 @@ from pipeline.pairs import small_image
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
-from train.footage.recipe import TEST_FOOTAGE
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
 from train.grounded.start import plain_start
 
@@ -40,14 +40,14 @@ _CLIPS = 16  # of a camera
 _MARGIN = 0.2  # of a box's width and height, on each side, from which a crop is cut again
 _SURE = 0.9  # probability of an association from which two crops show one object
 _LEAST_PIXELS = 24  # height
-_CROPS, _FEWEST = 12, 3  # of a stretch
+_CROPS, _FEWEST = 12, 3  # of a tracklet
 _PEOPLE = 0.75  # share of batches that show people; the others show vehicles
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
     steps: int = 400  # batches
-    tracks: int = 60  # stretches of a batch
+    tracks: int = 60  # tracklets of a batch
     crops: int = 4  # of each
     rate: float = 1e-3  # largest learning rate
     temperature: float = 0.1  # by which cosines are divided
@@ -60,7 +60,7 @@ _Crops = list[tuple[NDArray[np.uint8], tuple[float, ...]]]
 
 
 @dataclass(slots=True, eq=False)
-class Stretch:
+class Tracklet:
     """A part of a track that surely shows one object."""
 
     clip: str  # where, by camera and file
@@ -84,17 +84,10 @@ def add_embedding(
     command: str = "",
     note: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    """Train an embedding and write it with all that another checkpoint holds.
+    """Train an embedding on clips and write it with all else that the checkpoint `start` holds.
 
-    Args:
-        footage: folder of clips, see `train.footage.cameras.cameras_in`.
-        out: checkpoint to write; ``<out without suffix>.run`` keeps whom the tracker followed.
-        reid: the network, see `starting_osnet`.
-        options: of the training.
-        start: grounded checkpoint; None takes the packaged one.
-        val_cameras: from which nothing is learnt.
-        command: for the record.
-        note: takes lines about the progress.
+    None for `start` is the packaged one; for `reid` see `starting_osnet`; `val_cameras` are left out.
+    ``<out without suffix>.run`` keeps whom the tracker followed.
 
     Raises:
         TrainError: no track is found in the footage, or the checkpoint cannot be written.
@@ -102,8 +95,8 @@ def add_embedding(
     """
     refuse_folder(out)
     captioner, net, stated = load_grounded(start), starting_osnet(reid), stated_sources(footage)
-    cameras = [each for each in cameras_in(footage, TEST_FOOTAGE) if each.name not in val_cameras]
-    cache = out.with_suffix(".run") / f"stretches-{captioner.sha256[:12]}-{options.seed}"
+    cameras = [each for each in cameras_in(footage) if each.name not in val_cameras]
+    cache = out.with_suffix(".run") / f"tracklets-{captioner.sha256[:12]}-{options.seed}"
     learnt = learn_embedding(net, captioner, cameras, options, cache, note=note)
     captioner.graphs["embedding"] = graph_of(net)
     sources = [
@@ -111,16 +104,17 @@ def add_embedding(
         for each in cameras
         if each.name in learnt
     ]
-    captioner.record = {
-        **captioner.record,
-        "embedding": {
-            "command": command,
-            "start": plain_start(reid),
-            "options": asdict(options),
-            "cameras": [camera_record(source, held=False) for source in sources],
-        },
-    }
+    captioner.record = {**captioner.record, **embedding_record(command, reid, options, sources)}
     note(f"{out.name}: {write_checkpoint(captioner, out)}")
+
+
+def embedding_record(
+    command: str, reid: Path, options: EmbeddingOptions, sources: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The part of a checkpoint's record that says how its appearance embedding was made."""
+    cameras = [camera_record(source, held=False) for source in sources]
+    made = {"command": command, "start": plain_start(reid), "options": asdict(options), "cameras": cameras}
+    return {"embedding": made}
 
 
 def learn_embedding(
@@ -144,12 +138,12 @@ def learn_embedding(
     if not options.steps:
         return []
     published = AppearanceEmbedding(graph_of(net))
-    stretches = collect_stretches(captioner, published, cameras, cache, options.seed)
-    if len({each.clip for each in stretches if each.family == "person"}) < 2:  # noqa: PLR2004
+    tracklets = collect_tracklets(captioner, published, cameras, cache, options.seed)
+    if len({each.clip for each in tracklets if each.family == "person"}) < 2:  # noqa: PLR2004
         raise TrainError("people are followed in fewer than two clips of the footage; give more of it")
-    learnt = sorted({each.clip.split("/")[0] for each in stretches})
-    note(f"{len(stretches)} objects are followed in {len(learnt)} cameras")
-    train_embedding(net, stretches, options)
+    learnt = sorted({each.clip.split("/")[0] for each in tracklets})
+    note(f"{len(tracklets)} objects are followed in {len(learnt)} cameras")
+    train_embedding(net, tracklets, options)
     return learnt
 
 
@@ -157,15 +151,15 @@ def _clips(camera: CameraFiles) -> list[str]:
     return [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
 
 
-def collect_stretches(
+def collect_tracklets(
     captioner: Captioner,
     published: AppearanceEmbedding,
     cameras: Sequence[CameraFiles],
     cache: Path,
     seed: int,
-) -> list[Stretch]:
-    """The stretches of the cameras' clips, each camera's made once and kept in a folder."""
-    found: list[Stretch] = []
+) -> list[Tracklet]:
+    """The tracklets of the cameras' clips, each camera's made once and kept in a folder."""
+    found: list[Tracklet] = []
     for camera in cameras:
         path = cache / f"{camera.name}.pt"
         if not path.exists():
@@ -174,7 +168,7 @@ def collect_stretches(
             own = [s for file in _clips(camera) for s in _follow(captioner, published, camera, file, rng)]
             with replacing(path, durable=True) as kept:
                 torch.save([asdict(each) for each in own], kept)
-        found += [Stretch(**each) for each in torch.load(path, weights_only=True)]
+        found += [Tracklet(**each) for each in torch.load(path, weights_only=True)]
     return found
 
 
@@ -184,10 +178,10 @@ def _follow(
     camera: CameraFiles,
     file: str,
     rng: np.random.Generator,
-) -> Iterator[Stretch]:
+) -> Iterator[Tracklet]:
     tracker: Tracker | None = None
-    running: dict[str, tuple[Stretch, _Crops]] = {}
-    done: list[tuple[Stretch, _Crops]] = []
+    running: dict[str, tuple[Tracklet, _Crops]] = {}
+    done: list[tuple[Tracklet, _Crops]] = []
     for _, seconds, image in sample_frames(camera.folder / file, _EVERY_S):
         if seconds is None or seconds > _CLIP_S:
             break
@@ -199,7 +193,7 @@ def _follow(
                 continue
             if track.last.p < _SURE and track.id in running:
                 done.append(running.pop(track.id))
-            begun = Stretch(f"{camera.name}/{file}", track.id, "", seconds, seconds)
+            begun = Tracklet(f"{camera.name}/{file}", track.id, "", seconds, seconds)
             own, crops = running.setdefault(track.id, (begun, []))
             own.family, own.end_s = track.family, seconds
             crops.append(_with_margin(image, track.last.box))
@@ -258,10 +252,10 @@ def draw_crop(crop: NDArray[np.uint8], box: tuple[float, ...], rng: np.random.Ge
     return np.asarray((light * 255).clip(0, 255), np.uint8)
 
 
-def _differ(stretches: Sequence[Stretch], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _differ(tracklets: Sequence[Tracklet], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which two surely show different objects, ``(N, N)``."""
-    clip, track = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("clip", "track"))
-    begin, end = (np.array([getattr(stretches[k], name) for k in rows]) for name in ("begin_s", "end_s"))
+    clip, track = (np.array([getattr(tracklets[k], name) for k in rows]) for name in ("clip", "track"))
+    begin, end = (np.array([getattr(tracklets[k], name) for k in rows]) for name in ("begin_s", "end_s"))
     at_once = np.minimum(end[:, None], end) > np.maximum(begin[:, None], begin)
     return np.asarray((clip[:, None] != clip) | (at_once & (track[:, None] != track)))
 
@@ -281,26 +275,28 @@ def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature:
     return loss[same].mean()
 
 
-def _draw_batch(stretches: Sequence[Stretch], family: str, rng: np.random.Generator, count: int) -> list[int]:
-    """Stretches of a batch: most of one clip, where they are hard to tell apart."""
-    pool = np.array([k for k, each in enumerate(stretches) if each.family == family])
-    clip = stretches[int(rng.choice(pool))].clip
-    here = rng.permutation([k for k in pool if stretches[k].clip == clip])[: count * 2 // 3]
+def _draw_batch(
+    tracklets: Sequence[Tracklet], family: str, rng: np.random.Generator, count: int
+) -> list[int]:
+    """Tracklets of a batch: most of one clip, where they are hard to tell apart."""
+    pool = np.array([k for k, each in enumerate(tracklets) if each.family == family])
+    clip = tracklets[int(rng.choice(pool))].clip
+    here = rng.permutation([k for k in pool if tracklets[k].clip == clip])[: count * 2 // 3]
     return [*here.tolist(), *rng.permutation(np.setdiff1d(pool, here))[: count - len(here)].tolist()]
 
 
-def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: EmbeddingOptions) -> None:
+def train_embedding(net: OSNet, tracklets: Sequence[Tracklet], options: EmbeddingOptions) -> None:
     torch.manual_seed(options.seed)
-    vectors = [each.vectors for each in stretches]
+    vectors = [each.vectors for each in tracklets]
     weight, bias = net.last.weight, net.last.bias
     assert bias is not None  # noqa: S101
     identity = weight.detach().clone()
     optimizer = torch.optim.Adam((weight, bias), lr=options.rate)
-    families = [family for family in ("person", "vehicle") if any(e.family == family for e in stretches)]
+    families = [family for family in ("person", "vehicle") if any(e.family == family for e in tracklets)]
     for step in range(options.steps):
         rng = np.random.default_rng((options.seed, step))
         family = families[0] if rng.random() < _PEOPLE else families[-1]
-        some = _draw_batch(stretches, family, rng, options.tracks)
+        some = _draw_batch(tracklets, family, rng, options.tracks)
         shown = [
             vectors[k][torch.from_numpy(rng.permutation(len(vectors[k]))[: options.crops])] for k in some
         ]
@@ -309,7 +305,7 @@ def train_embedding(net: OSNet, stretches: Sequence[Stretch], options: Embedding
             group["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * step / options.steps))
         out = functional.normalize(torch.cat(shown) @ weight[:, :, 0, 0].T + bias)
         same = torch.from_numpy((rows[:, None] == rows) & ~np.eye(len(rows), dtype=bool))
-        loss = contrastive_loss(out, same, torch.from_numpy(_differ(stretches, rows)), options.temperature)
+        loss = contrastive_loss(out, same, torch.from_numpy(_differ(tracklets, rows)), options.temperature)
         loss = loss + options.pull * (weight - identity).square().sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

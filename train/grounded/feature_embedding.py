@@ -11,14 +11,16 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from models.grounded.observations import FEATURES, FeatureEmbedding
+from train.checkpoints import TrainError
 from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stack_examples
 from train.grounded.options import StageOptions
+from train.grounded.stages import Stateful, load_state, save_state
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""
 
 _SAVE_EVERY = 500
-_RATE = 3e-3  # at the start; it falls to 0 along a cosine
+_RATE = 3e-3  # at the start; it schedule to 0 along a cosine
 _FEW = 16  # pairs of one object in a batch, of which none weighs more than if there were so many
 _PATIENCE = 200  # draws for each example
 _EMBEDDED = 48
@@ -45,7 +47,7 @@ def embedding_of(networks: Sequence[EmbeddingNetwork]) -> FeatureEmbedding:
     return FeatureEmbedding(weight, bias)
 
 
-class _Lesson(nn.Module):
+class _TrainingLoss(nn.Module):
     """The embedding with what it needs while learning only."""
 
     def __init__(self, embedding: EmbeddingNetwork) -> None:
@@ -57,12 +59,12 @@ class _Lesson(nn.Module):
     def loss(self, batch: Example) -> Tensor:
         decided = batch.table != UNKNOWN
         same = (batch.table[decided] == SAME).float()
-        cosine = self.embedding(batch.before.feature) @ self.embedding(batch.after.feature).mT
+        cosine = self.embedding(batch.before) @ self.embedding(batch.after).mT
         weight = torch.where(same > 0, 0.5 / max(_FEW, int(same.sum())), 0.5 / max(1, len(same)))
         odds = cosine[decided] * self.scale[0] + self.scale[1]
         contrastive = (binary_cross_entropy_with_logits(odds, same, reduction="none") * weight).sum()
-        known = ~batch.likeness.isnan()
-        apart = cosine[known] * self.teacher[0] + self.teacher[1] - batch.likeness[known]
+        known = ~batch.similarity.isnan()
+        apart = cosine[known] * self.teacher[0] + self.teacher[1] - batch.similarity[known]
         distilled = apart.square().mean() if len(apart) else cosine.sum() * 0
         total: Tensor = contrastive + distilled
         return total
@@ -71,43 +73,28 @@ class _Lesson(nn.Module):
 def train_feature_embedding(
     cameras: Sequence[CameraSnapshots], options: StageOptions, state: Path | None = None
 ) -> EmbeddingNetwork:
-    """An embedding trained on cameras.
-
-    Args:
-        cameras: to learn from.
-        options: how.
-        state: a file for an interrupted run to go on from; removed at the end.
-    """
+    """Train an embedding; an interrupted run goes on from the file `state`, which is removed at the end."""
     torch.manual_seed(options.seed)
-    lesson = _Lesson(EmbeddingNetwork())
-    learner = torch.optim.AdamW(lesson.parameters(), lr=_RATE, weight_decay=1e-3)
-    falls = torch.optim.lr_scheduler.CosineAnnealingLR(learner, options.steps)
-    begin = 0
-    if state and state.exists():
-        kept = torch.load(state, weights_only=True)
-        begin = kept["step"]
-        for part, name in ((lesson, "lesson"), (learner, "learner"), (falls, "falls")):
-            part.load_state_dict(kept[name])
-    lesson.train()
+    model = _TrainingLoss(EmbeddingNetwork())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps)
+    parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    begin = load_state(state, **parts) if state else 0
+    model.train()
     for step in range(begin, options.steps):
         batch = _batch(cameras, options, step)
         torch.manual_seed(options.seed * 1_000_003 + step)  # a resumed run drops out what a whole one does
-        learner.zero_grad()
-        loss = lesson.loss(batch)
+        optimizer.zero_grad()
+        loss = model.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(lesson.parameters(), 5.0)
-        learner.step()
-        falls.step()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        schedule.step()
         if state and (step + 1) % _SAVE_EVERY == 0:
-            parts = {
-                "lesson": lesson.state_dict(),
-                "learner": learner.state_dict(),
-                "falls": falls.state_dict(),
-            }
-            torch.save({"step": step + 1, **parts}, state)
+            save_state(state, step + 1, **parts)
     if state:
         state.unlink(missing_ok=True)
-    return lesson.embedding.eval()
+    return model.embedding.eval()
 
 
 def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int) -> Example:
@@ -122,7 +109,7 @@ def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int)
         if len(examples) == options.batch:
             break
     else:
-        raise SystemExit(
+        raise TrainError(
             "nothing to learn an embedding from: label clips in which objects go on from frame to frame"
         )
     return stack_examples(examples)

@@ -20,13 +20,13 @@ _OPSET, _FORMAT = 17, 9
 """Of 2022: runtimes of any age since then read them."""
 
 
-def draw(detector: Detector) -> bytes:
+def export_onnx(detector: Detector) -> bytes:
     """The graph of a detector: from pictures uint8 RGB ``(B, h, w, 3)`` to cells and maps, see `Answers`."""
-    return _Drawing(detector).graph()
+    return _Graph(detector).graph()
 
 
-class _Drawing:
-    """Nodes and weights as they come; each method draws what the module of its name computes."""
+class _Graph:
+    """Nodes and weights as they come; each method adds what the module of its name computes."""
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector

@@ -14,9 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-import av
 import cv2
 import lap
 import numpy as np
@@ -27,14 +25,13 @@ from torch import Tensor
 from models.boxes import overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
-from models.families import OBJECTS, first_of
+from models.families import first_of
 from models.grounded.detections import Floats, decode, pool_features
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import colour_histograms
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
-from train.footage.cameras import STILL_SUFFIXES
+from train.footage.cameras import STILL_SUFFIXES, FootageError, decoded_frames, rgb_of
 from train.footage.frames import LabelledFrame
 from train.samples import image_in
 
@@ -48,22 +45,12 @@ _PIXELS = 230_000  # of the picture that the detector sees
 _FAINT, _FOLLOWED = 0.12, 0.25  # least scores of an end, and of what a track is made of
 _AT_ONCE = 24  # observed of a snapshot
 _PLANTED = 4  # false positives made for a snapshot
-_HITS = 4  # looks in which a track must be seen
-_LOST = 3  # looks for which a track may be missed
+_HITS = 4  # frames in which a track must be seen
+_LOST = 3  # frames for which a track may be missed
 _LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
+_FORMAT = 2  # of what is kept of a camera
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ObservedTensors:
-    """`models.detections.Detections` as tensors, any leading dimensions in common."""
-
-    box: Tensor
-    score: Tensor
-    label: Tensor
-    feature: Tensor
-    colours: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +60,15 @@ class Snapshot:
     occasion: str  # clip, sequence or still, by name; tracks are numbered within it
     seconds: float  # since the occasion's begin
     clock_s: float  # seconds of the wall clock since 1970 at the occasion's begin; NaN where it is not known
-    observed: ObservedTensors  # box, score, label, feature, colours
+    box: Tensor  # float32 ``(N, 4)``, ``x, y, width, height`` in 0..1
+    family: Tensor  # int64 ``(N,)``, the first object of each one's family
+    feature: Tensor  # float32 ``(N, FEATURES)``, of the detector
     track: Tensor  # int64 ``(N,)``, or one of `UNTRACKED`, `UNSURE`, `FALSE_POSITIVE`
     seen: Tensor  # float32 ``(N, 2)``, from and until which second its track is seen
     reid: Tensor  # float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked
     relit: bool = False  # whether the light is not the camera's own
     # the mean of its track's vectors in place of `reid`; None until it is computed
-    usual: Tensor | None = None
+    track_mean: Tensor | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -96,13 +85,13 @@ class _ClipTrack:
 
 
 class ClipTracker:
-    """Numbers what is seen in a clip's looks; see the head of this file."""
+    """Numbers what is seen in the frames of a clip; see the head of this file."""
 
     def __init__(self) -> None:
         self.tracks: list[_ClipTrack] = []
         self._open: list[_ClipTrack] = []
 
-    def look(self, seconds: float, seen: Detections) -> list[int]:
+    def update(self, seconds: float, seen: Detections) -> list[int]:
         """The track of everything that is seen now, -1 for what is too faint."""
         rows = [i for i in range(len(seen)) if float(seen.score[i]) >= _FOLLOWED]
         boxes, family = seen.box[rows], seen.family[rows]
@@ -171,37 +160,36 @@ class Collector:
         pool: list[tuple[str, tuple[float, float, float, float]]],
         chance: np.random.Generator,
     ) -> list[Snapshot]:
-        follower = ClipTracker()
+        tracker = ClipTracker()
         stamp = stamp_in_name(Path(frames[0].file))
         clock_s = stamp.timestamp() if stamp else float("nan")
         found: list[Snapshot] = []
-        for seconds, image, frame in _looks(frames, footage):
+        for seconds, image, frame in _frames_in_time(frames, footage):
             picture = _picture(image)
             seen, maps = self._detect(picture)
-            numbers = follower.look(seconds, seen)
+            numbers = tracker.update(seconds, seen)
             if frame is None:
                 continue
             track = _label_detections(seen, numbers, frame)[:_AT_ONCE]
             planted = _plant_false_positives(pool, frame, seen, chance)
-            box, score, label = (
-                np.concatenate([own[:_AT_ONCE], made])
-                for own, made in zip((seen.box, seen.score, seen.label), planted, strict=True)
-            )
+            box = np.concatenate([seen.box[:_AT_ONCE], planted[0]])
             track = np.append(track, np.full(len(planted[0]), FALSE_POSITIVE))
-            arrays = box, score, label, pool_features(maps, box), colour_histograms(picture, box)
-            observed = ObservedTensors(*map(torch.from_numpy, arrays))
-            reid = self._embed_crops(image, box, track, every=len(found) % 3 == 0)
-            times = torch.zeros(len(box), 2)
-            one = Snapshot(occasion, seconds, clock_s, observed, torch.from_numpy(track), times, reid)
+            one = Snapshot(
+                occasion,
+                seconds,
+                clock_s,
+                box=torch.from_numpy(box),
+                family=torch.from_numpy(np.concatenate([seen.family[:_AT_ONCE], planted[1]])),
+                feature=torch.from_numpy(pool_features(maps, box)),
+                track=torch.from_numpy(track),
+                seen=torch.zeros(len(box), 2),
+                reid=self._embed_crops(image, box, track, every=len(found) % 3 == 0),
+            )
             found.append(one)
             if chance.random() < 0.5:  # noqa: PLR2004 - half of them
-                dim = _relit(picture, chance)
-                feature, colours = pool_features(self._detect(dim)[1], box), colour_histograms(dim, box)
-                other = replace(
-                    observed, feature=torch.from_numpy(feature), colours=torch.from_numpy(colours)
-                )
-                found.append(replace(one, observed=other, relit=True))
-        return [_with_tracks(one, follower.tracks) for one in found]
+                dim = self._detect(_relit(picture, chance))[1]
+                found.append(replace(one, feature=torch.from_numpy(pool_features(dim, box)), relit=True))
+        return [_with_tracks(one, tracker.tracks) for one in found]
 
     def _detect(self, picture: Image) -> tuple[Detections, tuple[Floats, ...]]:
         answers = self._detector.answers(picture)
@@ -221,7 +209,9 @@ def _occasion(frame: LabelledFrame) -> str:
     return "sequence" if _NUMBERED.match(Path(frame.file).stem) else frame.file
 
 
-def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, Image, LabelledFrame | None]]:
+def _frames_in_time(
+    frames: list[LabelledFrame], footage: Path
+) -> Iterator[tuple[float, Image, LabelledFrame | None]]:
     """An occasion's frames in time: second, picture, and its labels where it has some."""
     path = footage / frames[0].file
     last = max(frame.seconds or 0.0 for frame in frames)
@@ -230,19 +220,17 @@ def _looks(frames: list[LabelledFrame], footage: Path) -> Iterator[tuple[float, 
             counted = _NUMBERED.match(Path(frame.file).stem)
             rgb = image_in(footage / frame.file)
             if rgb is None:
-                raise SystemExit(f"{footage / frame.file} cannot be read")
+                raise FootageError(f"{footage / frame.file} cannot be read")
             yield (int(counted[1]) / 25 if counted else 0.0), rgb, frame
         return
     labelled = {int(Path(frame.image).stem.rsplit("_", 1)[1]): frame for frame in frames}
     due = 0.0
-    with av.open(str(path)) as container:
-        for number, shown in enumerate(container.decode(video=0)):
-            seconds = float(shown.time) if shown.time is not None else number / 25
-            if seconds > min(_LONGEST_S, last + 0.1):
-                return
-            if number in labelled or seconds >= due:
-                due = seconds + 1 / _PER_SECOND - 1e-3
-                yield seconds, np.asarray(shown.to_ndarray(format="rgb24"), np.uint8), labelled.get(number)
+    for number, seconds, shown in decoded_frames(path):
+        if seconds is None or seconds > min(_LONGEST_S, last + 0.1):
+            return
+        if number in labelled or seconds >= due:
+            due = seconds + 1 / _PER_SECOND - 1e-3
+            yield seconds, rgb_of(shown), labelled.get(number)
 
 
 def _picture(image: Image) -> Image:
@@ -282,22 +270,20 @@ def _plant_false_positives(
     frame: LabelledFrame,
     seen: Detections,
     chance: np.random.Generator,
-) -> tuple[Floats, Floats, Floats]:
-    """Boxes, scores and labels of false positives, where another frame has an object and this one nothing."""
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Boxes and families of false positives, where another frame has an object and this one nothing."""
     voted = np.array([vote.box for vote in frame.votes], np.float32).reshape(-1, 4)
     taken = np.concatenate([voted, seen.box])
-    boxes, labels = list[Floats](), list[Floats]()
+    boxes, families = list[Floats](), list[int]()
     for i in chance.permutation(len(pool))[: 4 * _PLANTED]:
         family, (x, y, w, h) = pool[i]
         dx, dy = chance.uniform(-0.1, 0.1, 2)
         box = np.array([[max(x + dx * w, 0.0), max(y + dy * h, 0.0), w, h]], np.float32)
         if len(boxes) < _PLANTED and not (overlaps(box, taken) > 0.05).any():  # noqa: PLR2004
             boxes.append(box)
-            labels.append(np.eye(len(OBJECTS), dtype=np.float32)[[first_of(family)]])
-    score = chance.uniform(_FAINT, 0.45, len(boxes)).astype(np.float32)
-    none = np.zeros((0, 4), np.float32), np.zeros((0, len(OBJECTS)), np.float32)
-    box, label = np.concatenate([none[0], *boxes]), np.concatenate([none[1], *labels])
-    return box, score, label * score[:, None]
+            families.append(first_of(family))
+    chance.random(len(boxes))  # drawn for nothing, so that a seed gives what it gave when these had scores
+    return np.concatenate([np.zeros((0, 4), np.float32), *boxes]), np.array(families, np.int64)
 
 
 def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
@@ -325,12 +311,11 @@ def collect(
         key: what the snapshots depend on beside their footage, such as the detector's hash.
     """
     labels = hashlib.sha256(repr(frames).encode()).hexdigest()
-    stamp = hashlib.sha256(f"{key} {labels}".encode()).hexdigest()[:16]
+    stamp = hashlib.sha256(f"{_FORMAT} {key} {labels}".encode()).hexdigest()[:16]
     path = cache / f"{frames[0].camera}-{stamp}.pt"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         made = [asdict(one) for one in collector.camera(frames, footage)]
         with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
             torch.save(made, file)
-    rows: list[dict[str, Any]] = torch.load(path, weights_only=True)
-    return [Snapshot(**{**row, "observed": ObservedTensors(**row["observed"])}) for row in rows]
+    return [Snapshot(**row) for row in torch.load(path, weights_only=True)]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.detections import FAMILY
 from models.families import OBJECTS
-from train.grounded.boxes import corner_overlaps, corners
-from train.grounded.identities import FALSE_POSITIVE, UNTRACKED, ObservedTensors, Snapshot
+from train.grounded.identities import FALSE_POSITIVE, UNTRACKED, Snapshot
+from train.grounded.losses import corner_overlaps, corners
 
 SAME, OTHER, UNKNOWN = 1, 0, -1
 
@@ -30,26 +29,17 @@ _PERSON = OBJECTS.index("person")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """Two frames of one camera."""
+    """Two frames of one camera, or several such, padded and stacked."""
 
-    # before, after: their observations, S and T, or padded and stacked
-    before: ObservedTensors
-    after: ObservedTensors
+    before: Tensor  # float32 ``(S, FEATURES)``, the features of the observations
+    after: Tensor  # float32 ``(T, FEATURES)``
     table: Tensor  # int64 ``(S, T)``: `SAME`, `OTHER` or `UNKNOWN`
-    likeness: Tensor  # float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked
-    gap_s: Tensor  # float32 ``()``, seconds, NaN for not known
-    real: Tensor  # bool ``(S, T)``, False for padding
-
-
-def family(observed: ObservedTensors) -> Tensor:
-    """The first object of each end's family, int64 ``(N,)``."""
-    return torch.from_numpy(FAMILY)[observed.label.argmax(-1)]
+    similarity: Tensor  # float32 ``(S, T)``, cosine of the teacher's vectors, NaN where it was not asked
 
 
 def shares(a: Snapshot, b: Snapshot) -> Tensor:
     """Intersection over union of all their observations."""
-    one, two = (corners(s.observed.box) for s in (a, b))
-    return corner_overlaps(one, two)
+    return corner_overlaps(corners(a.box), corners(b.box))
 
 
 def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
@@ -86,8 +76,8 @@ def _by_tracks(table: Tensor, a: Snapshot, b: Snapshot, share: Tensor) -> None:
         a.seen[:, None, 1], b.seen[None, :, 1]
     )
     table[tracked & met | same.any(1, keepdim=True) | same.any(0, keepdim=True)] = OTHER
-    if a.usual is not None and b.usual is not None:
-        table[tracked & (a.usual @ b.usual.mT < _STRANGE)] = OTHER
+    if a.track_mean is not None and b.track_mean is not None:
+        table[tracked & (a.track_mean @ b.track_mean.mT < _STRANGE)] = OTHER
     # Who stands still and is lost for a while gets another number, or two: who is in one place may be one.
     table[tracked & ~same.any(1, keepdim=True) & ~same.any(0, keepdim=True) & (share >= _PLACE)] = UNKNOWN
     # An object may be detected twice, whole and in part: the part is not another one.
@@ -97,12 +87,7 @@ def _by_tracks(table: Tensor, a: Snapshot, b: Snapshot, share: Tensor) -> None:
     table[same] = SAME
 
 
-def likeness(a: Snapshot, b: Snapshot) -> Tensor:
-    """Cosine of the teacher's vectors ``(N, M)``, NaN where it was not asked."""
-    return a.reid @ b.reid.mT
-
-
-def _with_usual(own: Sequence[Snapshot]) -> list[Snapshot]:
+def _with_track_means(own: Sequence[Snapshot]) -> list[Snapshot]:
     """One occasion's snapshots with the mean of each track's vectors."""
     asked: dict[int, list[Tensor]] = {}
     for one in own:
@@ -112,7 +97,7 @@ def _with_usual(own: Sequence[Snapshot]) -> list[Snapshot]:
     mean = {track: normalize(torch.stack(vectors).mean(0), dim=0) for track, vectors in asked.items()}
     unknown = torch.full(own[0].reid.shape[1:], math.nan)
     return [
-        replace(one, usual=torch.stack([mean.get(t, unknown) for t in one.track.tolist()]))
+        replace(one, track_mean=torch.stack([mean.get(t, unknown) for t in one.track.tolist()]))
         if len(one.track)
         else one
         for one in own
@@ -127,7 +112,7 @@ class CameraSnapshots:
         self.occasions: dict[str, list[Snapshot]] = {}
         for one in snapshots:
             self.occasions.setdefault(one.occasion, []).append(one)
-        self.occasions = {occasion: _with_usual(own) for occasion, own in self.occasions.items()}
+        self.occasions = {occasion: _with_track_means(own) for occasion, own in self.occasions.items()}
         self._names = sorted(self.occasions)
         self._clips = [n for n in self._names if len({s.seconds for s in self.occasions[n]}) > 1]
 
@@ -166,19 +151,12 @@ class CameraSnapshots:
             return None
         if pretended:
             moved = shares(a, b) < STILL
-            restless = (family(a.observed) == _PERSON)[:, None] & torch.tensor(gap_s > _WAITING_S)
+            restless = (a.family == _PERSON)[:, None] & torch.tensor(gap_s > _WAITING_S)
             table[(table == SAME) & (moved | restless)] = UNKNOWN
-        unknown = chance.random() < 0.3  # noqa: PLR2004
-        example = Example(
-            a.observed,
-            b.observed,
-            table,
-            likeness(a, b),
-            torch.tensor(math.nan if unknown else gap_s, dtype=torch.float32),
-            torch.ones_like(table, dtype=torch.bool),
-        )
+        unknown = chance.random() < 0.3  # noqa: PLR2004 - as of many stills
+        example = Example(a.feature, b.feature, table, a.reid @ b.reid.mT)
         if unknown or gap_s > 5:  # noqa: PLR2004 - in a moment no object takes another's place
-            example = _replace_objects(example, chance)
+            example = _replace_objects(example, b.family, chance)
         return _thin(example, shares(a, b), chance)
 
 
@@ -187,20 +165,17 @@ def _draw_duration(chance: np.random.Generator, low: float, high: float) -> floa
     return float(np.exp(chance.uniform(math.log(low), math.log(max(high, low)))))
 
 
-def _replace_objects(example: Example, chance: np.random.Generator) -> Example:
+def _replace_objects(example: Example, kinds: Tensor, chance: np.random.Generator) -> Example:
     """Some observations after look like another of their frame and family: others in the same places."""
-    after, table, alike = example.after, example.table.clone(), example.likeness.clone()
-    kinds = family(after)
-    feature, colours = after.feature.clone(), after.colours.clone()
+    after, table, similar = example.after.clone(), example.table.clone(), example.similarity.clone()
     for j in range(len(kinds)):
         rivals = (kinds == kinds[j]).nonzero()[:, 0]
         i = int(rivals[chance.integers(len(rivals))])
         if chance.random() < 0.15 and i != j and not bool((table[:, j] == UNKNOWN).all()):  # noqa: PLR2004
-            feature[j], colours[j] = after.feature[i], after.colours[i]
+            after[j] = example.after[i]
             table[:, j] = torch.where(table[:, j] == SAME, OTHER, UNKNOWN)
-            alike[:, j] = torch.nan
-    changed = ObservedTensors(after.box, after.score, after.label, feature, colours)
-    return Example(example.before, changed, table, alike, example.gap_s, example.real)
+            similar[:, j] = torch.nan
+    return Example(example.before, after, table, similar)
 
 
 def _thin(example: Example, share: Tensor, chance: np.random.Generator) -> Example:
@@ -213,43 +188,25 @@ def _thin(example: Example, share: Tensor, chance: np.random.Generator) -> Examp
         kept = torch.from_numpy(chance.random(n) >= lost)
         keep.append((kept & ~(stands & quiet & torch.from_numpy(chance.random(n) < 0.8))).nonzero()[:, 0])  # noqa: PLR2004
     rows, columns = keep
-
-    def chosen(table: Tensor) -> Tensor:
-        return table[rows][:, columns]
-
-    before, after = (
-        ObservedTensors(*(getattr(observed, f.name)[which] for f in fields(ObservedTensors)))
-        for observed, which in ((example.before, rows), (example.after, columns))
-    )
-    table, alike = chosen(example.table), chosen(example.likeness)
-    return Example(before, after, table, alike, example.gap_s, chosen(example.real))
+    table, similar = (each[rows][:, columns] for each in (example.table, example.similarity))
+    return Example(example.before[rows], example.after[columns], table, similar)
 
 
 def stack_examples(examples: Sequence[Example]) -> Example:
-    """Examples padded to one size, stacked along a first dimension."""
+    """Examples padded to one size, stacked along a first dimension; of padding nothing is known."""
     rows, columns = (max(e.table.shape[d] for e in examples) for d in (0, 1))
 
-    def padded(table: Tensor, size: tuple[int, ...], value: float) -> Tensor:
-        full = table.new_full((*size, *table.shape[len(size) :]), value)
-        full[tuple(slice(0, n) for n in table.shape)] = table
-        return full
-
-    def observed(side: Sequence[ObservedTensors], most: int) -> ObservedTensors:
-        return ObservedTensors(
-            *(
-                torch.stack([padded(getattr(e, f.name), (most,), 0.05) for e in side])
-                for f in fields(ObservedTensors)
-            )
-        )
-
-    def table(name: str, value: float) -> Tensor:
-        return torch.stack([padded(getattr(e, name), (rows, columns), value) for e in examples])
+    def stacked(name: str, size: tuple[int, ...], value: float) -> Tensor:
+        every = []
+        for each in (getattr(example, name) for example in examples):
+            full = each.new_full((*size, *each.shape[len(size) :]), value)
+            full[tuple(slice(0, n) for n in each.shape)] = each
+            every.append(full)
+        return torch.stack(every)
 
     return Example(
-        observed([e.before for e in examples], rows),
-        observed([e.after for e in examples], columns),
-        table("table", UNKNOWN),
-        table("likeness", math.nan),
-        torch.stack([e.gap_s for e in examples]),
-        table("real", 0),
+        stacked("before", (rows,), 0.05),
+        stacked("after", (columns,), 0.05),
+        stacked("table", (rows, columns), UNKNOWN),
+        stacked("similarity", (rows, columns), math.nan),
     )

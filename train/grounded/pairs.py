@@ -20,7 +20,7 @@ from models.detections import Detections
 from models.families import OBJECTS, family_of
 from models.grounded.change_classifier import EVIDENCE
 from pipeline.sources.times import moment_in_name
-from train.footage.frames import LabelledFrame
+from train.footage.frames import LabelledFrame, by_camera
 from train.footage.votes import Vote
 
 _NOTHING, _MATCH, _THERE, _EXACTLY = 0.2, 0.5, 0.35, 0.9  # overlaps with the teacher's boxes
@@ -41,10 +41,7 @@ class FramePairing:
 def pairings(frames: Sequence[LabelledFrame], number: int, seed: int) -> Iterator[FramePairing]:
     """Draw pairs; the same ones from the same seed."""
     rng = np.random.default_rng(seed)
-    cameras: dict[str, list[LabelledFrame]] = {}
-    for frame in frames:
-        cameras.setdefault(frame.camera, []).append(frame)
-    usable = {name: own for name, own in cameras.items() if len(own) > 1}
+    usable = {name: own for name, own in by_camera(frames).items() if len(own) > 1}
     weight = np.array([len(own) ** 0.4 for own in usable.values()])
     names = list(usable)
     for _ in range(number):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources import Image
-from train.footage.frames import LabelledFrame, picture
+from train.footage.frames import LabelledFrame, by_camera, picture, shrink
 from train.footage.votes import Vote
 
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
@@ -40,9 +40,7 @@ class Pictures:
     def __init__(self, folder: Path, frames: Sequence[LabelledFrame], memory_mb: int = 2500) -> None:
         """Take the frames of a folder, see `train.footage.frames`; hold `memory_mb` of decoded pictures."""
         self._folder, self._frames = folder, list(frames)
-        counts: dict[str, int] = {}
-        for frame in frames:
-            counts[frame.camera] = counts.get(frame.camera, 0) + 1
+        counts = {camera: len(own) for camera, own in by_camera(frames).items()}
         weight = np.array([counts[frame.camera] ** -0.6 for frame in frames])
         self._weight = weight / weight.sum()
         self._held: OrderedDict[str, Image] = OrderedDict()
@@ -86,10 +84,7 @@ class Pictures:
         if frame.image in self._held:
             self._held.move_to_end(frame.image)
             return self._held[frame.image]
-        image = picture(self._folder, frame)
-        if image.shape[1] > HELD:
-            size = (HELD, round(image.shape[0] * HELD / image.shape[1]))
-            image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
+        image = shrink(picture(self._folder, frame), HELD)
         self._held[frame.image] = image
         self._room -= image.nbytes
         while self._room < 0:

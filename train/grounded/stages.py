@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from models.checkpoint import write_atomically
+from pipeline.disk import replacing
 
+Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
 Result = dict[str, Any]
 """Tensors and plain values by names."""
 
@@ -36,7 +39,7 @@ class Stages:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._note = folder, note
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
         self._note(line)
@@ -55,9 +58,9 @@ class Stages:
         path = self.folder / f"{name}.pt"
         kept = _read_result(path, key)
         if kept is not None:
-            self.say(f"{name}: there already, made from the same")
+            self.log(f"{name}: there already, made from the same")
             return StageOutput(kept, key)
-        self.say(f"{name}: begins")
+        self.log(f"{name}: begins")
         began = time.monotonic()
         scratch = self.folder / f"{name}-{key[:12]}"
         scratch.mkdir(exist_ok=True)
@@ -68,7 +71,7 @@ class Stages:
         if (scratch / "log.jsonl").exists():
             (scratch / "log.jsonl").replace(self.folder / f"{name}.jsonl")
         shutil.rmtree(scratch)
-        self.say(f"{name}: done in {time.monotonic() - began:.0f} s")
+        self.log(f"{name}: done in {time.monotonic() - began:.0f} s")
         return StageOutput(result, key)
 
 
@@ -82,3 +85,19 @@ def _read_result(path: Path, key: str) -> Result | None:
         return None
     result: Result = held["result"]
     return result
+
+
+def save_state(path: Path, step: int, **parts: Stateful) -> None:
+    """Keep what an interrupted training goes on from, whole or not at all."""
+    with replacing(path, durable=True) as file:
+        torch.save({"step": step, **{name: part.state_dict() for name, part in parts.items()}}, file)
+
+
+def load_state(path: Path, **parts: Stateful) -> int:
+    """Put back what `save_state` kept; its step, 0 where nothing was kept."""
+    if not path.exists():
+        return 0
+    kept = torch.load(path, weights_only=True)
+    for name, part in parts.items():
+        part.load_state_dict(kept[name])
+    return int(kept["step"])

@@ -53,11 +53,7 @@ def starting_detector(path: Path | None, seed: int = 0) -> Detector:
 
 
 def plain_start(path: Path | None) -> dict[str, str] | None:
-    """The file with its hash, for records; None for random weights.
-
-    Raises:
-        StartError: it cannot be read.
-    """
+    """The file with its hash, for records; None for random weights; StartError if it cannot be read."""
     if path is None:
         return None
     try:

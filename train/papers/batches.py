@@ -13,15 +13,12 @@ import torch
 from torch import Tensor
 
 from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner
-from models.papers.nearest import Nearest
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import WholePair
 from models.papers.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions
 from train.papers.datasets import load_pairs
 from train.papers.features import Features, sample_features
-from train.papers.metrics.groups import DISTRACTORS, tells_change
+from train.papers.metrics.scores import DISTRACTORS, mentions_change
 from train.progress import Count
 from train.samples import Sample
 
@@ -109,7 +106,7 @@ def epoch_batches(
             if number in turned and position in twin
         }
         rows = [(split.samples[position], sentences) for position, sentences in chosen]
-        changed = torch.tensor([tells_change(sample, sentences) for sample, sentences in rows])
+        changed = torch.tensor([mentions_change(sample, sentences) for sample, sentences in rows])
         yield replace(_seen_from(pairs, other, positions, split.features), changed=changed), tokens
 
 
@@ -138,22 +135,19 @@ def _seen_from(
     views = features.batch([other[row] for row in rows], whole=True)
     own = torch.tensor([other[row] == positions[row] for row in rows])
 
-    def turn(before: Tensor | None, after: Tensor | None, view: Tensor | None) -> tuple[Tensor, Tensor]:
-        assert before is not None  # noqa: S101 - as the captioner asked for them
-        assert after is not None  # noqa: S101
-        assert view is not None  # noqa: S101
+    def turn(before: Tensor, after: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
         first, second = before.clone(), after.clone()
         first[rows] = view
         swap = [row for row, is_own in zip(rows, own.tolist(), strict=True) if is_own]
         second[swap] = before[swap]
         return first, second
 
-    assert pairs.maps is not None  # noqa: S101 - the features' batches have maps
-    maps = turn(*pairs.maps, views.maps[1] if views.maps else None)
-    if pairs.before is None:
-        return replace(pairs, maps=maps)
+    assert pairs.maps is not None and views.maps is not None  # noqa: S101, PT018 - features have maps
+    pairs = replace(pairs, maps=turn(*pairs.maps, views.maps[1]))
+    if pairs.before is None or pairs.after is None or views.after is None:
+        return pairs
     before, after = turn(pairs.before, pairs.after, views.after)
-    return replace(pairs, maps=maps, before=before, after=after)
+    return replace(pairs, before=before, after=after)
 
 
 def by_pair(split: Split) -> Split:
@@ -162,11 +156,6 @@ def by_pair(split: Split) -> Split:
     for position, sentences in split.annotations:
         sentences_of[position] = (*sentences_of.get(position, ()), *sentences)
     return replace(split, annotations=tuple(sentences_of.items()))
-
-
-def tells_stories(captioner: WordCaptioner) -> bool:
-    """True where the sentences of an annotation are learnt as one text, so that annotations stay separate."""
-    return isinstance(captioner, (WholePair, Nearest)) and captioner.joined
 
 
 def prior_features(split: Split) -> Tensor:

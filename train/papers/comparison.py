@@ -17,26 +17,18 @@ from pathlib import Path
 import torch
 from joblib import Parallel, delayed
 
-from models import CAPTIONERS
 from models.encoders.encoder import Encoder
 from models.label import read_label
-from models.papers.captioner import WordCaptioner
 from pipeline.changes import ChangeOptions
 from pipeline.disk import replace_file
 from train.checkpoints import TrainError
 from train.papers.batches import Split, load_split
 from train.papers.claims import examine
-from train.papers.config import TrainConfig, build_encoder, checked_config
+from train.papers.config import TrainConfig, build_encoder, captioner_kind, checked_config
 from train.papers.datasets import has_split
 from train.papers.evaluation import evaluate, silence_of
 from train.papers.metrics.scores import BEST_CONSTANT
-from train.papers.results import (
-    Result,
-    read_result,
-    trivial_results,
-    with_meteor,
-    write_result,
-)
+from train.papers.results import Result, read_result, trivial_results, with_meteor, write_result
 from train.papers.runs import new_captioner, record_of, train_on_splits
 from train.papers.suites import FolderName, SizeName, System, load_suite, merge
 from train.papers.tables import Report, page
@@ -76,10 +68,10 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
     suite = load_suite(options.suite)
     rows = _wanted_rows(options, listeners)
     tasks = [(row, seed) for seed in range(options.seeds or suite.seeds) for row in rows]
-    listeners.note(f"{len(tasks)} runs: {len(rows)} systems, {len(tasks) // len(rows)} seeds")
+    listeners.note(f"{len(tasks)} runs: {len(rows)} systems, {_seeds(len(tasks) // len(rows))}")
     for row in rows:  # features are computed once, by this process, and read by the runs
         config = row_config(suite.systems[row], options, 0)
-        splits = _splits(options.data, config.captioner, config.encoder, config.changes, options)
+        splits = _splits(config, options)
     listeners.count("runs", 0, len(tasks))
     results: list[Result] = []
     run = delayed(run_row)
@@ -92,7 +84,7 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
             f"{result.row}, seed {result.seed}: CIDEr {single['cider']:.3f}, {result.evaluation['distinct']} "
             f"sentences said of {single['pairs']}, epoch {result.best_epoch}"
         )
-    trivial = trivial_results(splits.measured, splits.training.sentences)
+    trivial = trivial_results(splits.measured.samples, splits.training.sentences)
     every = with_meteor([*results, *trivial], splits.measured)
     ours, rest = tuple(every[: len(results)]), tuple(every[len(results) :])
     constant = next((r for r in rest if r.row == BEST_CONSTANT), None)
@@ -113,7 +105,7 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
 def run_row(options: CompareOptions, row: str, seed: int) -> Result:
     system = load_suite(options.suite).systems[row]
     config = row_config(system, options, seed)
-    splits = _splits(options.data, config.captioner, config.encoder, config.changes, options)
+    splits = _splits(config, options)
     encoder = _encoder(config.encoder, options.device)
     mark = _mark(config, splits, encoder, options, system)
     folder = options.out / "runs" / f"{options.suite}-{row}-{seed}-{mark[:10]}"
@@ -198,13 +190,10 @@ def _encoder(name: str, device: str) -> Encoder:
     return build_encoder(TrainConfig(version=1, encoder=name)).to(device)
 
 
-def _splits(
-    data: Path, captioner: str, encoder: str, changes: ChangeOptions, options: CompareOptions
-) -> Splits:
-    kind = CAPTIONERS[captioner]()
-    assert issubclass(kind, WordCaptioner)  # noqa: S101
+def _splits(config: TrainConfig, options: CompareOptions) -> Splits:
+    kind = captioner_kind(config)
     sees = (kind.whole, kind.needs_images, kind.needs_masks)
-    return _load(data, encoder, options.device, changes, options.pairs, *sees)
+    return _load(options.data, config.encoder, options.device, config.changes, options.pairs, *sees)
 
 
 @lru_cache(maxsize=4)
@@ -264,9 +253,13 @@ def _about(options: CompareOptions, splits: Splits, seeds: int) -> tuple[str, ..
         f"The data: {_about_data(options.data)}.",
         (
             f"{len(splits.training.samples)} training pairs with {len(splits.training.annotations)} "
-            f"annotations, {measured} pairs measured; {seeds} seeds."
+            f"annotations, {measured} pairs measured; {_seeds(seeds)}."
         ),
     )
+
+
+def _seeds(number: int) -> str:
+    return "1 seed" if number == 1 else f"{number} seeds"
 
 
 def _about_data(folder: Path) -> str:

@@ -103,12 +103,16 @@ def build_encoder(config: TrainConfig) -> Encoder:
         raise ConfigError(f"encoder {config.encoder} cannot be loaded: {error}") from error
 
 
-def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> WordCaptioner:
+def captioner_kind(config: TrainConfig) -> type[WordCaptioner]:
     kind = CAPTIONERS[config.captioner]()
     if not issubclass(kind, WordCaptioner):
         raise ConfigError(f"captioner {kind.name} learns from labelled frames (`label`), not from pairs")
+    return kind
+
+
+def build_captioner(config: TrainConfig, vocabulary: Vocabulary, encoder: Encoder) -> WordCaptioner:
     try:
-        return kind(vocabulary, encoder, **config.arguments)
+        return captioner_kind(config)(vocabulary, encoder, **config.arguments)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"captioner {config.captioner} does not take its arguments: {error}") from error
 

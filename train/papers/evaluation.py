@@ -1,11 +1,11 @@
-"""Evaluation of a captioner on a split: text scores with the trivial rows, and correctness."""
+"""Evaluation of texts, and of a captioner on a split: text scores and correctness."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +18,16 @@ from models.papers.captioner import WordCaptioner
 from models.papers.nearest import Nearest
 from models.papers.vocabulary import PAD, tokenize
 from models.papers.wording import read
-from train.papers.batches import Split, by_pair, tells_stories
-from train.papers.metrics.groups import group_scores, sample_groups
-from train.papers.metrics.scores import TextScores, length_ratio, text_scores, trivial_captions
-from train.papers.metrics.truth import Ratio, Truth, share, truth_of, truth_ratios
+from train.papers.batches import Split, by_pair
+from train.papers.metrics.scores import (
+    TextScores,
+    group_scores,
+    length_ratio,
+    plain,
+    sample_groups,
+    text_scores,
+)
+from train.papers.metrics.truth import Ratio, Truth, claim, share, truth_of, truth_ratios
 from train.samples import Sample
 
 SILENCE = "there are no differences"
@@ -50,92 +56,95 @@ class Likelihood:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     single: TextScores  # the first sentence against all sentences of the pair (the paper's Table 4)
-    multi: TextScores  # T sentences, T given, joined, against each annotator's joined sentences (Table 5)
-    length_ratio: float  # LenRatio of the multi-sentence setting
-    # per token, under the marginal likelihood, of the pairs that have a cluster; None without
-    perplexity: float | None
-    truth: Truth  # correctness, with the captioner's own number of sentences for no change
-    # how often a gold sentence is aligned to the cluster that overlaps its box best: sentences counted (of
-    # pairs with several clusters), precision, chance; None where no box is known or nothing is aligned
-    alignment: Mapping[str, float] | None
-    # rows of systems that look at no picture: name, sentence, scores in the single setting
-    trivial: tuple[tuple[str, str, TextScores], ...]
-    # one annotator's first sentence against the others', on the pairs that have several annotators
-    human: TextScores | None
-    # pairs in which nothing differs, without sentences. 0 for a captioner that sees pairs as a
-    # whole.
-    without_clusters: int
     # scores in the single setting of changed and distractor pairs and of each type of change, where samples
     # know; each by its own references
-    groups: tuple[tuple[str, TextScores], ...] = ()
-    distinct: int = 0  # how many different first sentences there are
-    # likelihood, ratios: what the perplexity and the shares are made of; not among the plain values
+    groups: Mapping[str, TextScores]
+    truth: Truth  # correctness, with the captioner's own number of sentences for no change
+    distinct: int  # how many different first sentences there are
+    length_ratio: float  # LenRatio of all sentences
+    # T sentences, T given, joined, against each annotator's joined sentences (Table 5)
+    multi: TextScores | None = None
+    # per token, under the marginal likelihood, of the pairs that have a cluster; None without
+    perplexity: float | None = None
+    # how often a gold sentence is aligned to the cluster that overlaps its box best: sentences counted (of
+    # pairs with several clusters), precision, chance; None where no box is known or nothing is aligned
+    alignment: Mapping[str, float] | None = None
+    without_clusters: int = 0  # pairs about which nothing is said, since nothing differs in them
+    # likelihood, ratios: what the perplexity and the shares are made of; first, whole: the texts that were
+    # scored, one sentence and all of them. None of these is among the plain values
     likelihood: Likelihood | None = None
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
-    # first, whole: the texts that were scored, one sentence and all of them; not among the plain values
     first: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Plain values for JSON and training records."""
-        rows = {name: {"sentence": text, **scores.plain()} for name, text, scores in self.trivial}
+        left_out = ("likelihood", "ratios", "first", "whole")
         return {
-            "single": self.single.plain(),
-            "multi": self.multi.plain(),
-            "length_ratio": _round(self.length_ratio),
-            "perplexity": _round(self.perplexity),
-            "truth": self.truth.plain(),
-            "alignment": self.alignment and {k: _round(v) for k, v in self.alignment.items()},
-            "trivial": rows,
-            "human": self.human.plain() if self.human else None,
-            "without_clusters": self.without_clusters,
-            "groups": {name: scores.plain() for name, scores in self.groups},
-            "distinct": self.distinct,
+            each.name: plain(getattr(self, each.name)) for each in fields(self) if each.name not in left_out
         }
 
 
-def evaluate(
-    captioner: WordCaptioner,
-    split: Split,
-    training: Sequence[Sequence[str]] = (),
-    options: DescribeOptions | None = None,
-    silence: str = SILENCE,
+def evaluate_texts(
+    first: Sequence[str],
+    gold: Sequence[Sequence[str]],
+    groups: Sequence[Sequence[str]],
+    *,
+    whole: Sequence[str] = (),
+    annotations: Sequence[Sequence[str]] = (),
+    silent: Sequence[bool] | None = None,
 ) -> Evaluation:
-    """Measure a captioner on a split; `silence` is what saying nothing is scored as, see `silence_of`."""
-    options = options or DescribeOptions()
-    single = single_sentences(captioner, split, options, silence)
-    described_pairs = describe_pairs(captioner, split, lambda _: options)
-    multi = multi_texts(captioner, split, options, silence)
-    joined = [[" ".join(each) for each in sample.annotations] for sample in split.samples]
-    found = likelihood(captioner, split)
-    right = truth_ratios(single, [not sentences for sentences in described_pairs], split.sentences)
-    aligned = _alignment(captioner, split)
+    """Measure texts about pairs.
+
+    Args:
+        first: one sentence about each pair.
+        gold: the reference sentences of each pair.
+        groups: the groups of each pair, see `train.papers.metrics.scores`.
+        whole: all sentences about each pair in one text.
+        annotations: each annotator's sentences in one text, for `whole`.
+        silent: of which pairs nothing is said; None reads it from the first sentence.
+    """
+    silent = [claim(text)[0] == "none" for text in first] if silent is None else silent
+    ratios = truth_ratios(first, silent, gold)
     return Evaluation(
-        single=text_scores(single, split.sentences),
-        multi=text_scores(multi, joined),
-        length_ratio=length_ratio(multi, joined),
-        perplexity=None if math.isnan(found.perplexity) else found.perplexity,
-        truth=truth_of(right),
-        alignment=None
-        if aligned is None
-        else {
-            "sentences": int(aligned["precision"][:, 1].sum()),
-            **{name: share(each) or 0.0 for name, each in aligned.items()},
-        },
-        trivial=tuple(
-            (name, texts[0] if len(set(texts)) == 1 else "", text_scores(texts, split.sentences))
-            for name, texts in trivial_captions(training, len(split.samples)).items()
-        ),
-        human=_human(split.samples),
-        without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
-        groups=group_scores([sample_groups(s) for s in split.samples], single, split.sentences),
-        distinct=len(set(single)),
-        likelihood=found if found.tokens.any() else None,
-        ratios={f"truth.{name}": each for name, each in right.items()}
-        | {f"alignment.{name}": each for name, each in (aligned or {}).items()},
-        first=tuple(single),
-        whole=tuple(multi),
+        single=text_scores(first, gold),
+        groups=group_scores(groups, first, gold),
+        truth=truth_of(ratios),
+        distinct=len(set(first)),
+        length_ratio=length_ratio(whole or first, annotations or gold),
+        multi=text_scores(whole, annotations) if whole else None,
+        ratios={f"truth.{name}": each for name, each in ratios.items()},
+        first=tuple(first),
+        whole=tuple(whole),
     )
+
+
+def evaluate(captioner: WordCaptioner, split: Split, silence: str = SILENCE) -> Evaluation:
+    """Measure a captioner on a split; `silence` is what saying nothing is scored as, see `silence_of`."""
+    described = describe_pairs(captioner, split, lambda _: DescribeOptions())
+    given = describe_pairs(captioner, split, lambda sample: _with_number(len(sample.sentences)))
+    texts = evaluate_texts(
+        single_sentences(captioner, split, silence),
+        split.sentences,
+        [sample_groups(sample) for sample in split.samples],
+        whole=[" ".join(s.text for s in sentences) or silence for sentences in given],
+        annotations=joined_annotations(split.samples),
+        silent=[not sentences for sentences in described],
+    )
+    found, aligned = likelihood(captioner, split), _alignment(captioner, split)
+    return replace(
+        texts,
+        perplexity=None if math.isnan(found.perplexity) else found.perplexity,
+        alignment=_alignment_shares(aligned) if aligned else None,
+        without_clusters=0 if captioner.whole else int((split.features.counts == 0).sum()),
+        likelihood=found if found.tokens.any() else None,
+        ratios={**texts.ratios, **{f"alignment.{name}": each for name, each in (aligned or {}).items()}},
+    )
+
+
+def joined_annotations(samples: Sequence[Sample]) -> list[list[str]]:
+    """Per pair each annotator's sentences as one text."""
+    return [[" ".join(annotation) for annotation in sample.annotations] for sample in samples]
 
 
 def silence_of(training: Sequence[Sequence[str]]) -> str:
@@ -148,22 +157,10 @@ def silence_of(training: Sequence[Sequence[str]]) -> str:
     return min(texts, key=lambda text: (-texts[text], text)) if texts else SILENCE
 
 
-def single_sentences(
-    captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
-) -> list[str]:
+def single_sentences(captioner: WordCaptioner, split: Split, silence: str = SILENCE) -> list[str]:
     """The one sentence about each pair: argmax of the prior; `silence` where there is none."""
-    one = _with_number(options or DescribeOptions(), 1)
-    sentences_of = describe_pairs(captioner, split, lambda _: one)
+    sentences_of = describe_pairs(captioner, split, lambda _: _with_number(1))
     return [sentences[0].text if sentences else silence for sentences in sentences_of]
-
-
-def multi_texts(
-    captioner: WordCaptioner, split: Split, options: DescribeOptions | None = None, silence: str = SILENCE
-) -> list[str]:
-    """All sentences about each pair in one text, T of them; `silence` where there is none."""
-    chosen = options or DescribeOptions()
-    given = describe_pairs(captioner, split, lambda sample: _with_number(chosen, len(sample.sentences)))
-    return [" ".join(s.text for s in sentences) or silence for sentences in given]
 
 
 def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
@@ -177,7 +174,7 @@ def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     if isinstance(captioner, Nearest):
         return Likelihood(nats, tokens)
     captioner.eval()
-    if not tells_stories(captioner):
+    if not captioner.joined:
         split = by_pair(split)
     asked = [each for each in split.annotations if split.features.counts[each[0]]]
     with torch.inference_mode():
@@ -191,8 +188,8 @@ def likelihood(captioner: WordCaptioner, split: Split) -> Likelihood:
     return Likelihood(nats, tokens)
 
 
-def _with_number(options: DescribeOptions, number: int) -> DescribeOptions:
-    return replace(options, sentences=number, max_sentences=number, no_change=True)
+def _with_number(number: int) -> DescribeOptions:
+    return DescribeOptions(sentences=number, max_sentences=number, no_change=True)
 
 
 def describe_pairs(
@@ -241,19 +238,12 @@ def _alignment(captioner: WordCaptioner, split: Split) -> dict[str, Ratio] | Non
     return found if found["precision"][:, 1].any() else None
 
 
+def _alignment_shares(aligned: Mapping[str, Ratio]) -> dict[str, float]:
+    shares = {name: share(each) or 0.0 for name, each in aligned.items()}
+    return {"sentences": int(aligned["precision"][:, 1].sum()), **shares}
+
+
 def _overlapping(clusters: NDArray[np.float32], boxes: Sequence[Box]) -> int | None:
     """The cluster ``(K, 4)`` whose box shares the largest intersection over union with any of the boxes."""
     best = overlaps(np.asarray(clusters, np.float64), boxes).max(1, initial=0.0)
     return int(best.argmax()) if best.max(initial=0) > 0 else None
-
-
-def _human(samples: Sequence[Sample]) -> TextScores | None:
-    several = [s.annotations for s in samples if s.further]
-    if not several:
-        return None
-    others = [[sentence for one in annotations[1:] for sentence in one] for annotations in several]
-    return text_scores([annotations[0][0] for annotations in several], others)
-
-
-def _round(value: float | None) -> float | None:
-    return value if value is None or isinstance(value, int) else round(value, 4)

@@ -27,14 +27,10 @@ from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import align_images
 from pipeline.sources import Image
 from train.progress import Count
-from train.samples import Sample, image_in
+from train.samples import Sample, SampleError, image_in
 
 _FORMAT = 2
 _ENCODED_AT_ONCE = 8
-
-
-class FeatureError(Exception):
-    """Features cannot be computed or kept; the message names the image or folder and says what to do."""
 
 
 class Features:
@@ -118,7 +114,7 @@ def sample_features(
             try:
                 write_atomically(files[k], save(tensors))
             except OSError as error:
-                raise FeatureError(
+                raise SampleError(
                     f"{cache} cannot be written: {error.strerror}; make room, or make it writable"
                 ) from error
         if progress:
@@ -130,9 +126,7 @@ def read_image(path: Path) -> Image:
     """An image file as RGB uint8 ``(h, w, 3)``."""
     image = image_in(path)
     if image is None:
-        raise FeatureError(
-            f"{path} is missing or not a readable image; write it again or take out its sample"
-        )
+        raise SampleError(f"{path} is missing or not a readable image; write it again or take out its sample")
     return image
 
 
@@ -142,7 +136,7 @@ def _key(sample: Sample, prefix: bytes) -> str:
         try:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         except OSError as error:
-            raise FeatureError(f"{path} cannot be read: {error.strerror}") from error
+            raise SampleError(f"{path} cannot be read: {error.strerror}") from error
     return digest.hexdigest()[:32]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from models.boxes import Box, area, intersection, overlaps
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
-from train.footage.frames import LabelledFrame, picture, read_frames
+from train.footage.frames import LabelledFrame, by_camera, picture, read_frames
 from train.footage.votes import Vote
 from train.papers.generated.captions import NO_CHANGE, plain_sentence
 from train.progress import Progress
@@ -53,9 +53,7 @@ def write_footage_pairs(
 
     Returns how many pairs each split has; fewer than asked for where the footage gives no more.
     """
-    cameras: dict[str, list[LabelledFrame]] = {}
-    for frame in read_frames(frames):
-        cameras.setdefault(frame.camera, []).append(frame)
+    cameras = by_camera(read_frames(frames))
     names = sorted(name for name, own in cameras.items() if len(own) > 1)
     if len(names) < 2:  # noqa: PLR2004 - one to learn from, one to hold out
         raise SampleError(f"{frames} needs labelled frames of at least two cameras, two of each")

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from pipeline.disk import replace_file
 from train.checkpoints import TrainError
 from train.papers.batches import Split
-from train.papers.metrics.groups import CHANGED, DISTRACTOR, group_scores, sample_groups
+from train.papers.evaluation import evaluate_texts, joined_annotations
 from train.papers.metrics.scores import (
-    length_ratio,
+    CHANGED,
+    DISTRACTOR,
     meteors,
     pair_ciders,
+    sample_groups,
     spices,
-    text_scores,
     trivial_captions,
 )
-from train.papers.metrics.truth import spoken_truth
+from train.samples import Sample
 
 HUMAN = "one annotator, by others"
 
@@ -86,42 +87,32 @@ def read_result(folder: Path, mark: str) -> Result | None:
         raise TrainError(f"{path} is damaged ({error!r}); delete {folder}, it is trained again") from error
 
 
-def trivial_results(measured: Split, training: Sequence[Sequence[str]]) -> list[Result]:
+def trivial_results(samples: Sequence[Sample], training: Sequence[Sequence[str]]) -> list[Result]:
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
-    samples, gold = measured.samples, measured.sentences
     results = [
-        _untrained_result(name, texts, texts, gold, measured)
-        for name, texts in trivial_captions(training, len(gold)).items()
+        _untrained(name, t, t, samples) for name, t in trivial_captions(training, len(samples)).items()
     ]
-    several = tuple(sample for sample in samples if sample.further)
+    several = [sample for sample in samples if sample.further]
     if several:
-        first = [sample.annotations[0] for sample in several]
-        others = replace(
-            measured,
-            samples=tuple(replace(s, sentences=s.further[0], further=s.further[1:]) for s in several),
-        )
-        whole = [" ".join(texts) for texts in first]
-        results.append(
-            _untrained_result(HUMAN, [texts[0] for texts in first], whole, others.sentences, others)
-        )
+        first = [sample.sentences for sample in several]
+        others = [replace(s, sentences=s.further[0], further=s.further[1:]) for s in several]
+        results.append(_untrained(HUMAN, [own[0] for own in first], [" ".join(own) for own in first], others))
     return results
 
 
-def _untrained_result(
-    name: str, texts: Sequence[str], whole: Sequence[str], gold: Sequence[Sequence[str]], measured: Split
-) -> Result:
-    """The result of a row that was not trained: one sentence, and all sentences, about every pair."""
-    groups = group_scores([sample_groups(s) for s in measured.samples], texts, gold)
-    joined = _join_annotations(measured)
-    evaluation = {
-        "single": text_scores(texts, gold).plain(),
-        "multi": text_scores(whole, joined).plain(),
-        "length_ratio": round(length_ratio(whole, joined), 4),
-        "truth": spoken_truth(texts, gold).plain(),
-        "groups": {group: scores.plain() for group, scores in groups},
-        "distinct": len(set(texts)),
+def trivial_rows(samples: Sequence[Sample], training: Sequence[Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """The scores in the single setting of `trivial_results` by row, and the sentence of a constant one."""
+    return {
+        r.row: {**r.evaluation["single"], "sentence": r.single[0] if r.evaluation["distinct"] == 1 else ""}
+        for r in trivial_results(samples, training)
     }
-    return Result("", name, 0, evaluation, tuple(texts), tuple(whole))
+
+
+def _untrained(name: str, first: Sequence[str], whole: Sequence[str], samples: Sequence[Sample]) -> Result:
+    gold = [tuple(s for annotation in sample.annotations for s in annotation) for sample in samples]
+    groups = [sample_groups(sample) for sample in samples]
+    found = evaluate_texts(first, gold, groups, whole=whole, annotations=joined_annotations(samples))
+    return Result("", name, 0, found.plain(), found.first, found.whole)
 
 
 def with_meteor(results: Sequence[Result], measured: Split) -> list[Result]:
@@ -155,12 +146,8 @@ def result_ciders(results: Sequence[Result], measured: Split, path: str) -> NDAr
 def chosen_pairs(measured: Split, group: str, *, joined: bool) -> tuple[list[int], list[Sequence[str]]]:
     """Positions of a group's pairs ("" all), and their references: sentences, or annotations in one text."""
     chosen = [k for k, s in enumerate(measured.samples) if not group or group in sample_groups(s)]
-    references = _join_annotations(measured) if joined else measured.sentences
+    references = joined_annotations(measured.samples) if joined else measured.sentences
     return chosen, [references[k] for k in chosen]
-
-
-def _join_annotations(measured: Split) -> list[list[str]]:
-    return [[" ".join(annotation) for annotation in sample.annotations] for sample in measured.samples]
 
 
 def _texts(result: Result, place: str) -> Sequence[str]:

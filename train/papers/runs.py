@@ -17,9 +17,17 @@ from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError, refuse_folder, trained_changes, write_checkpoint
 from train.papers.batches import Split, load_split
-from train.papers.config import ObjectiveConfig, TrainConfig, build_captioner, build_encoder, build_objective
+from train.papers.config import (
+    ObjectiveConfig,
+    TrainConfig,
+    build_captioner,
+    build_encoder,
+    build_objective,
+    captioner_kind,
+)
 from train.papers.datasets import load_pairs
 from train.papers.evaluation import Evaluation, evaluate
+from train.papers.results import trivial_rows
 from train.papers.training import QUIET, Listeners, Trained, TrainOptions, pretrained_path, state_path, train
 from train.samples import Sample, SampleError
 
@@ -33,12 +41,14 @@ def train_on_folder(
     device: str = "cpu",
     command: str = "",
     listeners: Listeners = QUIET,
-) -> tuple[Trained, Evaluation]:
+) -> tuple[Trained, Evaluation, dict[str, dict[str, Any]]]:
     """Train a captioner, measure it on the validation split, write its checkpoint.
 
     Features are kept in ``.features`` in `data`; `resume` goes on with the run whose state lies beside `out`.
+    Returns how it was trained, its scores and the trivial rows'.
     """
     refuse_folder(out)
+    captioner_kind(config)  # before an encoder is loaded for one that takes none
     samples = load_pairs(data, "train")
     load_pairs(data, "val")  # what is missing is an error now, not after the first epoch
     captioner = new_captioner(config, samples, build_encoder(config)).to(device)
@@ -52,10 +62,10 @@ def train_on_folder(
     trained = train_on_splits(
         captioner, training, validation, config, out, record=record, resume=resume, listeners=listeners
     )
-    scores = evaluate(captioner, validation, training.sentences)
-    captioner.record = {**captioner.record, "scores": {"val": scores.plain()}}
+    scores, trivial = evaluate(captioner, validation), trivial_rows(validation.samples, training.sentences)
+    captioner.record = {**captioner.record, "scores": {"val": {**scores.plain(), "trivial": trivial}}}
     write_checkpoint(captioner, out)
-    return trained, scores
+    return trained, scores, trivial
 
 
 def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> WordCaptioner:
@@ -119,8 +129,11 @@ def train_on_splits(
 
 def evaluate_on_folder(
     data: Path, checkpoint: Path, split: str = "val", *, device: str = "cpu", listeners: Listeners = QUIET
-) -> tuple[WordCaptioner, Evaluation]:
-    """Measure a checkpoint on one split of a folder, with the change options it was trained with."""
+) -> tuple[WordCaptioner, Evaluation, dict[str, dict[str, Any]]]:
+    """Measure a checkpoint on one split of a folder, with the change options it was trained with.
+
+    Returns the captioner, its scores and the trivial rows'.
+    """
     captioner = load_captioner(checkpoint, device)
     if not isinstance(captioner, WordCaptioner):
         raise TrainError(f"{checkpoint} holds captioner {captioner.name}, which gives no word probabilities")
@@ -131,7 +144,7 @@ def evaluate_on_folder(
         training = []
         listeners.note(f"{data} has no training split: the trivial rows that are drawn from it are left out")
     sentences = [tuple(s for said in sample.annotations for s in said) for sample in training]
-    return captioner, evaluate(captioner, loaded, sentences)
+    return captioner, evaluate(captioner, loaded), trivial_rows(loaded.samples, sentences)
 
 
 def record_of(config: TrainConfig) -> dict[str, Any]:

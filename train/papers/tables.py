@@ -61,7 +61,7 @@ def page(report: Report) -> str:
     parts = [
         f"# {report.name}",
         f"{suite.paper}.",
-        "\n".join(f"{line}  " for line in report.about),
+        _bullets(report.about),
         (
             f"Rows *theirs* are the figures that the paper prints, of its own data ({suite.data}), encoder "
             "and sizes: they are here to be seen, and do not compare with ours. ± is the standard deviation "
@@ -89,8 +89,8 @@ def page(report: Report) -> str:
             f"{_HOW} Were none of {len(report.found)} claims true, about {chance:.1f} would be shown.",
             "```\n" + "\n".join(claim_lines(report.found)) + "\n```",
         ]
-    constants = [f'{r.row}: "{r.single[0]}"' for r in report.trivial if r.value("distinct") == 1]
-    wrapped = [part if part[0] in "#`" else _wrap(part) for part in [*parts, "  \n".join(constants)] if part]
+    constants = _bullets([f'{r.row}: "{r.single[0]}"' for r in report.trivial if r.value("distinct") == 1])
+    wrapped = [part if part[0] in "#`*" else _wrap(part) for part in (*parts, constants) if part]
     return "\n\n".join(wrapped) + "\n"
 
 
@@ -177,7 +177,11 @@ def _cell(values: Sequence[float | None], column: str, times: float) -> str:
     return f"{mean}±{scale * float(np.std(known, ddof=1)):.{max(places - 1, 1)}f}"
 
 
-def _wrap(text: str) -> str:
-    if "  \n" in text:
-        return text
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(_wrap(f"* {line}", "  ") for line in lines)
+
+
+def _wrap(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -32,7 +32,6 @@ from train.papers.batches import (
     by_pair,
     epoch_batches,
     prior_features,
-    tells_stories,
 )
 from train.papers.evaluation import likelihood, single_sentences
 from train.papers.metrics.scores import text_scores
@@ -68,9 +67,6 @@ class TrainOptions:
     # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
     # `train.papers.batches.twins`. Not for captioners that look at masks.
     swapped: float = 0.0
-    # whether the loss is computed in bfloat16 where torch thinks it safe; weights, optimizer, validation and
-    # decoding stay float32
-    bf16: bool = False
 
     def __post_init__(self) -> None:
         counts = (self.epochs, self.batch, self.max_words, self.decay_every)
@@ -181,8 +177,7 @@ class _Run:
             for each in self.optimizer.param_groups:
                 each["lr"] = options.rate(step)
             pairs, tokens = seen.to(captioner.device), said.to(captioner.device)
-            with torch.autocast(torch.device(captioner.device).type, torch.bfloat16, enabled=options.bf16):
-                loss = self.objective.loss(captioner, pairs, tokens, step)
+            loss = self.objective.loss(captioner, pairs, tokens, step)
             if not math.isfinite(value := loss.item()):
                 raise TrainError(
                     f"the loss is {value} in epoch {epoch}, batch {number}; lower learning_rate "
@@ -211,7 +206,7 @@ class _Run:
         self.curves.append(point)
         if self.options.keep == "last" or point.score > known:
             self.best_epoch = point.epoch
-            self.best = (_clone_weights(self.captioner), _clone_weights(self.objective))
+            self.best = (_weights(self.captioner), _weights(self.objective))
             self.write()
         self._write_state(mark)
 
@@ -328,7 +323,7 @@ def _suitable_split(
         )
     if not options.by_pair:
         return training
-    if objective.one_text or tells_stories(captioner):
+    if objective.one_text or captioner.joined:
         name = f"objective {objective.name}" if objective.one_text else captioner.name
         raise TrainError(
             f"{name} takes an annotator's sentences as one text, and would take those of all: leave out "
@@ -382,8 +377,4 @@ def _mark(captioner: WordCaptioner) -> str:
 
 
 def _weights(module: nn.Module) -> Weights:
-    return {k: v.detach().cpu() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
-
-
-def _clone_weights(module: nn.Module) -> Weights:
-    return {k: v.clone() for k, v in _weights(module).items()}
+    return {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}

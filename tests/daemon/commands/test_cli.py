@@ -197,18 +197,23 @@ def test_schemas(narrated: Run) -> None:
 def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer) -> None:
     config = tmp_path / "n.yaml"
     config.write_text(
-        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
+        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\n"
+        f"captioner: {{model: {checkpoint}}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
     )
-    done = narrated("doctor", "-c", config, "--captioner-file", checkpoint)
+    done = narrated("doctor", "-c", config)
     assert done.code == 0, done.out
-    *lines, workers = done.out.splitlines()
-    assert all(line.startswith("ok") for line in lines)
-    assert workers == "-      workers: not configured"
+    assert [line.partition(":")[0] for line in done.out.splitlines()] == [
+        "ok     versions",
+        "ok     kernels",
+        "ok     captioner",
+        "ok     configuration",
+        "ok     Redis",
+    ]
     config.write_text(
         f"version: 1\nstate: /proc/narrated\nredis: {{url: 'unix://{tmp_path}/none.sock'}}\n"
-        "cameras: {a: {url: 'rtsp://h/1'}}\n"
+        f"captioner: {{model: {tmp_path}/none.safetensors}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
     )
-    done = narrated("doctor", "-c", config, "--captioner-file", tmp_path / "none.safetensors", "--json")
+    done = narrated("doctor", "-c", config, "--json")
     assert done.code == 1
     failed = {check["name"] for check in json.loads(done.out)["checks"] if check["ok"] is False}
     assert failed == {"captioner", "configuration", "Redis"}

@@ -27,12 +27,17 @@ def test_every_module_is_imported_somewhere_and_of_its_extra() -> None:
         for extra, items in declared["optional-dependencies"].items()
     }
     installed = packages_distributions()
-    for extra, modules in EXTRAS.items():
-        for module in modules:
+    for extra, own in EXTRAS.items():
+        for module in own:
             assert re.search(rf"\b(import|from) {module}\b|import_module\(\"{module}\"", sources), module
             if module in installed:
                 assert {each.lower() for each in installed[module]} & names[extra], module
     assert set(EXTRAS) == set(names) - {"dev"}
+    known = {
+        each.lower() for modules in EXTRAS.values() for one in modules for each in installed.get(one, ())
+    }
+    packages = {each.lower() for found in installed.values() for each in found}
+    assert set.union(*(names[extra] for extra in EXTRAS)) & packages <= known
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,26 @@ def test_an_error_says_where(text: str, line: int | None, key: str) -> None:
     assert found[0].startswith("n.yaml: " if line is None else f"n.yaml:{line}: {key}"), found
 
 
+@pytest.mark.parametrize(
+    ("cameras", "advice"),
+    [
+        ("a: rtsp://h/1", "write keys and their values here"),
+        ("a: {pairs: {sample: 2/s}}", "this key is missing"),
+        ("a: {url: 7}", "write a text, in quotes"),
+        ("a: {url: x, narrate: {colours: 3}}", "write true or false"),
+        ("a: {url: x, pairs: {upper: 300}}", "write 255.0 or less"),
+        ("a: {url: x, rtsp: {transport: icmp}}", "write 'tcp' or 'udp'"),
+        (
+            "a: {url: x, masks: {m: [[10, 20], [30, 40], [50, 60]]}}",
+            "shares 0..1 of the frame, not pixels",
+        ),
+    ],
+)
+def test_an_error_says_what_to_write(cameras: str, advice: str) -> None:
+    (found,) = problems(f"version: 1\ncameras: {{{cameras}}}\n")
+    assert advice in found
+
+
 @pytest.mark.parametrize(("word", "value"), [("yes", True), ("on", True), ("No", False), ("off", False)])
 def test_words_for_true_and_false_are_those_of_yaml_1_1(word: str, value: bool) -> None:
     text = f"version: 1\ncameras:\n  door:\n    url: x\n    rtsp: {{idle_keyframes: {word}}}\n"

@@ -24,7 +24,7 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert choose_device("auto") == "cuda"
     assert choose_device("cuda:1") == "cuda:1"
     assert choose_device("cpu") == "cpu"
-    with pytest.raises(DeviceError, match="there is no cuda:2: of GPUs torch sees 2"):
+    with pytest.raises(DeviceError, match="there is no cuda:2"):
         choose_device("cuda:2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert choose_device("auto") == "cpu"

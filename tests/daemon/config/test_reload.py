@@ -13,7 +13,7 @@ from embedded_redis import EmbeddedServer
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
-from daemon.service.state import Daemon
+from daemon.service.daemon import Daemon
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from pipeline.journal import Journal, read_journal, verify
@@ -66,10 +66,8 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
 
     with running(config) as daemon:
         operated(daemon, lambda: operate(daemon))
-    counters = daemon.queue.counters.by_camera()
     for name in NAMES:
-        counts = counters[name]
-        assert (counts.waiting, counts.dropped.total()) == (0, 0)
+        assert (daemon.queue.counters.waiting()[name], daemon.queue.dropped[name]) == (0, 0)
         journalled = [*read_journal(tmp_path / "state" / "journal" / f"{name}.jsonl")]
         assert len(journalled) == len({record.id for record in journalled}) > 0  # footage is read many times
         stream = subscribe(server.url, [name], "0")
@@ -84,11 +82,11 @@ def test_a_refused_reload_leaves_no_journal_open(configure: Callable[..., Path],
     with running(configure()) as daemon:
         configure("  first: {url: 'rtsp://127.0.0.1:9/s'}\n  second: {url: 'rtsp://127.0.0.1:9/s'}\n")
         with Journal(folder, "second"):
-            module.reload(daemon)
+            daemon.reload()
         assert daemon.reloads == {"taken": 0, "refused": 1}
         assert set(daemon.journals) == {"away"}
         Journal(folder, "first").close()  # nobody has locked it
-        module.reload(daemon)
+        daemon.reload()
         assert daemon.reloads == {"taken": 1, "refused": 1}
         assert set(daemon.journals) == {"away", "first", "second"}
 
@@ -104,7 +102,7 @@ def test_a_bug_in_any_loop_ends_the_daemon(
         end = Timer(30, daemon.signals.stop.set)  # where it does not
         end.start()
         with pytest.raises(ZeroDivisionError, match="a bug"):
-            module.main_loop(daemon)
+            daemon.main_loop()
         end.cancel()
         each = (
             daemon.narrating,
@@ -122,7 +120,7 @@ def test_a_bug_in_the_end_itself_is_told(
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(Publishing, "_release", broken)
-    monkeypatch.setattr(module, "main_loop", lambda _: None)
+    monkeypatch.setattr(Daemon, "main_loop", lambda _: None)
     config = configure()
     with pytest.raises(ZeroDivisionError, match="a bug"):
         module.run(config, load_configuration(config), Secrets())

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from daemon.config.configuration import parse_configuration
-from daemon.config.forward import EVENT_TYPES, KINDS, secret_texts
+from daemon.config.settings import EVENT_TYPES, KINDS, secret_texts
 from daemon.config.template import NAMES
 from daemon.forward.target import Filter
 

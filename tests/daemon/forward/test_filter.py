@@ -10,7 +10,7 @@ import narrations
 import pytest
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.forward import EVENT_TYPES, FilterSettings
+from daemon.config.settings import EVENT_TYPES, FilterSettings
 from daemon.config.template import NAMES, TemplateError, render
 from daemon.forward.target import Filter, Message
 from models.captioner import Sentence

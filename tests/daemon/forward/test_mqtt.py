@@ -16,8 +16,8 @@ import pytest
 from forwarding_here import Broker, Camera, Listener, forwarding
 from waiting import until
 
-from daemon.config.forward import EVENT_TYPES, MqttSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import EVENT_TYPES, MqttSettings
 from daemon.forward import sender as sender_module
 from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
 from daemon.forward.target import Message

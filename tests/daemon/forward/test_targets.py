@@ -18,8 +18,8 @@ from forwarding_here import Camera, Receiver, forwarding
 from waiting import until
 
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.forward import AppriseSettings
 from daemon.config.secrets import Secrets
+from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
 from daemon.forward.forwarder import check
 from daemon.forward.target import AwayError, Message, RefusedError

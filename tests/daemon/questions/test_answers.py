@@ -91,7 +91,12 @@ def test_now_is_not_known_since_narrated_stopped(tmp_path):
         still = search.asker().read("how many people are there now", NOW)
         assert search.selection.count(still)[0].visits == 1
         assert not any("not known" in said for said in caveats(search, still))
+        longer = search.asker().read("who was in the lobby for longer than 1 minute", NOW)
+        watched = search.selection.visits(longer)[-1]
         watch("lobby", "19:00")
+        left_alone = search.selection.visits(longer)[-1]
+        assert (watched.track, watched.there, left_alone.there) == (left_alone.track, True, False)
+        assert watched.seconds - left_alone.seconds == (NOW - moment("2026-11-23T19:00")).total_seconds()
         assert search.selection.count(still)[0].visits == 0
         unknown = "now is not known of camera lobby since Mon 2026-11-23 19:00:00"
         assert [unknown in said for said in caveats(search, still)][-1]

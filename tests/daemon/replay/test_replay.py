@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,16 @@ from typing import Any
 import pytest
 from embedded_redis import EmbeddedServer
 from rich.console import Console
+from waiting import until
 
+from daemon.replay import replay as replays
 from daemon.replay.progress import ReplayProgress
+from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
+from pipeline.tracking import Detections
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
 
@@ -51,6 +56,37 @@ def test_jobs_do_not_change_a_byte(
     records = [read_record(line) for line in outs[0][0]]
     assert sorted(r.camera for r in records) == ["room", "room", "yard", "yard"]
     assert len({r.id for r in records}) == 4
+
+
+def test_objects_are_detected_while_other_batches_are_read_and_narrated(
+    narrated: Run, clip: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, asked, processed = list[list[Work]](), list[object](), list[object]()
+    take, detect, process = WorkQueue.take_camera, Narrator.detect, Narrator.process
+
+    def note_taken(self: WorkQueue, size: int, limit_s: float) -> list[Work]:
+        batch = take(self, size, limit_s)
+        taken.extend([batch] if batch else [])
+        return batch
+
+    def note_asked(self: Narrator, batch: Sequence[Work]) -> list[Detections | None]:
+        asked.append(batch)
+        until(lambda: len(taken) == 2)
+        return detect(self, batch)
+
+    def note_done(
+        self: Narrator, batch: Sequence[Work], found: Sequence[Detections | None]
+    ) -> list[JournalledPair]:
+        until(lambda: len(asked) == 2)
+        processed.append(batch)
+        return process(self, batch, found)
+
+    monkeypatch.setattr(replays, "BATCH", 1)
+    monkeypatch.setattr(WorkQueue, "take_camera", note_taken)
+    monkeypatch.setattr(Narrator, "detect", note_asked)
+    monkeypatch.setattr(Narrator, "process", note_done)
+    assert narrated("replay", clip, "--captioner-file", checkpoint).code == 0
+    assert processed == asked == taken
 
 
 def test_out_holds_valid_records_subtitles_and_a_page(
@@ -208,6 +244,20 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert [record.id for record in recorded] == [record.id for record in every]
     assert [record.held for record in recorded] == [None, None, "cooldown", "cooldown", None, None]
     assert narrated(*arguments, "--limits").out == done.out
+
+
+def test_replay_summarizes_busy_minutes_unless_asked_not_to(
+    narrated: Run, clips: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
+    arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
+    arguments += ["--to", "12s", "--json", "--no-evidence"]
+    events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]
+    each = [read_record(line).event for line in narrated(*arguments, "--no-summaries").out.splitlines()]
+    assert events.count("summary") == 1
+    assert set(each) == {"change"}
+    assert len(each) > 1
 
 
 def test_pictures_are_kept_within_a_bound_that_is_said(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from doc_pages import page, sections, table
 
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 
 
 def test_every_key_has_its_default() -> None:

@@ -61,6 +61,8 @@ def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) ->
         "/review?day=2024-05-01&object=person",
         "/review?q=how+many+people+by+camera",
         "/review?q=why",
+        "/digest?q=2024-05-01",
+        "/week",
     ]
     for scheme in SCHEMES:
         context = browser.new_context(base_url=served.url, **scheme)

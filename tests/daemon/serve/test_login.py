@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 from serving_here import Served, ServedHouse
 
-from daemon.config.serve import ServeSettings
+from daemon.config.settings import ServeSettings
 from daemon.serve import access
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file, password_line
 
@@ -157,7 +157,7 @@ def test_bad_names_and_short_passwords_are_refused(name: str, password: str) -> 
         ({"proxy": True}, "give passwords"),
         ({"proxy": True, "passwords": "x", "listen": "10.0.0.1:80"}, "listen on 127.0.0.1"),
         ({"listen": "here:80"}, "write an address"),
-        ({"hosts": ["a b"]}, "not a host name"),
+        ({"hosts": ["a b"]}, "write a host name"),
         ({}, ""),
         ({"listen": "[::1]:1"}, ""),
         ({"listen": "0.0.0.0:1", "passwords": "x"}, ""),

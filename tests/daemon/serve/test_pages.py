@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Thread
 from urllib.parse import quote
 
 import httpx
@@ -34,6 +34,25 @@ def test_live_shows_the_newest_and_every_camera(served: Served) -> None:
     assert "What the cameras do now is not known" in page
     assert len(re.findall(r'value="before"[^>]* checked>', page)) == 1  # of who has left
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
+
+
+def test_a_digest_leads_to_its_records(served: Served, house: ServedHouse) -> None:
+    page = served.client.get("/digest?q=2024-05-01")
+    assert page.status_code == 200
+    assert "1 car, 1 dog and 1 person" in page.text
+    assert f'href="/record/{house.records["yard"][0].id}"' in page.text
+    refused = served.client.get("/digest?q=sometime")
+    assert refused.status_code == 400
+    assert "&#39;sometime&#39; is no time" in refused.text
+
+
+def test_the_week_begins_with_today(served: Served) -> None:
+    page = served.client.get("/week").text
+    days = re.findall(r'href="/digest\?q=(\d{4}-\d\d-\d\d)"', page)
+    assert len(days) == 7
+    assert days == sorted(days, reverse=True)
+    assert page.count("nobody and nothing came") == 7  # the house's records are of 2024
+    assert "Nobody and nothing came" in served.client.get("/").text
 
 
 def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served: Served) -> None:
@@ -140,10 +159,13 @@ def test_what_does_not_fit_is_refused(
     assert answer.status_code == 400, answer.text
 
 
-def stream(served: Served, last_id: str = "") -> Iterator[tuple[str, dict[str, str]]]:
+def stream(
+    served: Served, last_id: str = "", connected: Callable[[], object] = lambda: None
+) -> Iterator[tuple[str, dict[str, str]]]:
     """Events as they come."""
     headers = {"last-event-id": last_id} if last_id else {}
     with served.client.stream("GET", "/events", headers=headers) as answer:
+        connected()
         kind = ""
         for line in answer.iter_lines():
             if line.startswith("event: "):
@@ -156,17 +178,14 @@ def test_narrations_come_by_themselves_and_none_is_missed(tmp_path: Path) -> Non
     house = ServedHouse(tmp_path / "state")
     first = house.tell(1, said("A person has come."))
     with Served(house) as served:
-        telling = Timer(0.5, lambda: house.tell(2, said("A second one has come.")))
-        telling.start()
-        told = stream(served)
-        kind, news = next(told)
-        telling.join()
-        assert kind == "narration"
+        told = stream(served, connected=lambda: house.tell(2, said("A second one has come.")))
+        news = next(news for kind, news in told if kind == "narration")
         assert news["text"] == "A second one has come."
         assert 'class="card fresh"' in news["html"]
-        assert next(told)[0] == "camera"
+        house.tell(3, said("A third one has come."))
+        assert next(news["name"] for kind, news in told if kind == "camera") == "yard"
         told.close()
-        kind, news = next(stream(served, first.id))
+        _, news = next(stream(served, first.id))
         assert news["id"] == identity("yard", 2)
     house.close()
 
@@ -364,4 +383,4 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Pat
     assert "backing off" in page
     assert "not watched by the daemon that runs" in page
     assert "nothing narrated yet" in page
-    assert "is not known" not in page
+    assert "do now is not known" not in page

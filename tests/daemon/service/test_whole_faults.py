@@ -168,5 +168,5 @@ def test_what_is_in_hand_at_the_end_is_recorded_as_not_seen(
     assert (last.event, last.reason) == ("gap", "overload")
     assert last.since is not None
     assert last.since < last.after.time
-    assert "were not looked at before the end" in err
+    assert "not looked at before the end" in err
     assert "neither written nor held" not in err

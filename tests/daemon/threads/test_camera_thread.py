@@ -118,7 +118,7 @@ def test_only_a_camera_has_a_deadline(clip: Path, monkeypatch: pytest.MonkeyPatc
         thread.loop.start()
         assert thread.loop.join(60)
         late.append([one.late for one in queue.take(8, 0.0) if one.is_pair])
-        assert queue.counters.by_camera()["room"].proposed == len(late[-1])
+        assert queue.counters.copy()["room", "proposed", ""] == len(late[-1])
     assert late == [[True, True], [False, False]]
 
 

@@ -16,8 +16,10 @@ from pretend_device import pretend_device
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
-from daemon.threads.captions import Captioning, PairSettings
+from daemon.threads.captions import Captioning
+from daemon.threads.narrator import event_context
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
+from pipeline.narration.events import EventContext
 from pipeline.narration.fallback import FAILED, LATE
 from pipeline.narration.narration import Narration
 from pipeline.pairs import FramePair
@@ -62,8 +64,8 @@ def rounded(narrations: list[Narration | None]) -> list[Narration | None]:
     return [n and replace(n, sentences=tuple(map(of, n.sentences))) for n in narrations]
 
 
-def manner(captioner: Captioner) -> PairSettings:
-    return PairSettings.of(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
+def manner(captioner: Captioner) -> EventContext:
+    return event_context(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
 
 
 def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(captioner: Captioner) -> None:
@@ -71,7 +73,7 @@ def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(c
     batch = [proposed(0, late=True), proposed(4), proposed(8, late=True), proposed(12)]
     narrations = captioning.narrate(batch, manner(captioner))
     assert told(narrations) == [(FACTS, LATE), (TOLD, ""), (FACTS, LATE), (TOLD, "")]
-    assert (captioning.late, captioning.failed, captioning.error) == ({"room": 2}, {}, "")
+    assert (captioning.fallbacks, captioning.error) == ({("room", "late"): 2}, "")
     assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
 
 
@@ -89,7 +91,7 @@ def test_out_of_memory_halves_the_batch_and_the_next_ones_for_a_while(
     assert asked == [8, 4, 2, 2, 2, 2]
     assert rounded(captioning.narrate(batch, manner(small))) == whole
     assert asked[6:] == [2, 2, 2, 2]
-    assert not captioning.failed
+    assert not captioning.fallbacks
     assert sum("batches of 2 " in r.getMessage() for r in caplog.records) == 1
     monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
     captioning.narrate(batch, manner(small))
@@ -116,7 +118,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
         narrations = told(captioning.narrate(batch, manner(odd)))
         assert [fallback for _, fallback in narrations] == ["", "", FAILED, ""]
         assert narrations[2][0].startswith("Something has changed")
-    assert captioning.failed == {"room": 2}
+    assert captioning.fallbacks == {("room", "failed"): 2}
     errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert len(errors) == 1  # it goes on, and is told once
     assert "hunter2" not in errors[0] + captioning.error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from daemon.threads import camera_thread
 from daemon.threads.cameras import Cameras
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
+from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.journal import Journal
@@ -27,6 +29,10 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def health_of(cameras: Cameras, clock: Callable[[], float] = time.monotonic) -> Health:
+    return Health(cameras, {}, Publishing({}, None), Heartbeats(clock))
 
 
 def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
@@ -48,9 +54,9 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
 ) -> None:
     plan, clock = CameraPlan("room", str(clip), tracked=False), Clock()
     free, reached = threading.Event(), threading.Event()
-    health = Health(heartbeats=Heartbeats(clock))
     queue = WorkQueue([plan.name], capacity=8)
     cameras = Cameras([plan], queue, lambda _, go: go(), lambda _: None)
+    health = health_of(cameras, clock)
 
     def hang(_: JournalledPair) -> None:
         reached.set()
@@ -87,7 +93,7 @@ def test_a_reader_that_hangs_is_noticed(
         options = SourceOptions(open_timeout_s=5.0)
         plan = CameraPlan("yard", url, options, screening=url if screened else None, lower=20, upper=250)
         cameras = Cameras([plan], WorkQueue(["yard"], 8), lambda *_: None, print)
-        health = Health(cameras=cameras)
+        health = health_of(cameras)
         cameras.start()
         waiting, _ = silent.accept()  # for an answer
         assert health.liveness()["ok"]

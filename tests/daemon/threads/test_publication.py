@@ -63,7 +63,7 @@ def ids(client, camera):
 def tell(journals, publishing, camera, seconds):
     for second in seconds:
         journals[camera].append(narration(second, camera))
-        publishing.wake()
+        publishing.loop.wake()
 
 
 @pytest.mark.logs_errors
@@ -111,7 +111,7 @@ def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish,
     tell(journals, publishing, "yard", range(2))
     until(lambda: journals["yard"].published.seq == 2)
     journals.pop("yard").close()
-    publishing.wake()
+    publishing.loop.wake()
     until(lambda: not client.exists(lease_key("yard")))
     journals["gate"] = Journal(tmp_path / "journal", "gate", fsync=False)
     tell(journals, publishing, "gate", range(2))

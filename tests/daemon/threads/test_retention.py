@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from narrations import narration
 from unpublished import unpublished
+from waiting import until
 
 from daemon.config.settings import RetentionSettings
 from daemon.threads import retention as module
@@ -121,8 +122,7 @@ def test_what_is_too_old_goes_with_its_pictures_and_the_chain_says_so(cameras, s
     assert [days(journal) for journal in cameras.values()] == [[2, 3, 4]] * 2
     run(looking)
     assert dict(looking.segments) == {("yard", "age"): 1, ("lot", "age"): 1}
-    assert looking.bytes["yard", "age"] > 1000
-    assert pictures(store) == before - 4 == before - looking.pictures
+    assert pictures(store) == before - 4
     (record,) = deletions(cameras["yard"])
     told = record.deletion
     assert (told.reason, told.records, told.first_seq, told.last_seq) == ("age", 3, 1, 3)
@@ -213,14 +213,12 @@ def test_one_run_deletes_only_so_much(clocks, fill, store):
     assert [record.deletion.records for record in deletions(cameras["yard"])] == [24, 24, 6]
 
 
-def test_what_is_not_published_never_goes(cameras, store, caplog):
+def test_what_is_not_published_never_goes(cameras, store):
     cameras["yard"].acknowledge(cameras["yard"].end_at(0))
     looking = retention(cameras, store, age=0, size=1, free=10**18)
     run(looking)
     assert days(cameras["yard"]) == [1, 2, 3, 4]
     assert days(cameras["lot"]) == [4]
-    assert looking.unpublished >= {"yard"}
-    assert "not published" in caplog.text
     publish(cameras["yard"])
     run(looking)
     assert days(cameras["yard"]) == [4]
@@ -278,7 +276,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
     again = retention(cameras, store)
     again.run()
     assert not left[0].path.exists()
-    assert again.pictures == 4
+    assert pictures(store) == 12
     assert verify([cameras["yard"].folder]).ok
 
 
@@ -294,7 +292,7 @@ def test_a_deletion_is_signed(cameras, store, tmp_path):
 def test_without_limits_nothing_goes(cameras, store):
     looking = retention(cameras, store)
     run(looking)
-    assert looking.segments.total() == looking.pictures == 0
+    assert not looking.segments
     assert len(days(cameras["yard"])) == 4
 
 
@@ -302,14 +300,8 @@ def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
     monkeypatch.setattr(module, "_EVERY_S", 3600.0)
     looking = retention(cameras, store, age=0.5 * DAY)
     looking.start()
-    until = time.monotonic() + 120
-    for runs in (1, 2):
-        while looking.runs < runs:
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        looking.loop.wake()
+    until(lambda: looking.loop.wake() or days(cameras["yard"]) == [4])
     looking.stop()
-    assert days(cameras["yard"]) == [4]
 
 
 def hold(journal, day, **changed):

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from daemon.threads.counters import ENDED, NEWER_CAME, REMOVED, PairCounts
-from daemon.threads.work_queue import Work, WorkQueue
+from daemon.threads.work_queue import (
+    DROPPED,
+    ENDED,
+    NEWER_CAME,
+    PROPOSED,
+    PUBLISHED,
+    REMOVED,
+    Work,
+    WorkQueue,
+)
 from pipeline.gate import Gap, MotionFrame
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
@@ -174,12 +181,12 @@ def test_a_camera_that_is_removed_lets_its_thread_go_and_its_pairs_are_counted()
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(queue.put("a", pair("a", 1), wait=True)))
     thread.start()
-    while queue.counters.by_camera()["a"].proposed < 2:
+    while queue.counters.copy()["a", PROPOSED, ""] < 2:
         time.sleep(0.01)
     queue.remove("a")
     thread.join(30)
     assert answers == [False]
-    assert queue.counters.by_camera()["a"] == PairCounts(proposed=2, dropped=Counter({REMOVED: 2}))
+    assert +queue.counters.copy() == {("a", PROPOSED, ""): 2, ("a", DROPPED, REMOVED): 2}
 
 
 def test_what_was_not_taken_before_the_end_is_counted() -> None:
@@ -191,8 +198,11 @@ def test_what_was_not_taken_before_the_end_is_counted() -> None:
     assert [work.camera for work in queue.abandon()] == [*"aaaa", *"bb"]
     assert not queue.put("b", pair("b", 1), wait=False)
     assert queue.abandon() == []
-    assert queue.counters.by_camera()["a"].dropped == {NEWER_CAME: 2, ENDED: 4}
-    assert queue.counters.by_camera()["b"].dropped == {ENDED: 2}
+    assert {key: n for key, n in queue.counters.copy().items() if key[1] == DROPPED} == {
+        ("a", DROPPED, NEWER_CAME): 2,
+        ("a", DROPPED, ENDED): 4,
+        ("b", DROPPED, ENDED): 2,
+    }
     assert queue.thinned == {"b": 1}
 
 
@@ -212,18 +222,17 @@ def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds o
         while not over.is_set():
             for work in queue.take(5, 0.0, 0.01):
                 if work.is_pair:
-                    counters.publish(work.camera)
+                    counters.count(work.camera, PUBLISHED)
 
     threads = [threading.Thread(target=feed, args=[camera]) for camera in cameras]
     narrator = threading.Thread(target=narrate)
     for thread in (*threads, narrator):
         thread.start()
     while not all(map(queue.ended, cameras)):
-        assert all(counts.waiting >= 0 for counts in counters.by_camera().values())
+        assert all(pairs >= 0 for pairs in counters.waiting().values())
     over.set()
     for thread in (*threads, narrator):
         thread.join(30)
     for camera in cameras:
-        counts = counters.by_camera()[camera]
-        assert (counts.proposed, counts.waiting) == (200, 0)
-    assert not counters.by_camera()["c"].dropped
+        assert (counters.copy()[camera, PROPOSED, ""], counters.waiting()[camera]) == (200, 0)
+    assert not queue.dropped["c"]

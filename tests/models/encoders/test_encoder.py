@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.encoders.encoder import EfficientNetLite0, Encoder, ResNet101Map, weights_sha256
-from models.encoders.resnet import ResNet101
+from models.encoders.encoder import EfficientNetLite0, Encoder, ResNet101, ResNet101Map, weights_sha256
 
 
 @pytest.fixture(scope="module")

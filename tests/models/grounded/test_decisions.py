@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from models.boxes import Box
 from models.detections import Detections
-from models.families import OBJECTS
+from models.families import OBJECTS, first_of
 from models.grounded.association import Floats, Side, pair_signs
 from models.grounded.decisions import Outcomes, decide, distinct, object_name
 from models.grounded.observations import COLOUR_BINS
 from models.grounded.settings import SETTINGS
-from models.language.facts import Fact
+from models.language.statements import Fact
 
 HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
@@ -76,6 +76,22 @@ def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere() -> None:
     assert [(f.type, f.doubtful) for f in facts] == [("disappeared", True), ("appeared", True)]
     facts = decided(was, now, np.array([[0.1]]), 0.9, 0.01)
     assert [(f.type, f.doubtful) for f in facts] == [("disappeared", False), ("appeared", False)]
+
+
+def test_an_arrival_that_surely_was_not_elsewhere_is_told_only_where_it_is_likely() -> None:
+    was = side(("car", HERE))
+
+    def confidence(change: float, moved: float) -> float:
+        return decided(was, side(), np.zeros((1, 0)), change, moved)[0].confidence
+
+    assert confidence(0.5, 0.04) < confidence(0.5, 0.06)
+    assert confidence(0.95, 0.04) > confidence(0.95, 0.06)
+
+
+def test_what_has_hardly_a_match_is_not_told_to_have_moved() -> None:
+    was, now = side(("car", HERE)), side(("car", ELSEWHERE))
+    assert kinds(decided(was, now, np.array([[0.1]]), 0.9, 0.9)) == ["moved"]
+    assert "moved" not in kinds(decided(was, now, np.array([[0.02]]), 0.9, 0.9))
 
 
 def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who() -> None:
@@ -162,9 +178,15 @@ def test_an_object_that_is_seen_twice_is_one() -> None:
 
 def test_one_object_is_reported_once_whatever_it_is_taken_for() -> None:
     x, y, w, h = HERE
-    part = (x, y + 0.05 * h, 0.5 * w, 0.9 * h)
-    for second in (("truck", part), ("car", part), ("motorcycle", (x + 0.1 * w, y, w, h))):
-        facts = decided(side(), side(("car", HERE), second), np.zeros((0, 2)), 0.9, 0.0)
-        assert [fact.object for fact in facts] == ["car"]
+    seen = side(("car", HERE), ("motorcycle", (x + 0.1 * w, y, w, h)))
+    facts = decided(side(), seen, np.zeros((0, 2)), 0.9, 0.0)
+    assert [fact.object for fact in facts] == ["car"]
     two = side(("car", HERE), ("car", ELSEWHERE))
     assert len(decided(side(), two, np.zeros((0, 2)), 0.9, 0.0)) == 2
+
+
+def test_a_rider_is_not_the_bicycle() -> None:
+    seen = side(("person", HERE), ("bicycle", HERE))
+    two_wheeler = first_of("two-wheeler")
+    both = decided(side(), replace(seen, family=np.array([0, two_wheeler])), np.zeros((0, 2)), 0.9, 0.0)
+    assert sorted(fact.object for fact in both) == ["bicycle", "person"]

@@ -19,7 +19,7 @@ from models.checkpoint import save
 from models.detections import Detections
 from models.encoders.encoder import ENCODERS
 from models.grounded.grounded import Grounded
-from models.language.facts import Fact
+from models.language.statements import Fact
 from models.papers.wording import read
 
 Pairs = list[PairInput]

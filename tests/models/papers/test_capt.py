@@ -5,12 +5,11 @@ import torch
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
-from models.papers.capt import Capt, CaptMasked, CaptMulti
-from models.papers.ddla import MASK_FLOOR
+from models.papers.captioner import stories
+from models.papers.ddla import MASK_FLOOR, Capt, CaptMasked, CaptMulti
+from models.papers.decoding import State
 from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
-from models.papers.recurrent import stories
-from models.papers.state import State
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
@@ -74,7 +73,7 @@ def test_a_story_is_told_without_being_given_its_length(
             surest = all(s.confidence > 0.9 for each in told for s in each)
             if surest and [[s.text for s in each] for each in told] == expected:
                 break
-    for options in (DescribeOptions(), DescribeOptions(sentences=1), DescribeOptions(beam_size=3)):
+    for options in (DescribeOptions(), DescribeOptions(sentences=1)):
         described = captioner.describe(pairs, options)
         assert [[s.text for s in told] for told in described] == expected
         assert all(s.confidence > 0.8 for told in described for s in told)

@@ -55,6 +55,13 @@ def test_marginal_is_the_sum_over_all_alignments(clusters: int, sentences: int) 
 
 
 @torch.no_grad()
+def test_a_pair_without_clusters_does_not_thin_the_loss(ddla: DDLA, make_pairs: MakePairs) -> None:
+    words = ddla.vocabulary.batch([*TOLD, ["nothing has changed"]])
+    alone = ddla.loss(make_pairs(PLACES), words[:2])
+    torch.testing.assert_close(ddla.loss(make_pairs([*PLACES, []]), words), alone)
+
+
+@torch.no_grad()
 def test_loss_is_equation_1_enumerated(ddla: DDLA, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
     description = 0.0

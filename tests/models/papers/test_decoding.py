@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.papers.decoding import Decoded, beam, decode, greedy
-from models.papers.state import State
+from models.papers.decoding import State, decode
 from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 WORDS = 9
@@ -31,59 +30,38 @@ def log_prob(chain: Chain, row: int, tokens: tuple[int, ...]) -> float:
     return sum(float(chain.table[row, a, b]) for a, b in itertools.pairwise(path))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_beam_of_one_equals_greedy(seed: int) -> None:
-    chain = Chain(7, seed)
-    one, plain = beam(chain.step, chain.state, 1, 6), greedy(chain.step, chain.state, 6)
-    assert [d.tokens for d in one] == [d.tokens for d in plain]
-    assert [d.log_prob for d in one] == pytest.approx([d.log_prob for d in plain])
-
-
-@pytest.mark.parametrize("beam_size", [1, 2, 5])
-def test_probabilities_are_those_of_the_words(beam_size: int) -> None:
+def test_probabilities_are_those_of_the_words() -> None:
     chain = Chain(5, 1)
-    for row, told in enumerate(decode(chain.step, chain.state, beam_size, 6)):
+    for row, told in enumerate(decode(chain.step, chain.state, 6)):
         assert 1 <= len(told.tokens) <= 6
         assert not {PAD, BOS, UNK, EOS} & set(told.tokens)
         assert told.log_prob == pytest.approx(log_prob(chain, row, told.tokens), abs=1e-4)
         assert 0 < told.confidence <= 1
 
 
-def test_a_wide_beam_finds_the_best_mean() -> None:
-    chain = Chain(6, 2, sharpness=1.0)
-    words = [w for w in range(WORDS) if w not in (PAD, BOS, UNK, EOS)]
-    sentences = [s for n in (1, 2, 3) for s in itertools.product(words, repeat=n)]
-    for row, told in enumerate(beam(chain.step, chain.state, 200, 3)):
-        best = max(Decoded(s, log_prob(chain, row, s)).confidence for s in sentences)
-        assert told.confidence == pytest.approx(best, abs=1e-5)
-
-
-def test_beam_beats_greedy_where_greed_does_not_pay() -> None:
+def test_the_likeliest_word_is_taken_at_every_step() -> None:
     chain = Chain(1, 0)
     chain.table[0] = torch.full((WORDS, WORDS), -20.0)
     chain.table[0, BOS, 4], chain.table[0, BOS, 5] = math.log(0.6), math.log(0.4)
     chain.table[0, 4, EOS], chain.table[0, 5, EOS] = math.log(0.1), math.log(1.0)
     chain.table[0, 4, 6], chain.table[0, 6, EOS] = math.log(0.2), math.log(0.3)
-    assert decode(chain.step, chain.state, 1, 5)[0].tokens == (4, 6)
-    assert decode(chain.step, chain.state, 3, 5)[0].tokens == (5,)
+    assert decode(chain.step, chain.state, 5)[0].tokens == (4, 6)
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_sentences_end_at_the_longest_length(beam_size: int) -> None:
+def test_sentences_end_at_the_longest_length() -> None:
     chain = Chain(2, 3)
     chain.table[:, :, EOS] = -50.0
-    for told in decode(chain.step, chain.state, beam_size, 4):
+    for told in decode(chain.step, chain.state, 4):
         assert len(told.tokens) == 4
         assert told.log_prob < -50
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_rows_do_not_see_each_other(beam_size: int) -> None:
+def test_rows_do_not_see_each_other() -> None:
     chain = Chain(6, 4)
-    together = decode(chain.step, chain.state, beam_size, 8)
-    alone = [decode(chain.step, chain.state.select(torch.tensor([r])), beam_size, 8)[0] for r in range(6)]
+    together = decode(chain.step, chain.state, 8)
+    alone = [decode(chain.step, chain.state.select(torch.tensor([r])), 8)[0] for r in range(6)]
     assert [d.tokens for d in together] == [d.tokens for d in alone]
-    assert together == decode(chain.step, chain.state, beam_size, 8)
+    assert together == decode(chain.step, chain.state, 8)
 
 
 def test_no_rows_no_sentences() -> None:
@@ -91,8 +69,7 @@ def test_no_rows_no_sentences() -> None:
     assert decode(chain.step, chain.state.select(torch.zeros(0, dtype=torch.int64))) == []
 
 
-@pytest.mark.parametrize(("beam_size", "max_words"), [(0, 5), (1, 0)])
-def test_sizes_below_one_are_refused(beam_size: int, max_words: int) -> None:
+def test_sizes_below_one_are_refused() -> None:
     chain = Chain(1, 0)
     with pytest.raises(ValueError, match="at least 1"):
-        decode(chain.step, chain.state, beam_size, max_words)
+        decode(chain.step, chain.state, 0)

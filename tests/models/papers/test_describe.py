@@ -10,8 +10,8 @@ from torch import Tensor
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
 from models.papers.captioner import WordCaptioner
+from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
-from models.papers.state import State
 from models.papers.vocabulary import Vocabulary
 
 MakePairs = Callable[..., PairBatch]

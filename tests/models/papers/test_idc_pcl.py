@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from models.encoders.encoder import Encoder
-from models.papers.idc_pcl import IDCPCL, IMAGE
+from models.papers.idc_pcl import IDCPCL, IMAGE, Layer
 from models.papers.pair_batch import PairBatch
-from models.papers.transformer import Layer
 from models.papers.vocabulary import BOS, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
@@ -81,7 +80,7 @@ def test_pair_layers_that_compare_see_at_once_where_the_pictures_differ(
 
     def contrast(**arguments: object) -> float:
         """How far the changed cell stands out from the others, after the difference encoder."""
-        looked = build(vocabulary, encoder, dropout=0.0, pair_layers=1, **arguments).look(cells)
+        looked = build(vocabulary, encoder, dropout=0.0, pair_layers=1, **arguments).encode_difference(cells)
         before, after = (each[0, 1:] - each[0, 1:].mean(dim=0) for each in looked.split(IMAGE, dim=1))
         size = torch.cat([before, after], dim=1).norm(dim=1)
         return float(size[24] / size[torch.arange(49) != 24].max())

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.families import OBJECTS
 from pipeline.tracking import Detections, Event, Observation, Track, Tracker, TrackerSettings
@@ -523,3 +525,28 @@ def test_two_who_come_together_and_stand_have_met() -> None:
     _, events = follow([("person", RED, left), ("person", GREEN, right)], 16.0)
     assert [e.kind for e in events] == ["stopped", "met"]  # one of them was there first
     assert events[1].other != events[1].track
+
+
+def test_who_was_glimpsed_has_not_come_in_later_when_frames_are_few() -> None:
+    glimpsed = ("person", RED, lambda t: (0.4, 0.4, 0.06, 0.3) if 1.0 <= t < 1.3 else None)
+    tracker, events = follow([glimpsed], 5.0)
+    for hole_s in (1.6, 1.6, 1.6):
+        _, later = follow([glimpsed], 0.4, tracker, (tracker.time_s or 0.0) + hole_s)
+        events += later
+    assert not events
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(*[st.floats(0.0, 20.0)] * 2, st.sampled_from([0.2, 1.1, 3.0, 12.0])), max_size=6))
+def test_an_event_names_a_track_that_is_there(visits: list[tuple[float, float, float]]) -> None:
+    """Whatever comes and goes, and whichever frames are missing."""
+    things = [
+        ("person", RED, lambda t, a=at, x=place, s=stay: (x / 22, 0.3, 0.06, 0.3) if a <= t < a + s else None)
+        for at, place, stay in visits
+    ]
+    tracker, time_s = Tracker(WIDTH / HEIGHT), 0.0
+    holes = [stay for *_, stay in visits]
+    for k in range(150):
+        time_s += STEP_S if k % 25 or not holes else holes[k // 25 % len(holes)]
+        events = tracker.update(time_s, *frame(things, time_s))
+        assert {event.track for event in events} <= {track.id for track in tracker.tracks}

@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_left_out(options: LabelOptions, painted: Painted
     (options.clips / "lot" / "2.jpg").write_bytes(b"no picture")
     report = label_frames(options)
     assert report.frames == {"gate": 24, "lot": 1, "yard": 24}
-    assert report.unreadable == (broken, options.clips / "lot" / "2.jpg")
+    assert [note.split()[1] for note in report.notes] == ["b.mp4", "2.jpg"]
     assert report.notes[0] == "gate: b.mp4 is left out: nothing of it can be read"
     assert label_frames(options).notes == report.notes
     with pytest.raises(FootageError, match="remove it or exclude it"):
@@ -203,7 +203,7 @@ def test_nobody_to_label_and_nothing_to_label(options: LabelOptions, tmp_path: P
 
 
 def test_cameras_of_a_folder(tmp_path: Path) -> None:
-    for name in ("gate/1.mp4", "gate/deep/2.jpg", "yard_01.mp4", "yard_02.avi", "vtest.avi", "notes.txt"):
+    for name in ("gate/1.mp4", "gate/deep/2.jpg", "yard_01.mp4", "yard_02.avi", "VTEST.avi", "notes.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
@@ -211,7 +211,7 @@ def test_cameras_of_a_folder(tmp_path: Path) -> None:
     elsewhere.mkdir()
     (elsewhere / "3.png").write_bytes(b"")
     (tmp_path / "lot").symlink_to(elsewhere)
-    found = {c.name: c.files for c in cameras_in(tmp_path, ("VTEST*",))}
+    found = {c.name: c.files for c in cameras_in(tmp_path)}
     assert found == {
         "gate": ("1.mp4", "deep/2.jpg"),
         "lot": ("3.png",),
@@ -219,7 +219,7 @@ def test_cameras_of_a_folder(tmp_path: Path) -> None:
     }
     (tmp_path / "gate_07.mp4").write_bytes(b"")
     with pytest.raises(FootageError, match="rename one"):
-        cameras_in(tmp_path, ("vtest*",))
+        cameras_in(tmp_path)
 
 
 def test_the_command_says_what_was_left_out(

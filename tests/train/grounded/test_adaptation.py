@@ -20,7 +20,7 @@ from train.checkpoints import TrainError
 from train.footage.frames import LabelledFrame
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.adaptation import AdaptOptions, Score, adapt, split_by_time
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -40,7 +40,7 @@ def ignorant(tmp_path: Path) -> Path:
     torch.manual_seed(1)
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
-    captioner.take_detector(draw(Detector(len(CLASSES))))
+    captioner.take_detector(export_onnx(Detector(len(CLASSES))))
     captioner.record = {"command": "the first", "changes": {"eps": 3.0}}
     save(captioner, tmp_path / "ignorant.safetensors")
     return tmp_path / "ignorant.safetensors"

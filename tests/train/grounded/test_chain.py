@@ -18,7 +18,7 @@ from train.checkpoints import TrainError
 from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
-from train.grounded.embedding import Stretch
+from train.grounded.embedding import Tracklet
 from train.grounded.stages import Stages
 
 Run = Callable[..., tuple[int, str, str]]
@@ -74,16 +74,16 @@ def config(tmp_path: Path) -> Path:
 def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small network in place of the published one, and two people whom no untrained detector finds."""
 
-    def stretches(*_: object) -> list[Stretch]:
+    def tracklets(*_: object) -> list[Tracklet]:
         chance = torch.Generator().manual_seed(2)
         vectors = torch.nn.functional.normalize(torch.randn(2, 4, 256, generator=chance), dim=-1)
         return [
-            Stretch(f"{camera}/a.mp4", "1", "person", 0.0, 3.0, own)
+            Tracklet(f"{camera}/a.mp4", "1", "person", 0.0, 3.0, own)
             for camera, own in zip(("gate", "yard"), vectors, strict=True)
         ]
 
     monkeypatch.setattr(train.grounded.chain, "starting_osnet", lambda _path: published_osnet())
-    monkeypatch.setattr(train.grounded.embedding, "collect_stretches", stretches)
+    monkeypatch.setattr(train.grounded.embedding, "collect_tracklets", tracklets)
     path = tmp_path / "reid.onnx"
     path.write_bytes(b"published")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -12,7 +13,7 @@ from rectangles import COLOURS, GREY, see_rectangles
 
 from models.grounded.association import CHANGE_COLUMNS, probability
 from train.checkpoints import TrainError
-from train.grounded.decisions import NONE, UNKNOWN, DecisionExample, examples, fit
+from train.grounded.decisions import IGNORED, NONE, UNKNOWN, DecisionExample, examples, fit
 
 WIDTH, HEIGHT = 512, 448
 STANDS, LEFT, RIGHT = (40, 300, 80, 60), (150, 100, 80, 60), (370, 100, 80, 60)
@@ -63,11 +64,13 @@ def test_labels_find_their_observations(known: list[DecisionExample]) -> None:
     moved, appeared, unsure = known
     assert [sorted(side.tolist()) for side in moved.labels] == [[NONE, 0], [NONE, 0]]
     assert [sorted(side.tolist()) for side in appeared.labels] == [[NONE], [NONE, 0]]
-    assert [sorted(side.tolist()) for side in unsure.labels] == [[UNKNOWN, 0], [UNKNOWN, 0]]
+    assert [sorted(side.tolist()) for side in unsure.labels] == [[IGNORED, 0], [IGNORED, 0]]
     assert [each.moved for each in known] == [(True,), (False,), (None,)]
 
 
-def test_the_fit_tells_changes_from_what_stands_and_moves_from_arrivals(known: list[DecisionExample]) -> None:
+def test_the_fit_mentions_changes_from_what_stands_and_moves_from_arrivals(
+    known: list[DecisionExample],
+) -> None:
     weights = fit(known)
     for each, moves in zip(known[:2], (True, False), strict=True):
         _, after = each.association.signs(each.association.match(weights.match))
@@ -75,6 +78,21 @@ def test_the_fit_tells_changes_from_what_stands_and_moves_from_arrivals(known: l
         change = probability(after[:, CHANGE_COLUMNS], weights.change)
         assert change[changed].min() > 0.5 > change[~changed].max()
         assert (probability(after[changed], weights.move)[0] > 0.5) == moves
+
+
+def test_what_nobody_can_tell_speaks_against_a_change(known: list[DecisionExample]) -> None:
+    moved, appeared, _ = known
+    stands = moved.labels[1] == NONE
+
+    def chance(label: int) -> float:
+        """That the car that stands there is a change, where it is labelled so."""
+        before, after = moved.labels
+        weights = fit([replace(moved, labels=(before, np.where(stands, label, after))), appeared])
+        _, after = moved.association.signs(moved.association.match(weights.match))
+        return float(probability(after[:, CHANGE_COLUMNS], weights.change)[stands][0])
+
+    against, little, nothing = (chance(label) for label in (NONE, IGNORED, UNKNOWN))
+    assert against < (against + nothing) / 2 < little < nothing, "less than what is no change"
 
 
 def test_labels_of_one_kind_teach_nothing(known: list[DecisionExample]) -> None:

@@ -13,7 +13,7 @@ from models.embedding import AppearanceEmbedding
 from train.grounded import embedding as module
 from train.grounded.embedding import (
     EmbeddingOptions,
-    Stretch,
+    Tracklet,
     add_embedding,
     contrastive_loss,
     draw_crop,
@@ -33,14 +33,14 @@ def reid(clips: Path) -> Path:
     return path
 
 
-def stretches() -> list[Stretch]:
+def tracklets() -> list[Tracklet]:
     """Three people of two clips, whose vectors have little of their own and much in common."""
     rng = np.random.default_rng(4)
     common, own = rng.normal(size=256), rng.normal(size=(3, 1, 256))
     vectors = torch.from_numpy(2 * common + own + rng.normal(size=(3, 4, 256))).float()
     vectors = torch.nn.functional.normalize(vectors, dim=-1)
     clips = ("a/1", "a/1", "b/1")
-    return [Stretch(clip, str(k), "person", 0.0, 3.0, vectors[k]) for k, clip in enumerate(clips)]
+    return [Tracklet(clip, str(k), "person", 0.0, 3.0, vectors[k]) for k, clip in enumerate(clips)]
 
 
 @pytest.mark.footage
@@ -86,14 +86,14 @@ def test_the_loss_wants_one_object_close_and_others_far() -> None:
 
 
 def test_two_of_a_clip_differ_if_they_were_there_at_once() -> None:
-    some = stretches()
+    some = tracklets()
     some[1].begin_s, some[1].end_s = 5.0, 9.0
     differ = module._differ(some, np.array([0, 1, 2]))
     assert differ.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
 
 
 def test_training_brings_one_object_together_and_keeps_the_network() -> None:
-    net, some = published_osnet(), stretches()
+    net, some = published_osnet(), tracklets()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     train_embedding(net, some, OPTIONS)
     changed = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
@@ -106,7 +106,7 @@ def test_training_brings_one_object_together_and_keeps_the_network() -> None:
 
 def _contrast(net: OSNet) -> float:
     """How much closer two views of one person are than two of different ones."""
-    vectors = torch.cat([each.vectors for each in stretches()])
+    vectors = torch.cat([each.vectors for each in tracklets()])
     with torch.inference_mode():
         out = torch.nn.functional.normalize(net.last(vectors[..., None, None])[..., 0, 0])
     cosine = (out @ out.T).numpy()

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from models.families import OBJECTS
-from models.grounded.observations import COLOUR_BINS, FEATURES
+from models.families import first_of
+from models.grounded.observations import FEATURES
+from train.checkpoints import TrainError
 from train.grounded.feature_embedding import _batch, train_feature_embedding
-from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, ObservedTensors, Snapshot
+from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
 from train.grounded.identity_pairs import (
     OTHER,
     SAME,
     UNKNOWN,
     CameraSnapshots,
     Example,
+    _replace_objects,
     relations,
     stack_examples,
 )
@@ -36,18 +38,15 @@ def snapshot(
     clock_s: float = math.nan,
 ) -> Snapshot:
     """Observations whose features tell who they are."""
-    label = torch.zeros(len(who), len(OBJECTS))
-    label[:, OBJECTS.index("car")] = 0.9
     track = torch.tensor([number for number, _ in who])
     feature = torch.stack(
         [torch.randn(FEATURES, generator=torch.Generator().manual_seed(n + 9)) for n, _ in who]
     )
     box = torch.tensor([place for _, place in who])
     span = torch.tensor([(seen or {}).get(number, (0.0, 9.0)) for number, _ in who])
-    observed = ObservedTensors(
-        box, torch.full((len(who),), 0.9), label, feature, torch.full((len(who), COLOUR_BINS), 0.3)
-    )
-    return Snapshot(occasion, seconds, clock_s, observed, track, span, torch.full((len(who), 1), torch.nan))
+    family = torch.full((len(who),), first_of("vehicle"))
+    nobody = torch.full((len(who), 1), torch.nan)
+    return Snapshot(occasion, seconds, clock_s, box, family, feature, track, span, nobody)
 
 
 def test_tracks_tell_the_same_from_others() -> None:
@@ -98,20 +97,35 @@ def test_an_example_is_the_same_whenever_it_is_drawn() -> None:
     assert one is not None
     assert two is not None
     assert torch.equal(one.table, two.table)
-    assert torch.equal(one.before.box, two.before.box)
+    assert torch.equal(one.before, two.before)
 
 
 def test_as_if_hours_lay_between_who_moved_is_not_the_same() -> None:
-    chance, camera, gaps = np.random.default_rng(0), a_camera(), []
-    for _ in range(200):
-        example = camera.draw(chance)
+    chance, camera = np.random.default_rng(0), a_camera()
+    one, other = camera.occasions["clip"][:2]
+    for _ in range(20):
+        example = camera._example(one, other, 3600.0, chance, pretended=True)
         assert example is not None
-        gaps.append(float(example.gap_s))
-        if gaps[-1] > 10:
-            assert not (example.table == SAME).any(), "all of them moved"
-    assert any(math.isnan(gap) for gap in gaps)
-    assert any(gap < 5 for gap in gaps)
-    assert any(gap > 60 for gap in gaps)
+        assert not (example.table == SAME).any(), "all of them moved"
+    drawn = [camera.draw(chance) for _ in range(200)]
+    same = [bool((example.table == SAME).any()) for example in drawn if example is not None]
+    assert any(same)
+    assert not all(same)
+
+
+def test_what_is_made_to_look_like_another_is_another() -> None:
+    one, other = a_camera().occasions["clip"][:2]
+    known = relations(one, other, flowing=False)
+    example = Example(one.feature, other.feature, known, torch.ones(known.shape))
+    for seed in range(20):
+        made = _replace_objects(example, other.family, np.random.default_rng(seed))
+        changed = (made.after != example.after).any(1)
+        assert not (made.table[:, changed] == SAME).any()
+        assert made.similarity[:, changed].isnan().all()
+        assert torch.equal(made.table[:, ~changed], known[:, ~changed])
+        if changed.any():
+            return
+    pytest.fail("nothing was replaced in 20 draws")
 
 
 def test_padding_is_not_real() -> None:
@@ -121,8 +135,9 @@ def test_padding_is_not_real() -> None:
     for b, one in enumerate(drawn):
         rows, columns = one.table.shape
         assert torch.equal(batch.table[b, :rows, :columns], one.table)
-        assert int(batch.real[b].sum()) == rows * columns
-        assert batch.table[b][~batch.real[b]].eq(UNKNOWN).all()
+        assert batch.table[b, rows:].eq(UNKNOWN).all()
+        assert batch.table[b, :, columns:].eq(UNKNOWN).all()
+        assert batch.similarity[b, rows:].isnan().all()
 
 
 def test_cameras_that_teach_nothing_are_told_of() -> None:
@@ -130,7 +145,7 @@ def test_cameras_that_teach_nothing_are_told_of() -> None:
     idle = CameraSnapshots(
         "yard", [snapshot("a", 0.0, observed), snapshot("a", 1.0, observed)], flowing=False
     )
-    with pytest.raises(SystemExit, match="nothing to learn"):
+    with pytest.raises(TrainError, match="nothing to learn"):
         train_feature_embedding([idle], StageOptions(steps=1, batch=2))
 
 
@@ -155,6 +170,6 @@ def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), again.parameters(), strict=True))
     a, b = cameras[0].occasions["clip"][:2]
     with torch.inference_mode():
-        cosine = whole(a.observed.feature) @ whole(b.observed.feature).T
+        cosine = whole(a.feature) @ whole(b.feature).T
     known = relations(a, b, flowing=False)
     assert cosine[known == SAME].min() > cosine[known == OTHER].max(), "it tells the same from others"

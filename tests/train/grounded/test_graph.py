@@ -23,7 +23,7 @@ from models.grounded.observations import FEATURES
 from pipeline.changes.difference import resize
 from train.grounded.change_classifier import Network, classifier_of
 from train.grounded.feature_embedding import EmbeddingNetwork, embedding_of
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 
 NEAR = 1e-4
 
@@ -47,7 +47,7 @@ def in_torch(detector: Detector, picture: np.ndarray) -> Answer:
 @pytest.mark.parametrize(("height", "width"), [(96, 160), (64, 64), (32, 224)])
 def test_the_graph_answers_as_the_module_does(detector: Detector, height: int, width: int) -> None:
     [picture] = pictures(1, height, width)
-    ours, own = OnnxDetector(draw(detector)).answers(picture), in_torch(detector, picture)
+    ours, own = OnnxDetector(export_onnx(detector)).answers(picture), in_torch(detector, picture)
     classes = len(CLASSES)
     np.testing.assert_allclose(ours.cells[:, :classes], own.label[0], rtol=1e-3, atol=NEAR)
     np.testing.assert_allclose(ours.cells[:, classes:], own.edges[0].flatten(1), rtol=1e-3, atol=NEAR)
@@ -61,15 +61,15 @@ def test_the_graph_answers_as_the_module_does(detector: Detector, height: int, w
 
 
 def test_threads_change_no_digit(detector: Detector) -> None:
-    graph, [picture] = draw(detector), pictures(1, 96, 160)
+    graph, [picture] = export_onnx(detector), pictures(1, 96, 160)
     alone, *others = (OnnxDetector(graph, threads).answers(picture) for threads in (1, 2, 3))
     for other in others:
         np.testing.assert_array_equal(other.cells, alone.cells)
 
 
 def test_the_module_is_made_again_from_its_graph(detector: Detector) -> None:
-    again = detector_of(draw(detector))
-    assert draw(again) == draw(detector)
+    again = detector_of(export_onnx(detector))
+    assert export_onnx(again) == export_onnx(detector)
     for name, value in detector.state_dict().items():
         assert torch.equal(again.state_dict()[name], value)
     empty = helper.make_model(helper.make_graph([], "empty", [], []))

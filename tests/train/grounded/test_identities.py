@@ -1,4 +1,4 @@
-"""Who is who: what a follower keeps together and what it leaves apart, and what is collected once only."""
+"""Who is who: what a tracker keeps together and what it leaves apart, and what is collected once only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from models.detections import Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.detector import Detector
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import COLOUR_BINS, FEATURES
+from models.grounded.observations import FEATURES
+from train.footage.cameras import FootageError
 from train.footage.frames import LabelledFrame
 from train.footage.votes import Vote
-from train.grounded.graph import draw
+from train.grounded.graph import export_onnx
 from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collect
 
 
@@ -28,37 +29,38 @@ def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: fl
 
 
 def test_what_goes_on_is_one_track() -> None:
-    follower = ClipTracker()
+    tracker = ClipTracker()
     numbers = [
-        follower.look(t / 8, seen((0.1 + 0.03 * t, 0.4, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1)))[0] for t in range(8)
+        tracker.update(t / 8, seen((0.1 + 0.03 * t, 0.4, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1)))[0]
+        for t in range(8)
     ]
     assert len(set(numbers)) == 1
-    assert len(follower.tracks) == 2
+    assert len(tracker.tracks) == 2
 
 
 def test_a_fast_one_is_expected_where_it_goes() -> None:
-    follower = ClipTracker()
+    tracker = ClipTracker()
     at = [0.1, 0.13, 0.18, 0.25, 0.33, 0.42, 0.52]
-    numbers = [follower.look(t / 8, seen((x, 0.4, 0.07, 0.07)))[0] for t, x in enumerate(at)]
+    numbers = [tracker.update(t / 8, seen((x, 0.4, 0.07, 0.07)))[0] for t, x in enumerate(at)]
     assert len(set(numbers)) == 1
 
 
 def test_of_two_that_might_be_meant_neither_is() -> None:
-    follower = ClipTracker()
-    follower.look(0.0, seen((0.40, 0.4, 0.1, 0.1)))
-    numbers = follower.look(0.125, seen((0.36, 0.4, 0.1, 0.1), (0.44, 0.4, 0.1, 0.1)))
+    tracker = ClipTracker()
+    tracker.update(0.0, seen((0.40, 0.4, 0.1, 0.1)))
+    numbers = tracker.update(0.125, seen((0.36, 0.4, 0.1, 0.1), (0.44, 0.4, 0.1, 0.1)))
     assert 0 not in numbers
 
 
 def test_another_kind_another_place_or_a_long_absence_is_another_track() -> None:
-    follower = ClipTracker()
-    follower.look(0.0, seen((0.4, 0.4, 0.1, 0.1)))
-    assert follower.look(0.125, seen((0.4, 0.4, 0.1, 0.1), name="person")) != [0]
-    assert follower.look(0.25, seen((0.8, 0.4, 0.1, 0.1))) != [0]
+    tracker = ClipTracker()
+    tracker.update(0.0, seen((0.4, 0.4, 0.1, 0.1)))
+    assert tracker.update(0.125, seen((0.4, 0.4, 0.1, 0.1), name="person")) != [0]
+    assert tracker.update(0.25, seen((0.8, 0.4, 0.1, 0.1))) != [0]
     for t in range(4):
-        assert follower.look(0.375 + t / 8, seen()) == []
-    assert follower.look(2.0, seen((0.4, 0.4, 0.1, 0.1))) != [0]
-    assert follower.look(2.1, seen((0.1, 0.1, 0.1, 0.1), score=0.15)) == [-1], "too faint to be followed"
+        assert tracker.update(0.375 + t / 8, seen()) == []
+    assert tracker.update(2.0, seen((0.4, 0.4, 0.1, 0.1))) != [0]
+    assert tracker.update(2.1, seen((0.1, 0.1, 0.1, 0.1), score=0.15)) == [-1], "too faint to be followed"
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def blind() -> OnnxDetector:
     for answer in detector.answer:
         assert isinstance(answer.bias, torch.Tensor)
         answer.bias.data[: len(CLASSES)] = -20
-    return OnnxDetector(draw(detector))
+    return OnnxDetector(export_onnx(detector))
 
 
 def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:
@@ -88,13 +90,13 @@ def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], 
     found = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
-    planted = [one.observed.box[one.track == FALSE_POSITIVE] for one in plain]
+    planted = [one.box[one.track == FALSE_POSITIVE] for one in plain]
     near = [(box[:, :2] - 0.1).abs().amax(1) < 0.04 for box in planted]
     assert not near[0].any(), "there is a car"
     assert near[1].any(), "there was one"
     for one in found:
-        assert one.observed.colours.shape == (len(one.track), COLOUR_BINS)
-        assert one.observed.box.dtype == torch.float32
+        assert one.feature.shape == (len(one.track), FEATURES)
+        assert one.box.dtype == torch.float32
         assert one.reid.isnan().all()
 
 
@@ -105,6 +107,6 @@ def test_what_was_collected_is_kept(frames: list[LabelledFrame], tmp_path: Path)
         path.unlink()
     again = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     assert [one.occasion for one in again] == [one.occasion for one in first]
-    assert all(torch.equal(a.observed.feature, b.observed.feature) for a, b in zip(first, again, strict=True))
-    with pytest.raises(SystemExit, match="cannot be read"):
+    assert all(torch.equal(a.feature, b.feature) for a, b in zip(first, again, strict=True))
+    with pytest.raises(FootageError, match="cannot be read"):
         collect(collector, frames, tmp_path, tmp_path / "cache", "another detector")

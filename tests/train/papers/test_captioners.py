@@ -76,17 +76,17 @@ def test_it_is_trained_and_measured(
         yaml.safe_dump({"version": 1, **sections, "changes": {"eps": 3.0}, "training": training})
     )
     out = tmp_path / "some.safetensors"
-    trained, evaluation = train_on_folder(folder, out, load_config(config))
+    trained, evaluation, _ = train_on_folder(folder, out, load_config(config))
     memorised = name.startswith("nn")
     assert len(trained.curves) == (1 if memorised else 2)
     assert (evaluation.perplexity is None) is memorised
     assert evaluation.single.pairs == 4
-    captioner, again = evaluate_on_folder(folder, out)
+    captioner, again, _ = evaluate_on_folder(folder, out)
     assert captioner.name == name
     assert again.plain() == evaluation.plain()
     assert captioner.record["train_annotations"] == 12, "pairs without clusters are no hindrance"
     assert captioner.record["best_epoch"] == trained.best_epoch
-    assert captioner.record["scores"]["val"] == evaluation.plain()
+    assert captioner.record["scores"]["val"].items() >= evaluation.plain().items()
 
 
 def test_nearest_neighbours_know_what_they_were_trained_on(

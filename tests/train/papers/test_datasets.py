@@ -14,7 +14,7 @@ from train.papers.datasets import has_split, incomplete_splits, load_pairs
 from train.papers.datasets.birds import COLUMNS, load_birds_to_words, load_cub, load_nabirds
 from train.papers.datasets.clevr_change import load_clevr_change
 from train.papers.metrics.annotations import annotation_statistics
-from train.papers.metrics.groups import sample_groups
+from train.papers.metrics.scores import sample_groups
 from train.samples import SampleError
 
 Run = Callable[..., tuple[int, str, str]]

@@ -17,8 +17,8 @@ from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_input
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
-from train.papers.features import FeatureError, Features, read_image, sample_features
-from train.samples import Sample, load_samples
+from train.papers.features import Features, read_image, sample_features
+from train.samples import Sample, SampleError, load_samples
 
 OPTIONS = ChangeOptions(eps=3.0)
 
@@ -168,11 +168,11 @@ def test_unreadable_images_and_caches_are_named(
 ) -> None:
     samples = load_samples(make_samples(train=2), "train")
     (tmp_path / "file").write_text("")
-    with pytest.raises(FeatureError, match="make room"):
+    with pytest.raises(SampleError, match="make room"):
         sample_features(samples, toy_encoder, OPTIONS, tmp_path / "file" / "cache")
     samples[1].after.write_bytes(b"no picture")
-    with pytest.raises(FeatureError, match=r"train001_2\.png is missing or not a readable image"):
+    with pytest.raises(SampleError, match=r"train001_2\.png is missing or not a readable image"):
         sample_features(samples, toy_encoder, OPTIONS, tmp_path / "cache")
     samples[1].after.unlink()
-    with pytest.raises(FeatureError, match=r"train001_2\.png cannot be read"):
+    with pytest.raises(SampleError, match=r"train001_2\.png cannot be read"):
         sample_features(samples, toy_encoder, OPTIONS, tmp_path / "cache")

@@ -62,12 +62,8 @@ def _loader(folder: Path) -> tuple[dict[str, int], Callable[[Path, str], list[Sa
         return {}, birds.load_birds_to_words
     if any((folder / f"{split}.json").is_file() for split in SPLITS):
         ours = any((folder / f"{name}.json").is_file() for name in ("generated", "footage"))
-        return ({} if ours else SPOT_THE_DIFF), _load_spot_the_diff
+        return ({} if ours else SPOT_THE_DIFF), load_samples
     raise SampleError(
         f"{folder} holds no set that is known: Spot-the-diff has train.json, val.json and test.json, "
         f"CLEVR-Change {clevr_change.SPLIT_FILE}, Birds-to-Words {birds.TABLE}"
     )
-
-
-def _load_spot_the_diff(folder: Path, split: str) -> list[Sample]:
-    return load_samples(folder, split, require_images=False)

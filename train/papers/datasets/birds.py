@@ -15,8 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from train.papers.datasets.files import read_text, rows_of
-from train.samples import Sample, SampleError, has_words
+from train.samples import Sample, SampleError, has_words, read_text
 
 TABLE = "birds-to-words-v1.0.tsv"
 COLUMNS = (
@@ -62,7 +61,7 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
 def load_cub(folder: Path) -> list[SingleImage]:
     """The images of CUB-200-2011 that have captions."""
     results = []
-    for _, name in rows_of(folder / "images.txt"):
+    for _, name in _rows_of(folder / "images.txt"):
         path = folder / "text_c10" / Path(name).with_suffix(".txt")
         lines = (" ".join(line.split()) for line in read_text(path).splitlines())
         captions = tuple(line for line in lines if has_words(line))
@@ -75,10 +74,10 @@ def load_cub(folder: Path) -> list[SingleImage]:
 
 
 def load_nabirds(folder: Path) -> list[SingleImage]:
-    names = dict(rows_of(folder / "classes.txt"))
-    labels = dict(rows_of(folder / "image_class_labels.txt"))
+    names = dict(_rows_of(folder / "classes.txt"))
+    labels = dict(_rows_of(folder / "image_class_labels.txt"))
     results = []
-    for key, name in rows_of(folder / "images.txt"):
+    for key, name in _rows_of(folder / "images.txt"):
         number = labels.get(key)
         if number is None or number not in names:
             labelled = folder / "image_class_labels.txt"
@@ -88,6 +87,18 @@ def load_nabirds(folder: Path) -> list[SingleImage]:
     if not results:
         raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
     return results
+
+
+def _rows_of(path: Path) -> list[tuple[str, str]]:
+    rows = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        key, _, value = line.strip().partition(" ")
+        if not value:
+            raise SampleError(f"{path}, line {number}: expected a key and a value, found {line!r}")
+        rows.append((key, value.strip()))
+    return rows
 
 
 def _photo(path: Path, number: int, address: str | None) -> str:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from train.papers.datasets.files import CAPTIONS, read_json
-from train.samples import Sample, SampleError, has_words
+from train.samples import Sample, SampleError, has_words, read_json
 
 SIZES = {"train": 67_660, "val": 3_976, "test": 7_970}
 """Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""
@@ -25,6 +24,7 @@ SPLIT_FILE, TYPE_FILE = "splits.json", "type_mapping.json"
 _CHANGED = ("change_captions.json", "", "sc_images", "semantic")
 _DISTRACTOR = ("no_change_captions.json", "_n", "nsc_images", "nonsemantic")
 _NAMES = TypeAdapter(dict[str, list[int | str]])
+_CAPTIONS = TypeAdapter(dict[str, list[str]])
 
 
 def load_clevr_change(folder: Path, split: str) -> list[Sample]:
@@ -33,7 +33,7 @@ def load_clevr_change(folder: Path, split: str) -> list[Sample]:
     The kind is the type of change or "distractor"; every caption is an annotator of its own.
     """
     path, types = folder / SPLIT_FILE, _types(folder)
-    sources = [(source, read_json(folder / source[0], CAPTIONS)) for source in (_CHANGED, _DISTRACTOR)]
+    sources = [(source, read_json(folder / source[0], _CAPTIONS)) for source in (_CHANGED, _DISTRACTOR)]
     samples = []
     for scene in _scenes(path, split):
         before = folder / "images" / f"CLEVR_default_{scene:06d}.png"

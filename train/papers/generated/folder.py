@@ -33,6 +33,7 @@ from train.samples import (
     new_folder,
     sample_entry,
     write_entries,
+    write_image,
 )
 
 FORMAT = 3
@@ -140,9 +141,7 @@ def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> En
     drawn = render(staged, camera, drawing)
     name = f"{split}{number:06d}"
     for suffix, image in (("", drawn.before), ("_2", drawn.after)):
-        bgr = np.ascontiguousarray(image[..., ::-1])
-        if not cv2.imwrite(str(folder / f"{name}{suffix}.png"), bgr, _FAST_PNG):
-            raise SampleError(f"{folder} cannot be written; is the disk full or the folder read-only?")
+        write_image(folder / f"{name}{suffix}.png", image, _FAST_PNG)
     named = [
         (after if change.type in ("appeared", "more") else before)[0]
         for change, before, after in zip(staged.changes, drawn.before_boxes, drawn.after_boxes, strict=True)

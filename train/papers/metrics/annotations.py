@@ -76,10 +76,4 @@ def _annotations(folder: Path, split: str) -> list[Annotation]:
     if not path.is_file():
         samples = load_pairs(folder, split, require_images=False) if has_split(folder, split) else []
         return [(sample.id, sentences) for sample in samples for sentences in sample.annotations]
-    results: list[Annotation] = []
-    for number, entry in enumerate(read_entries(path)):
-        sentences = entry.get("sentences") if isinstance(entry, dict) else None
-        if not isinstance(sentences, list) or "img_id" not in entry:  # type: ignore[operator]
-            raise SampleError(f'{path}: entry {number} needs "img_id" and a list of strings "sentences"')
-        results.append((str(entry["img_id"]), [str(s) for s in sentences]))  # type: ignore[index]
-    return results
+    return [(entry.img_id, entry.sentences) for entry in read_entries(path)]

@@ -1,8 +1,11 @@
-"""Text scores by the field's scorer, pycocoevalcap, on its PTB tokens, and the trivial rows beside them.
+"""Text scores by the field's scorer, pycocoevalcap, on its PTB tokens, of groups of pairs, and trivial rows.
 
 CIDEr is CIDEr-D; it depends on the set of references, so that scores of subsets do not compare. METEOR needs
 Java; SPICE needs Java and the CoreNLP 3.6.0 jars, which pycocoevalcap would download by itself: it is
 computed only where they lie in its folder ``spice/lib`` already.
+
+Changed and distractor pairs and each type of change are scored by themselves, with document frequencies of
+their own references, as in the tables of Park et al. and Hosseinzadeh and Wang.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ import importlib.util
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +26,22 @@ from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
 from models.papers.vocabulary import tokenize
+from models.papers.wording import read
 from train.papers.metrics.tokens import ptb_tokens
+from train.samples import Sample
 
 CONSTANT = "there is a person walking in the parking lot"
 """The constant sentence that scores like published DDLA on Spot-the-diff."""
+
+CHANGED, DISTRACTOR = "changed", "distractor"
+
+DISTRACTORS = frozenset({DISTRACTOR, "light", "shift", "view"})
+"""Kinds of samples (`Sample.kind`) in which nothing changed that is worth a sentence."""
+
+CLEVR_TYPES = ("color", "material", "add", "drop", "move")
+"""Kinds of CLEVR-Change, whose pairs have one change each."""
+
+_TOGETHER = {"more": "more or fewer", "fewer": "more or fewer"}
 
 _CANDIDATES, _CANDIDATE_PAIRS = 20, 300
 _SPICE_JAR = "lib/stanford-corenlp-3.6.0.jar"
@@ -42,15 +57,16 @@ class TextScores:
     cider: float  # CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100)
     pairs: int  # how many pairs were scored
 
-    def plain(self) -> dict[str, Any]:
-        """Plain values, rounded to 4 places, for JSON and training records."""
-        return {
-            key: [round(x, 4) for x in value] if isinstance(value, tuple) else round(value, 4)
-            for key, value in asdict(self).items()
-        }
 
-
-_NOTHING = (0.0, 0.0, 0.0, 0.0)
+def plain(value: Any) -> Any:
+    """Scores as plain values for JSON, numbers rounded to 4 places."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def text_scores(predicted: Texts, references: References) -> TextScores:
@@ -60,7 +76,7 @@ def text_scores(predicted: Texts, references: References) -> TextScores:
     """
     gold, predictions = _tokenize(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
-        return TextScores(_NOTHING, 0.0, 0.0, len(predicted))
+        return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, len(predicted))
     bleu, _ = Bleu(4).compute_score(gold, predictions, verbose=0)
     rouge, _ = Rouge().compute_score(gold, predictions)
     cider, _ = Cider().compute_score(gold, predictions)
@@ -125,6 +141,40 @@ def best_constant(training: References) -> str:
     if len(pairs) > _CANDIDATE_PAIRS:
         pairs = random.Random(0).sample(pairs, _CANDIDATE_PAIRS)  # noqa: S311 - no secret
     return max(frequent, key=lambda s: (float(pair_ciders([s] * len(pairs), pairs).mean()), s))
+
+
+def sample_groups(sample: Sample) -> tuple[str, ...]:
+    """The groups of a pair: changed or distractor, and the type if all its changes are of one.
+
+    A pair of which neither the kind nor the changes are known is in no group.
+    """
+    if sample.changes:
+        types = {_TOGETHER.get(change.type, change.type) for change in sample.changes}
+        return (CHANGED, types.pop()) if len(types) == 1 else (CHANGED,)
+    if not sample.kind:
+        return ()
+    if sample.kind in CLEVR_TYPES:
+        return (CHANGED, sample.kind)
+    return (CHANGED if mentions_change(sample, sample.sentences) else DISTRACTOR,)
+
+
+def mentions_change(sample: Sample, sentences: Sequence[str]) -> bool:
+    """True where a pair is no distractor: by how it was made, or else by its captions."""
+    if sample.kind in DISTRACTORS:
+        return False
+    return bool(sample.changes) or any(read(sentence).type != "none" for sentence in sentences)
+
+
+def group_scores(
+    groups: Sequence[Sequence[str]], predicted: Sequence[str], references: Sequence[Sequence[str]]
+) -> dict[str, TextScores]:
+    """Text scores of every group: changed, distractor, then the types by name."""
+    names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
+    chosen = {name: [k for k, own in enumerate(groups) if name in own] for name in names}
+    return {
+        name: text_scores([predicted[k] for k in rows], [references[k] for k in rows])
+        for name, rows in chosen.items()
+    }
 
 
 def length_ratio(predicted: Texts, references: References) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +40,8 @@ class Truth:
     object: float | None  # the class of the object
     place: float | None  # the place words are the same
     all: float | None  # type, object and place of one gold sentence
-    # no_change_precision, no_change_recall: of pairs without a caption, and of pairs without a
-    # change
-    no_change_precision: float | None
-    no_change_recall: float | None
-
-    def plain(self) -> dict[str, float | None]:
-        """Plain values for JSON, rounded to 4 places."""
-        return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
+    no_change_precision: float | None  # of pairs without a caption
+    no_change_recall: float | None  # of pairs without a change
 
 
 def truth_ratios(
@@ -79,10 +73,6 @@ def truth_of(ratios: Mapping[str, Ratio]) -> Truth:
     return Truth(
         pairs=int(ratios["type"][:, 1].sum()), **{name: share(each) for name, each in ratios.items()}
     )
-
-
-def spoken_truth(predicted: Sequence[str], gold: Sequence[Sequence[str]]) -> Truth:
-    return truth_of(truth_ratios(predicted, [claim(text)[0] == "none" for text in predicted], gold))
 
 
 def claim(text: str) -> Claim:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -69,19 +70,11 @@ class Objective(nn.Module):
         """Write what the product needs beside the checkpoint `out`, whenever that is written."""
 
 
-def _joint() -> type[Objective]:
-    from train.papers.objectives.joint import JointTraining  # noqa: PLC0415 - loaded when it is asked for
-
-    return JointTraining
+def _in(module: str, name: str) -> Callable[[], type[Objective]]:
+    return lambda: cast("type[Objective]", getattr(import_module(f"{__name__}.{module}"), name))
 
 
-def _pretraining() -> type[Objective]:
-    from train.papers.objectives.pretraining import PreTraining  # noqa: PLC0415
-
-    return PreTraining
-
-
-OBJECTIVES: dict[str, Callable[[], type[Objective]]] = {"joint": _joint, "pretraining": _pretraining}
+OBJECTIVES = {"joint": _in("joint", "JointTraining"), "pretraining": _in("pretraining", "PreTraining")}
 """Every objective by its name; call the value for its class.
 
 A class takes the captioner, the training split and, by keyword, its `Options`.

@@ -34,8 +34,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from models.encoders.encoder import Encoder
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
 from models.papers.vocabulary import Vocabulary
-from train.papers.datasets.birds import load_cub, load_nabirds
-from train.papers.features import FeatureError, read_image
+from train.papers.datasets.birds import SingleImage, load_cub, load_nabirds
+from train.papers.features import read_image
 from train.samples import SampleError
 
 _AT_ONCE = 16
@@ -85,7 +85,7 @@ class ClassTask(nn.Module):
 
     def forward(self, captioner: IDCPCL, size: int) -> Tensor:
         cells, labels = (each.to(captioner.device) for each in self.images.pairs(size))
-        heads = captioner.look(cells)[:, ::IMAGE]
+        heads = captioner.encode_difference(cells)[:, ::IMAGE]
         of_class = cross_entropy(self.which(heads).flatten(0, 1), labels.flatten())
         alike = (labels[:, 0] == labels[:, 1]).float()
         of_pair = binary_cross_entropy_with_logits(self.same(heads.flatten(1))[:, 0], alike)
@@ -103,21 +103,22 @@ def contrastive(vectors: Tensor, labels: Tensor, margin: float) -> Tensor:
 
 
 def captioned_images(folder: Path, encoder: Encoder) -> CaptionedImages:
-    """Read single images with captions; their features are computed once and kept in the folder."""
     images = load_cub(folder)
-    cells = image_cells([image.path for image in images], encoder, folder / ".features")
-    return CaptionedImages(cells, tuple(image.captions for image in images))
+    return CaptionedImages(_cells_of(images, folder, encoder), tuple(image.captions for image in images))
 
 
 def classed_images(folder: Path, encoder: Encoder) -> ClassedImages:
-    """Read single images with classes; their features are computed once and kept in the folder."""
     images = load_nabirds(folder)
     classes = tuple(sorted({image.label for image in images}))
     if len(classes) < 2:  # noqa: PLR2004 - a class, and another one
         raise SampleError(f"{folder}: {len(classes)} classes; to tell classes apart takes at least two")
-    cells = image_cells([image.path for image in images], encoder, folder / ".features")
     labels = np.array([classes.index(image.label) for image in images], np.int64)
-    return ClassedImages(cells, labels, classes)
+    return ClassedImages(_cells_of(images, folder, encoder), labels, classes)
+
+
+def _cells_of(images: Sequence[SingleImage], folder: Path, encoder: Encoder) -> NDArray[np.float16]:
+    """Grid features, computed once and kept in the folder."""
+    return image_cells([image.path for image in images], encoder, folder / ".features")
 
 
 def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArray[np.float16]:
@@ -125,14 +126,14 @@ def image_cells(images: Sequence[Path], encoder: Encoder, cache: Path) -> NDArra
     try:
         made_from = [encoder.sha256, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in images)]
     except OSError as error:
-        raise FeatureError(f"{error.filename} cannot be read: {error.strerror}; fetch it again") from error
+        raise SampleError(f"{error.filename} cannot be read: {error.strerror}; fetch it again") from error
     memory = Memory(cache, mmap_mode="r", verbose=0)
     try:
         cells: NDArray[np.float16] = memory.cache(_compute, ignore=["images", "encoder"])(
             images, encoder, made_from
         )
     except OSError as error:
-        raise FeatureError(f"{cache} cannot be written ({error}); free some space") from error
+        raise SampleError(f"{cache} cannot be written ({error}); free some space") from error
     return cells
 
 

@@ -48,9 +48,8 @@ from torch.nn.functional import cross_entropy
 
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
-from models.papers.state import State
 from models.papers.tirg import TIRG, save_tirg
-from models.papers.vocabulary import BOS, PAD
+from models.papers.vocabulary import PAD
 from train.papers.batches import Split
 from train.papers.objectives import Objective, Step
 from train.papers.retrieval import same_pictures, split_recall
@@ -226,7 +225,7 @@ def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) 
     whole = sentences.new_zeros(*shape, dtype=torch.float32)
     if not len(row):
         return whole.view(*sentences.shape, -1)
-    log_probs = _along(captioner, state.select(row), tokens)
+    log_probs = captioner.distributions(state.select(row), tokens)
     real = tokens != PAD
     likelihood = log_probs.gather(2, tokens.unsqueeze(2))[..., 0].masked_fill(~real, 0.0).sum(dim=1)
     which = b * worded.shape[1] + t
@@ -241,16 +240,6 @@ def in_one_row(words: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     lengths = real.sum(dim=1)
     order = (~real).to(torch.int8).argsort(dim=1, stable=True)[:, : max(int(lengths.max()), 1)]
     return flat.gather(1, order.unsqueeze(2).expand(-1, -1, flat.shape[2])), lengths
-
-
-def _along(captioner: WordCaptioner, state: State, tokens: Tensor) -> Tensor:
-    """Log probabilities ``(N, L, V)`` before each word of ``(N, L)``."""
-    said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-    each = []
-    for position in range(tokens.shape[1]):
-        log_probs, state = captioner.step(said[:, position], state)
-        each.append(log_probs)
-    return torch.stack(each, dim=1)
 
 
 def _softmax_within(scores: Tensor, group: Tensor, groups: int) -> Tensor:

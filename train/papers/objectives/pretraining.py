@@ -163,7 +163,7 @@ class PreTraining(Objective):
 
         `present`, bool ``(B, 2)``: which images there are; None both.
         """
-        pictures = captioner.look(cells, present)
+        pictures = captioner.encode_difference(cells, present)
         b, t = (tokens[:, :, 0] != PAD).nonzero(as_tuple=True)
         if not len(b):
             return 0.0 * pictures.sum()
@@ -191,7 +191,7 @@ class PreTraining(Objective):
         zeroed[torch.arange(n, device=cells.device), side] = hidden
         with torch.no_grad():
             features = captioner.embed_cell(cells)
-        pictures = captioner.look(cells.masked_fill(zeroed.unsqueeze(3), 0.0), present)
+        pictures = captioner.encode_difference(cells.masked_fill(zeroed.unsqueeze(3), 0.0), present)
         text = prepend_start(captioner, _one_sentence(tokens))
         _, after = captioner.fuse(text, pictures, present)
         seen = after.view(n, 2, IMAGE, -1)[:, :, 1:]
@@ -229,7 +229,7 @@ class PreTraining(Objective):
         batch = words.batch(texts, tokens.shape[2]).to(tokens.device)
         n, number = batch.shape[:2]
         repeated = None if present is None else present.repeat_interleave(number, dim=0)
-        pictures = captioner.look(cells, present).repeat_interleave(number, dim=0)
+        pictures = captioner.encode_difference(cells, present).repeat_interleave(number, dim=0)
         text, images = captioner.fuse(prepend_start(captioner, batch.flatten(0, 1)), pictures, repeated)
         heads = images[:, ::IMAGE]
         both = heads.mean(dim=1) if present is None else heads[:, 0]

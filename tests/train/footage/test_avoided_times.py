@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from train.footage.cameras import FootageError
-from train.footage.scenes import avoided_times
+from train.footage.labels import avoided_times
 
 
 def test_avoided_times_are_read_from_anywhere_inside(tmp_path: Path) -> None:

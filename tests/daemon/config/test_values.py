@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from daemon.config.durations import format_offset, parse_duration, parse_moment, parse_rate
+from daemon.config.values import format_offset, parse_duration, parse_moment, parse_rate
 
 
 @pytest.mark.parametrize(

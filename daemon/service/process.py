@@ -1,13 +1,63 @@
-"""Readiness, status and watchdog for systemd (sd_notify)."""
+"""The process as its manager sees it: signals set flags, systemd is notified."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 from contextlib import suppress
 from time import monotonic, monotonic_ns
+from types import FrameType
+from typing import Any, Self
 
+SAME_REQUEST_S = 1.0
 _STATUS_EVERY_S = 10.0
+
+
+class Signals:
+    """SIGTERM and SIGINT request a stop, SIGHUP a reload, while the context lasts.
+
+    Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save. Later a second one
+    does. GNU `timeout` and process supervisors send the first one twice: one within a second is ignored.
+
+    Attributes:
+        stop: set by SIGTERM and SIGINT.
+        reload: set by SIGHUP; the reader of the configuration clears it.
+        stopped_at: monotonic seconds of the first request to end.
+    """
+
+    def __init__(self) -> None:
+        self.stop, self.reload = threading.Event(), threading.Event()
+        self.stopped_at: float | None = None
+        self._watching = False
+        self._previous: list[tuple[int, Any]] = []
+
+    def __enter__(self) -> Self:
+        self._previous = [
+            (number, signal.signal(number, self._end)) for number in (signal.SIGTERM, signal.SIGINT)
+        ]
+        self._previous.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._previous:
+            signal.signal(number, before)
+
+    def watching(self) -> None:
+        """From now on, let the first signal only request the stop."""
+        self._watching = True
+
+    def _end(self, number: int, _: FrameType | None) -> None:
+        if self.stopped_at is not None and monotonic() - self.stopped_at < SAME_REQUEST_S:
+            return
+        if self.stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self.stopped_at = monotonic()
+        self.stop.set()
+        if not self._watching:
+            raise SystemExit(0)
 
 
 class ServiceWatch:
@@ -22,12 +72,10 @@ class ServiceWatch:
         self._fed_at = self._status_at = float("-inf")
 
     def close(self) -> None:
-        """Close the socket."""
         if self._socket is not None:
             self._socket.close()
 
     def ready(self, status: str) -> None:
-        """All is started."""
         self._notify(f"READY=1\nSTATUS={status}")
 
     def reloading(self) -> None:
@@ -35,7 +83,6 @@ class ServiceWatch:
         self._notify(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The end has begun."""
         self._notify("STOPPING=1\nSTATUS=publishing the rest")
 
     def progress(self, status: str, *, healthy: bool) -> None:

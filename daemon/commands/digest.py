@@ -1,0 +1,49 @@
+"""The verb `digest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from daemon.commands import selection
+from daemon.commands.options import Journals, Json, OptionalFile, TimeZone
+
+
+def digest(
+    span: Annotated[
+        list[str] | None,
+        Argument(help="today, yesterday, last night, since 8 am, ...; today by default."),
+    ] = None,
+    *,
+    journal: Journals = None,
+    config: OptionalFile = None,
+    timezone: TimeZone = None,
+    html: Annotated[Path | None, Option(help="Write a page with two pictures to this file.")] = None,
+    json: Json = False,
+) -> None:
+    """Say in a dozen sentences what happened, and what was unusual against the four weeks before."""
+    from json import dumps  # noqa: PLC0415 - the name is an option's
+
+    from daemon.digest import output  # noqa: PLC0415
+    from daemon.digest.digest import write_digest  # noqa: PLC0415
+    from daemon.questions.question import NoJournalsError  # noqa: PLC0415
+    from daemon.questions.times import read_span  # noqa: PLC0415
+    from pipeline.disk import replacing  # noqa: PLC0415
+
+    chosen = selection.Selection(journal=journal, config=config, timezone=timezone)
+    with chosen.search() as (search, _):
+        now = selection.present()
+        told = write_digest(search, read_span(" ".join(span or ["today"]), now, search.local), now)
+        if html:
+            try:
+                with replacing(html, durable=False) as file:
+                    file.write(output.page(told, search.local).encode())
+            except OSError as error:
+                raise NoJournalsError(f"cannot write {html}: {error.strerror or error}") from None
+        if json:
+            typer.echo(dumps(output.members(told, search.local), ensure_ascii=False, indent=1))
+        elif not html:
+            typer.echo("\n".join(output.text_lines(told)))

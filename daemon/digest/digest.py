@@ -1,0 +1,493 @@
+"""A span in a dozen sentences, the most important first, each with the records that it rests on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from daemon.digest.counts import HOUR_S, HourlyCounts, Series, kind_of, objects_of_kind
+from daemon.digest.unusual import Unusual, find_unusual, usual_words
+from daemon.questions.local_time import microseconds, moment_of
+from daemon.questions.question import Filters, Question, SearchError, Span
+from daemon.questions.restatement import span_words
+from daemon.questions.words import ARRIVALS
+from daemon.search.results import SearchResult
+from daemon.search.search import Search
+from daemon.search.selection import sql_list
+from pipeline.report.words import GAPS, duration_words, many
+
+SHOWN = 12
+"""Sentences that pages and texts have; JSON has all."""
+
+NAMED = 2
+"""Records of a sentence that texts name."""
+
+_NAMED_RECORDS = 10
+_PICTURES = 2
+_SPELLED_OUT = 3
+_LONG_STAY = 3.0
+"""So many times the length that 98 of 100 do not exceed, where four weeks had `_LEAST_STAYS`."""
+_LEAST_STAYS, _SHORTEST_LONG_S = 20, 600.0
+_LONG_GAP_S = 600.0
+_NIGHT = (22, 6)
+_SCENE = {"obstructed": 3.0, "view_changed": 2.0, "rule": 4.0}
+_LONGEST_DAY = timedelta(hours=25)
+
+# Importance, from the most: what the span was, rules and blinded cameras, the unusual, long gaps, things, ...
+_WHOLE, _EVENT, _ODD, _BLIND, _THING, _THERE, _CAMERA, _QUIET = 100, 90, 70, 65, 60, 50, 40, 30
+
+
+class _Arrival(NamedTuple):
+    """One that came; `number` of them in a record without tracks."""
+
+    record: int
+    moment: datetime
+    camera: str
+    object: str
+    number: int
+    visit: int | None
+
+
+class _Visit(NamedTuple):
+    """A visit; `end` None where it goes on, `last` is until when it is known to."""
+
+    record: int
+    camera: str
+    object: str
+    colour: str
+    begin: datetime
+    end: datetime | None
+    last: datetime
+
+    @property
+    def seconds(self) -> float:
+        return ((self.end or self.last) - self.begin).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class DigestSentence:
+    """One sentence.
+
+    Attributes:
+        about: span, rule, obstructed, view_changed, unusual, stay, gap, thing, there, camera or quiet.
+        weight: importance.
+        numbers: of the records in the index that it rests on.
+        query: options of `narrated query` that find all of them; empty where the records are all.
+        records: ids of the first of them.
+        begin: of what it is about.
+    """
+
+    text: str
+    about: str
+    weight: float
+    begin: datetime
+    numbers: Sequence[int] = ()
+    query: dict[str, Any] = field(default_factory=dict)
+    records: tuple[str, ...] = ()
+
+    @property
+    def unnamed(self) -> int:
+        """Number of records beyond the `NAMED` first."""
+        return max(0, len({*self.numbers}) - NAMED)
+
+    @property
+    def address(self) -> str:
+        """The query of the review page that shows all of them."""
+        return urlencode(self.query, doseq=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What happened in a span.
+
+    Attributes:
+        title: the span in words.
+        sentences: the most important first.
+        pictured: records with pictures, of the first sentences that have some.
+        heads: by camera, number and hash of its last record before the end.
+    """
+
+    since: datetime
+    until: datetime
+    title: str
+    sentences: tuple[DigestSentence, ...]
+    pictured: tuple[SearchResult, ...]
+    heads: dict[str, tuple[int, str]]
+
+
+def write_digest(search: Search, span: Span, now: datetime) -> Digest:
+    """The digest of a span; the same records give the same.
+
+    Args:
+        search: the journals, caught up with.
+        span: without a begin from today's midnight on; up to `now` at most.
+        now: the present.
+
+    Raises:
+        SearchError: the span is of hours of every day, or to come.
+    """
+    if span.between:
+        raise SearchError("a digest is of one span: write yesterday, last night or since 8 am")
+    until = min(span.until or now, now)
+    since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())
+    if since >= until:
+        raise SearchError("that is to come: only what was recorded can be told")
+    return _Composer(search, since, until).digest()
+
+
+class _Composer:
+    """One digest on its way."""
+
+    def __init__(self, search: Search, since: datetime, until: datetime) -> None:
+        self.search, self.local, self.since, self.until = search, search.local, since, until
+        self.counts = HourlyCounts(search, since, until)
+        self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
+        self.arrivals: defaultdict[Series, list[_Arrival]] = defaultdict(list)
+        self.found = list[DigestSentence]()
+        self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
+
+    def digest(self) -> Digest:
+        self._read_arrivals()
+        self._visits = self._read_visits()
+        unusual = self._unusual()
+        for each in (self._whole, self._events, self._stays, self._things, self._there, self._gaps):
+            each()
+        self.found += unusual
+        self._cameras()
+        ordered = sorted(self.found, key=lambda each: (-each.weight, each.begin, each.text))
+        results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
+        pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
+        shown = {each.record.id: each for each in pictured if each}
+        return Digest(
+            self.since,
+            self.until,
+            span_words(Span(self.since, self.until), self.local),
+            tuple(
+                replace(sentence, records=tuple(each.record.id for each in read))
+                for sentence, read in zip(ordered, results, strict=True)
+            ),
+            tuple(shown.values())[:_PICTURES],
+            self._heads(),
+        )
+
+    # What was recorded
+
+    def _select(self, sql: str) -> list[Any]:
+        return self.search.selection.connection.execute(sql, self.bounds).fetchall()
+
+    def _read_arrivals(self) -> None:
+        sql = (
+            "SELECT min(record), time, camera, object, count, visit FROM sentences "
+            "WHERE time >= :since AND time < :until AND counted AND object != 'scene' "
+            f"AND kind IN {sql_list(ARRIVALS)} "
+            "GROUP BY coalesce(visit, -1000 * record - n) ORDER BY time, record"
+        )
+        for record, time, camera, name, count, visit in self._select(sql):
+            arrival = _Arrival(record, moment_of(time), camera, name, 1 if visit else count, visit)
+            self.arrivals[Series(camera, kind_of(name))].append(arrival)
+
+    def _read_visits(self) -> dict[int, _Visit]:
+        """The visits of the span by number, and those that were there at its end."""
+        ending = self.search.selection.end_of_visit(Question(asked_at=self.until))
+        there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
+        sql = (
+            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
+            "FROM visits v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
+            "(SELECT visit FROM sentences WHERE time >= :since AND time < :until AND visit IS NOT NULL "
+            "UNION SELECT id FROM visits WHERE end >= :until AND begin < :until "
+            f"UNION {there}) ORDER BY v.id, s.time DESC, s.record DESC"
+        )
+        visits = dict[int, _Visit]()
+        for number, record, camera, name, colour, begin, end, last in self._select(sql):
+            ended = end is not None and end < self.bounds["until"]
+            visits[number] = _Visit(
+                record,
+                camera,
+                name,
+                colour,
+                moment_of(begin),
+                moment_of(end) if ended else None,
+                min(moment_of(last), self.until),
+            )
+        return visits
+
+    def _read(self, numbers: Iterable[int]) -> list[SearchResult]:
+        return list(self.search.reader.read(self.search.selection.numbered(numbers)))
+
+    def _heads(self) -> dict[str, tuple[int, str]]:
+        heads = {}
+        for (number,) in self._select(
+            "SELECT max(id) FROM records WHERE time < :until GROUP BY camera ORDER BY camera"
+        ):
+            for result in self._read([number]):
+                heads[result.record.camera] = (result.record.seq, result.record.hash)
+        return heads
+
+    # Sentences
+
+    def _say(
+        self, text: str, about: str, weight: float, begin: datetime, numbers: Iterable[int], **query: Any
+    ) -> DigestSentence:
+        given = {name: value for name, value in query.items() if value}
+        if given:
+            given = {"since": self.since, "until": self.until} | given
+            given |= {name: self.local.of(given[name]).isoformat() for name in ("since", "until")}
+        return DigestSentence(text[0].upper() + text[1:], about, weight, begin, tuple(numbers), given)
+
+    def _whole(self) -> None:
+        every = [arrival for each in self.arrivals.values() for arrival in each]
+        cameras = many(len(self.search.selection.cameras()), "camera")
+        if not every:
+            text = f"nobody and nothing came, on {cameras}."
+            self.found.append(self._say(text, "span", _WHOLE, self.since, ()))
+            return
+        total = sum(each.number for each in every)
+        text = f"{many(total, 'visit')} on {cameras}: {_kinds_words(_count_objects(every))}"
+        hours = self._hours()
+        if usual := self._usual_total(hours):
+            text += f"; usually {usual_words(usual)} ({len(usual)} days)"
+        if len(hours) > 1:
+            by_hour = Counter[int]()
+            for each in every:
+                by_hour[self.counts.hour_of(each.moment.timestamp())] += each.number
+            hour, most = min(by_hour.items(), key=lambda each: (-each[1], each[0]))
+            text += f"; most came {self._hours_words((hour,))} ({most:,})"
+        numbers = [each.record for each in every]
+        objects = sorted({each.object for each in every})
+        self.found.append(self._say(f"{text}.", "span", _WHOLE, self.since, numbers, object=objects))
+
+    def _usual_total(self, hours: Sequence[int]) -> list[int]:
+        """How many came in the same hours of each day that recorded them; empty where they are too few."""
+        if self.until - self.since > _LONGEST_DAY or not hours:
+            return []
+        totals = []
+        for back in range(1, 29):
+            same = [
+                self.counts.at(day - timedelta(days=back), clock)
+                for day, clock in map(self.counts.day_and_hour, hours)
+            ]
+            cameras = {series.camera for series in self.counts.visits}
+            if all(self.counts.recorded(camera, at) for camera in cameras for at in same):
+                totals.append(sum(visits[at] for visits in self.counts.visits.values() for at in same))
+        return totals if len(totals) >= 7 else []  # noqa: PLR2004 - a week
+
+    def _hours(self) -> list[int]:
+        """The hours of the span, whole or begun."""
+        hours, second = [], self.since.timestamp()
+        while second < self.until.timestamp():
+            hours.append(self.counts.hour_of(second))
+            second = hours[-1] + HOUR_S
+        return hours
+
+    def _unusual(self) -> list[DigestSentence]:
+        whole = [
+            hour
+            for hour in self._hours()
+            if self.since.timestamp() <= hour and hour + HOUR_S <= self.until.timestamp()
+        ]
+        return [self._unusual_sentence(each) for each in find_unusual(self.counts, whole)]
+
+    def _unusual_sentence(self, each: Unusual) -> DigestSentence:
+        camera, kind = each.series
+        begin, end = each.hours[0], each.hours[-1] + HOUR_S
+        came = [a for a in self.arrivals[each.series] if begin <= a.moment.timestamp() < end]
+        names = {a.object for a in came}
+        name = names.pop() if len(names) == 1 else kind
+        number = many(each.count, name) if each.count else "nobody" if name == "person" else f"no {name}"
+        only = "only " if each.count and not each.more else ""
+        text = f"{only}{number} {self._hours_words(each.hours)} on {camera}"
+        if 0 < len(came) <= _SPELLED_OUT:
+            text += f" ({', '.join(self._stay_words(a) for a in came)})"
+        text += f"; usually {usual_words(each.usual.values())} ({len(each.usual)} {each.days})."
+        bounds = (moment_of(second * 1_000_000) for second in (begin, end))
+        query = dict(zip(("since", "until"), bounds, strict=True))
+        weight = _ODD + each.surprise
+        return self._say(
+            text,
+            "unusual",
+            weight,
+            query["since"],
+            [a.record for a in came],
+            camera=[camera],
+            object=objects_of_kind(kind),
+            **query,
+        )
+
+    def _stay_words(self, arrival: _Arrival) -> str:
+        visit = self._visits.get(arrival.visit or 0)
+        at = f"at {self._clock(arrival.moment)}"
+        if visit is None:
+            return at
+        return f"{at} for {duration_words(visit.seconds)}" if visit.end else f"{at}, and still there"
+
+    def _events(self) -> None:
+        """Rules that were met, and cameras that were covered or turned away."""
+        sql = (
+            "SELECT s.record, s.time, s.camera, s.kind, t.text FROM sentences s "
+            "JOIN texts t ON t.id = s.text WHERE s.time >= :since AND s.time < :until "
+            "AND s.kind IN ('obstructed', 'view_changed', 'rule') ORDER BY s.time, s.record"
+        )
+        grouped: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
+        for record, time, camera, kind, text in self._select(sql):
+            grouped[camera, kind].append((record, moment_of(time), text))
+        for (camera, kind), events in grouped.items():
+            _, begin, said = events[0]
+            more = (
+                f" ({len(events) - 1:,} more until {self._clock(events[-1][1])})" if len(events) > 1 else ""
+            )
+            text = f"On {camera} at {self._clock(begin)}: {said.rstrip('.')}{more}."
+            weight = _EVENT + _SCENE[kind]
+            numbers = [each[0] for each in events]
+            self.found.append(self._say(text, kind, weight, begin, numbers, camera=[camera], kind=[kind]))
+
+    def _stays(self) -> None:
+        for visit in self._visits.values():
+            known = self.counts.stays.get(Series(visit.camera, kind_of(visit.object)))
+            if known is None or known.number < _LEAST_STAYS or visit.begin >= self.until:
+                continue
+            if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * known.usual_s):
+                there = "" if visit.end else " and is still there"
+                text = (
+                    f"{_named(visit)} on {visit.camera} stayed {duration_words(visit.seconds)} from "
+                    f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(known.usual_s)} "
+                    f"({known.number:,} stays in 28 days)."
+                )
+                weight = _ODD + min(15.0, visit.seconds / max(1.0, known.usual_s))
+                self.found.append(self._say(text, "stay", weight, visit.begin, [visit.record]))
+
+    def _things(self) -> None:
+        """What was put down or taken away."""
+        sql = (
+            "SELECT s.record, s.time, s.camera, s.action, s.visit, t.text FROM sentences s "
+            "JOIN texts t ON t.id = s.text WHERE s.time >= :since AND s.time < :until AND s.counted "
+            "AND s.action IN ('placed', 'removed') ORDER BY s.time, s.record"
+        )
+        for record, time, camera, action, number, said in self._select(sql):
+            visit, end = self._visits.get(number), ""
+            if visit and action == "placed":
+                stay = f"it was there for {duration_words(visit.seconds)}"
+                end = f"; {stay}" if visit.end else "; it is still there"
+            text = f"On {camera} at {self._clock(moment_of(time))}: {said.rstrip('.')}{end}."
+            self.found.append(self._say(text, "thing", _THING, moment_of(time), [record]))
+
+    def _there(self) -> None:
+        """What still stands there, longest first, and of which cameras that is not known."""
+        unwatched = self.search.selection.unwatched(Question(Filters(), asked_at=self.until))
+        by_camera: defaultdict[str, list[_Visit]] = defaultdict(list)
+        for visit in self._visits.values():
+            if visit.end is None and visit.last >= self.until and visit.camera not in unwatched:
+                by_camera[visit.camera].append(visit)
+        for camera, visits in by_camera.items():
+            visits.sort(key=lambda each: (each.begin, each.record))
+            words = ", ".join(f"{_named(each)} since {self._clock(each.begin)}" for each in visits)
+            if len(visits) > _SPELLED_OUT:
+                words = f"{_kinds_words(Counter(each.object for each in visits))}, the first of them "
+                words += f"{_named(visits[0])} since {self._clock(visits[0].begin)}"
+            text = f"still there at {self._clock(self.until)} on {camera}: {words}."
+            weight = _THERE + min(9.0, visits[0].seconds / 3600)
+            self.found.append(self._say(text, "there", weight, visits[0].begin, [v.record for v in visits]))
+        for camera, last in unwatched.items():
+            text = f"what is on {camera} now is not known: it was last watched {self._clock(last)}."
+            self.found.append(self._say(text, "gap", _BLIND - 1, last, ()))
+
+    def _gaps(self) -> None:
+        """What was not seen, by camera and reason."""
+        grouped: defaultdict[tuple[str, str], list[tuple[datetime, datetime, int]]] = defaultdict(list)
+        for gap in self.search.selection.gaps(
+            Question(span=Span(self.since, self.until), asked_at=self.until)
+        ):
+            begin, end = max(gap.begin, self.since), min(gap.end, self.until)
+            grouped[gap.camera, gap.reason].append((begin, end, gap.record))
+        for (camera, reason), gaps in grouped.items():
+            begin, end = gaps[0][0], max(each[1] for each in gaps)
+            lost_s = sum((each[1] - each[0]).total_seconds() for each in gaps)
+            span = f"from {self._clock(begin)} to {self._clock(end)}"
+            why = GAPS.get(reason, reason)
+            if reason == "mask":
+                text = f"a part of {camera} was not seen {span}: {why}."
+            elif len(gaps) == 1:
+                text = f"nothing was recorded on {camera} {span} ({duration_words(lost_s)}): {why}."
+            else:
+                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {span}"
+                text = f"nothing was recorded on {camera} for {lost}: {why}."
+            weight = (
+                _BLIND + min(4.0, lost_s / 3600) if lost_s >= _LONG_GAP_S and reason != "mask" else _QUIET + 1
+            )
+            numbers = [each[2] for each in gaps]
+            self.found.append(self._say(text, "gap", weight, begin, numbers, camera=[camera], kind=["gap"]))
+
+    def _cameras(self) -> None:
+        """Each camera in one sentence, the busiest first, and those where nothing came in another."""
+        by_camera: defaultdict[str, list[_Arrival]] = defaultdict(list)
+        for series, arrivals in sorted(self.arrivals.items()):
+            by_camera[series.camera] += arrivals
+        for camera, arrivals in by_camera.items():
+            if not arrivals:
+                continue
+            times = sorted(each.moment for each in arrivals)
+            first, last = self._clock(times[0]), self._clock(times[-1])
+            span = f"at {first}" if first == last else f"from {first} to {last}"
+            text = f"on {camera}: {_kinds_words(_count_objects(arrivals))}, {span}"
+            stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v and v.end]
+            if len(stays) > 1:
+                longest = max(stays, key=lambda each: each.seconds)
+                text += f"; the longest stay was {_named(longest)} for {duration_words(longest.seconds)}"
+            total = sum(each.number for each in arrivals)
+            objects = sorted({each.object for each in arrivals})
+            numbers = [each.record for each in arrivals]
+            weight = _CAMERA + total / (total + 1000) * 9
+            self.found.append(
+                self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
+            )
+        quiet = [camera for camera in self.search.selection.cameras() if not by_camera[camera]]
+        if quiet and len(quiet) < len(by_camera):
+            text = f"nobody and nothing came on {_join(quiet)}."
+            self.found.append(self._say(text, "quiet", _QUIET, self.since, ()))
+
+    # Words
+
+    def _clock(self, moment: datetime) -> str:
+        """Hours and minutes, with the day where it is not that of the end."""
+        shown = self.local.of(moment)
+        if moment == self.until and shown.hour == shown.minute == 0:
+            return "24:00"
+        days = (self.last_day - shown.date()).days
+        return f"{shown:%H:%M}" if not days else f"{shown:%a %H:%M}" if days < 7 else f"{shown:%d %b %H:%M}"  # noqa: PLR2004
+
+    def _hours_words(self, hours: Sequence[int]) -> str:
+        """Such as "between 1:00 and 2:00 at night"."""
+        clocks = [self.counts.day_and_hour(hour) for hour in hours]
+        (day, first), (_, last) = clocks[0], clocks[-1]
+        night = all(hour >= _NIGHT[0] or hour < _NIGHT[1] for _, hour in clocks)
+        named = f" on {day:%A}" if day != self.last_day else ""
+        return f"between {first}:00 and {last + 1}:00{' at night' * night}{named}"
+
+
+def _count_objects(arrivals: Iterable[_Arrival]) -> Counter[str]:
+    numbers = Counter[str]()
+    for each in arrivals:
+        numbers[each.object] += each.number
+    return numbers
+
+
+def _kinds_words(numbers: Counter[str]) -> str:
+    """Such as "12 people, 3 cars and 1 dog", the most first."""
+    ordered = sorted(numbers.items(), key=lambda each: (-each[1], each[0]))
+    words = [many(number, name) for name, number in ordered]
+    return _join(words)
+
+
+def _join(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _named(visit: _Visit) -> str:
+    """Such as "a red car"; colours of people are of their clothes."""
+    person = visit.object in {"person", *objects_of_kind("rider")}
+    words = visit.object if person else f"{visit.colour} {visit.object}".strip()
+    worn = f" in {visit.colour}" if person and visit.colour else ""
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}{worn}"

@@ -1,0 +1,63 @@
+"""A digest as text, JSON or a page of its own."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from daemon.digest.digest import NAMED, SHOWN, Digest
+from daemon.questions.local_time import LocalTime
+from pipeline.report.card import Card
+from pipeline.report.pages import data_url, environment
+from pipeline.report.picture import encode_small
+
+_WIDTH = 600
+
+
+def text_lines(digest: Digest) -> Iterator[str]:
+    """Lines for people: the span, then a sentence a line with the records that it rests on."""
+    yield digest.title
+    for sentence in digest.sentences[:SHOWN]:
+        yield textwrap.fill(sentence.text, 100, initial_indent="* ", subsequent_indent="  ")
+        if sentence.records:
+            more = f" and {sentence.unnamed:,} more" if sentence.unnamed else ""
+            yield f"    {', '.join(sentence.records[:NAMED])}{more}"
+    if len(digest.sentences) > SHOWN:
+        yield f"{len(digest.sentences) - SHOWN} more, of less importance: --json has them"
+
+
+def members(digest: Digest, local: LocalTime) -> dict[str, Any]:
+    """The digest's members for JSON, with all sentences."""
+    return {
+        "schema": "narrated-digest/1",
+        "since": local.of(digest.since).isoformat(),
+        "until": local.of(digest.until).isoformat(),
+        "title": digest.title,
+        "sentences": [
+            {
+                "text": each.text,
+                "about": each.about,
+                "records": list(each.records),
+                "rests_on": len({*each.numbers}),
+                "query": each.query,
+            }
+            for each in digest.sentences
+        ],
+        "pictures": [
+            {"record": each.record.id, "files": {side: str(path) for side, path in each.pictures.items()}}
+            for each in digest.pictured
+        ],
+        "heads": {camera: {"seq": number, "hash": hash_} for camera, (number, hash_) in digest.heads.items()},
+    }
+
+
+def page(digest: Digest, local: LocalTime) -> str:
+    """Self-contained HTML."""
+    cards = []
+    for each in digest.pictured:
+        small = {side: encode_small(path, _WIDTH) for side, path in each.pictures.items()}
+        urls = {side: data_url(content) for side, content in small.items() if content}
+        cards.append(Card(each.record, local.zone, urls, f"#r-{each.record.id}"))
+    template = environment().get_template("digest.html.j2")
+    return template.render(digest=digest, cards=cards, shown=SHOWN)

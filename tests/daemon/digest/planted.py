@@ -1,0 +1,195 @@
+"""A made record of 28 days on three cameras, with unusual events planted in its last two weeks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pipeline.record import format_time
+
+BERLIN = ZoneInfo("Europe/Berlin")
+FIRST = date(2026, 10, 5)
+"""A Monday; clocks go back on the 25th."""
+DAYS = 28
+PLANTED_FROM = 14
+
+WEEKDAY = {
+    ("door", "person"): {**dict.fromkeys(range(9, 17), 10), 6: 3, 7: 3, 8: 25, 17: 20, 18: 3, 19: 3, 20: 1},
+    ("yard", "car"): dict.fromkeys(range(6, 20), 6),
+    ("hall", "person"): dict.fromkeys(range(8, 18), 15),
+    ("yard", "dog"): dict.fromkeys(range(7, 21), 0.05),
+}
+WEEKEND = {
+    ("door", "person"): dict.fromkeys(range(9, 17), 2),
+    ("yard", "car"): dict.fromkeys(range(8, 18), 1),
+    ("yard", "dog"): dict.fromkeys(range(7, 21), 0.05),
+}
+"""Visits an hour."""
+BUSY = ("rush", "absence")
+"""Kinds that are planted on weekdays."""
+STAY_S = {"person": 40.0, "car": 600.0, "dog": 30.0}
+
+
+@dataclass(frozen=True)
+class Visit:
+    camera: str
+    thing: str
+    begin: datetime
+    stay_s: float
+
+
+@dataclass(frozen=True)
+class Planted:
+    """An unusual event: its kind, camera, day and hours."""
+
+    kind: str
+    camera: str
+    day: date
+    hours: tuple[int, ...]
+    thing: str
+
+
+def made(seed: int, events: int = 40) -> tuple[list[Visit], list[Planted]]:
+    """The visits, and what was planted in them; the same for the same seed."""
+    rng = random.Random(seed)
+    visits = [visit for n in range(DAYS) for visit in _ordinary(rng, FIRST + timedelta(days=n))]
+    kinds = ["night"] * 12 + ["rush"] * 7 + ["absence"] * 7 + ["stay"] * 7 + ["never"] * 7
+    planted, taken = list[Planted](), set[tuple[str, str, date]]()
+    strangers = iter(("horse", "bus", "bag", "bicycle", "cat", "bird", "suitcase"))
+    for kind in kinds[:events]:
+        camera = {"rush": "door", "absence": "hall", "stay": "yard"}.get(kind) or rng.choice(("door", "hall"))
+        days = [FIRST + timedelta(days=n) for n in range(PLANTED_FROM, DAYS)]
+        free = [d for d in days if (kind, camera, d) not in taken and (kind not in BUSY or d.weekday() < 5)]
+        day = rng.choice(free)
+        taken.add((kind, camera, day))
+        planted.append(_plant(rng, visits, kind, camera, day, strangers))
+    return visits, planted
+
+
+def _plant(
+    rng: random.Random, visits: list[Visit], kind: str, camera: str, day: date, strangers: Iterator[str]
+) -> Planted:
+    if kind == "night":
+        hour = rng.randrange(5)
+        visits += [_visit(rng, camera, "person", day, hour) for _ in range(rng.randint(1, 3))]
+        return Planted(kind, camera, day, (hour,), "person")
+    if kind == "rush":
+        hour = rng.randrange(9, 17)
+        visits += [_visit(rng, camera, "person", day, hour) for _ in range(45)]
+        return Planted(kind, camera, day, (hour,), "person")
+    if kind == "absence":
+        hour = rng.randrange(9, 15)
+        visits[:] = [
+            v for v in visits if not (v.camera == camera and _clock(v) in {(day, hour), (day, hour + 1)})
+        ]
+        return Planted(kind, camera, day, (hour, hour + 1), "person")
+    if kind == "stay":
+        begin = _moment(day, 8, rng.random())
+        visits.append(Visit(camera, "car", begin, rng.uniform(7, 9) * 3600))
+        return Planted(kind, camera, day, (8,), "car")
+    hour, thing = rng.randrange(10, 16), next(strangers)
+    visits.append(_visit(rng, camera, thing, day, hour))
+    return Planted(kind, camera, day, (hour,), thing)
+
+
+def _ordinary(rng: random.Random, day: date) -> Iterator[Visit]:
+    rates = WEEKEND if day.weekday() >= 5 else WEEKDAY
+    busy = rng.uniform(0.8, 1.2)
+    for (camera, thing), hours in rates.items():
+        for hour, rate in hours.items():
+            for _ in range(_poisson(rng, rate * busy)):
+                yield _visit(rng, camera, thing, day, hour)
+
+
+def _visit(rng: random.Random, camera: str, thing: str, day: date, hour: int) -> Visit:
+    stay_s = min(3600.0, STAY_S.get(thing, 60.0) * math.exp(rng.gauss(0, 0.5)))
+    return Visit(camera, thing, _moment(day, hour, rng.random()), stay_s)
+
+
+def _moment(day: date, hour: int, share: float) -> datetime:
+    begin = datetime(day.year, day.month, day.day, hour, tzinfo=BERLIN).astimezone(UTC)
+    return begin + timedelta(seconds=int(3600 * share))
+
+
+def _clock(visit: Visit) -> tuple[date, int]:
+    local = visit.begin.astimezone(BERLIN)
+    return local.date(), local.hour
+
+
+def _poisson(rng: random.Random, mean: float) -> int:
+    count, product = 0, rng.random()
+    while product > math.exp(-mean):
+        count, product = count + 1, product * rng.random()
+    return count
+
+
+def write(
+    folder: Path, visits: Iterable[Visit], more: Iterable[tuple[str, datetime, dict[str, Any]]] = ()
+) -> None:
+    """The journals: an arrival and a departure a visit, and further records `(camera, time, members)`."""
+    folder.mkdir(parents=True)
+    told: defaultdict[str, list[tuple[datetime, int, dict[str, Any]]]] = defaultdict(list)
+    for n, visit in enumerate(visits):
+        end = visit.begin + timedelta(seconds=visit.stay_s)
+        for leaves, at in enumerate((visit.begin, end)):
+            told[visit.camera].append((at, 2 * n + leaves, _members(visit, f"t{n}", at, bool(leaves))))
+    for n, (camera, at, members) in enumerate(more, 10**9):
+        told[camera].append((at, n, members))
+    for camera, records in told.items():
+        with (folder / f"{camera}.jsonl").open("wb") as file:
+            file.writelines(_chained(camera, sorted(records, key=lambda each: each[:2])))
+
+
+def _members(visit: Visit, track: str, at: datetime, leaves: bool) -> dict[str, Any]:
+    text = f"The {visit.thing} has left." if leaves else f"A {visit.thing} has come in."
+    sentence = {
+        "action": "left" if leaves else "entered",
+        "box": [0.4, 0.2, 0.1, 0.5],
+        "confidence": 0.95,
+        "object": visit.thing,
+        "salience": 0.7,
+        "text": text,
+        "time": format_time(at),
+        "track": track,
+        "type": "disappeared" if leaves else "appeared",
+    }
+    if leaves:
+        sentence |= {"duration_s": round(visit.stay_s, 2), "until": format_time(at)}
+    return {"event": "change", "text": text, "sentences": [sentence]}
+
+
+def _chained(camera: str, records: Iterable[tuple[datetime, int, dict[str, Any]]]) -> Iterator[bytes]:
+    previous = "0" * 64
+    for seq, (at, _, more) in enumerate(records, 1):
+        frame = {"pts": seq, "sha256": "a" * 64}
+        members = {
+            "schema": "narrated/2",
+            "id": f"{camera}-{seq}",
+            "camera": camera,
+            "seq": seq,
+            "before": {"time": format_time(at - timedelta(seconds=1)), **frame},
+            "after": {"time": format_time(at), **frame},
+            "clock": "file",
+            "l2": 12.5,
+            "suppressed": 0,
+            "model": {"name": "grounded", "sha256": "c" * 64},
+            "config_sha256": "d" * 64,
+            "stream_id": f"{int(at.timestamp() * 1000)}-{seq}",
+            "prev": previous,
+        } | more
+        previous = hashlib.sha256(canonical(members)).hexdigest()
+        yield canonical(members | {"hash": previous}) + b"\n"
+
+
+def canonical(members: dict[str, Any]) -> bytes:
+    """Canonical JSON, as far as these members need it."""
+    return json.dumps(members, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,172 @@
+"""The digest of a made record: what is unusual is named, nothing else is, and everything rests on records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from daemon.digest.digest import Digest, DigestSentence, write_digest
+from daemon.digest.output import members, page, text_lines
+from daemon.digest.unusual import chances, usual_words
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Span
+from daemon.search.search import Search
+
+from . import planted
+
+LOCAL = LocalTime.named("Europe/Berlin")
+END = LOCAL.midnight(planted.FIRST + timedelta(days=planted.DAYS))
+QUIET_DAY = date(2026, 10, 21)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Search, list[planted.Planted]]]:
+    folder = tmp_path_factory.mktemp("planted") / "journal"
+    visits, events = planted.made(seed=1)
+    planted.write(folder, visits)
+    with Search(folder, LOCAL) as search:
+        search.index.update()
+        yield search, events
+
+
+def digest_of_day(search: Search, day: date) -> Digest:
+    return write_digest(search, Span(LOCAL.midnight(day), LOCAL.midnight(day + timedelta(days=1))), END)
+
+
+def is_about(sentence: DigestSentence, day: date, event: planted.Planted) -> bool:
+    if event.day != day or event.camera not in sentence.text:
+        return False
+    if sentence.about == "stay":
+        return event.kind == "stay"
+    hours = re.search(r"between (\d+):00 and (\d+):00", sentence.text)
+    assert hours
+    during = any(int(hours[1]) <= hour < int(hours[2]) for hour in event.hours)
+    return during and event.thing in sentence.query["object"] and event.kind != "stay"
+
+
+def test_nine_of_ten_planted_events_are_named_and_none_is_invented(record):
+    search, events = record
+    named, invented = set(), []
+    for n in range(7, planted.DAYS):
+        day = planted.FIRST + timedelta(days=n)
+        for sentence in digest_of_day(search, day).sentences:
+            if sentence.about in ("unusual", "stay"):
+                about = [event for event in events if is_about(sentence, day, event)]
+                named.update(about)
+                invented += [] if about else [(day, sentence.text)]
+    assert len(events) == 40
+    assert len(named) >= 36, [event for event in events if event not in named]
+    assert not invented
+
+
+def test_a_night_visit_is_told_with_its_numbers_and_records(record):
+    search, events = record
+    event = next(each for each in events if each.kind == "night")
+    sentence = next(s for s in digest_of_day(search, event.day).sentences if is_about(s, event.day, event))
+    begin = event.hours[0]
+    assert f"between {begin}:00 and {begin + 1}:00 at night on {event.camera}" in sentence.text
+    assert "usually none" in sentence.text
+    assert sentence.records
+    for identity in sentence.records:
+        found = search.by_id(identity)
+        assert found
+        local = LOCAL.of(found.record.after.moment)
+        assert (found.record.camera, local.date(), local.hour) == (event.camera, event.day, begin)
+
+
+def test_the_whole_counts_what_the_record_has(record, tmp_path):
+    search, _ = record
+    whole = digest_of_day(search, QUIET_DAY).sentences[0]
+    visits = [v for v in planted.made(seed=1)[0] if LOCAL.of(v.begin).date() == QUIET_DAY]
+    people = sum(v.thing == "person" for v in visits)
+    assert whole.text.startswith(f"{len(visits)} visits on 3 cameras: {people} people")
+
+
+def test_the_same_record_gives_the_same_bytes(tmp_path):
+    visits = [v for v in planted.made(seed=1)[0] if LOCAL.of(v.begin).date() == QUIET_DAY]
+    written = []
+    for name in ("one", "other"):
+        planted.write(tmp_path / name, visits)
+        with Search(tmp_path / name, LOCAL) as search:
+            search.index.update()
+            digest = digest_of_day(search, QUIET_DAY)
+            written.append([json.dumps(members(digest, LOCAL)), [*text_lines(digest)], page(digest, LOCAL)])
+            assert digest.heads["hall"][1] in written[-1][2]
+    assert written[0] == written[1]
+
+
+NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
+
+
+def told(folder: Path, visits: list[planted.Visit], span: Span, now: datetime = NOW, **others) -> list[str]:
+    planted.write(folder, visits, others.get("more", ()))
+    with Search(folder, LocalTime.named("UTC")) as search:
+        search.index.update()
+        return [sentence.text for sentence in write_digest(search, span, now).sentences]
+
+
+def at(hour: int, minute: int = 0, day: int = 24) -> datetime:
+    return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+
+
+def gap(begin: datetime, end: datetime, reason: str) -> dict[str, object]:
+    times = {name: planted.format_time(each) for name, each in (("since", begin), ("until", end))}
+    return {"event": "gap", "text": "Nothing was recorded.", "sentences": [], "reason": reason, **times}
+
+
+def test_what_stands_there_and_what_was_not_seen(tmp_path):
+    visits = [
+        planted.Visit("yard", "car", at(15, day=23), 30 * 3600.0),
+        planted.Visit("door", "person", at(9), 60.0),
+    ]
+    more = [
+        ("door", at(12), gap(at(10), at(12), "camera_down")),
+        ("door", at(12, 1), {"event": "obstructed", "text": "The view is blocked.", "sentences": []}),
+    ]
+    said = told(tmp_path / "journal", visits, Span(at(0)), more=more)
+    assert said[0] == "1 visit on 2 cameras: 1 person; most came between 9:00 and 10:00 (1)."
+    assert said[1] == "On door at 12:01: The view is blocked."
+    assert "Still there at 18:00 on yard: a car since Mon 15:00." in said
+    assert "Nothing was recorded on door from 10:00 to 12:00 (2 hours): the camera was down." in said
+
+
+def test_a_camera_without_records_since_is_not_said_to_be_quiet(tmp_path):
+    visits = [
+        planted.Visit("hall", "person", at(hour, minute, day), 60.0)
+        for day in range(8, 23)
+        for hour in range(12, 18)
+        for minute in range(0, 60, 5)
+    ]
+    said = told(tmp_path / "journal", visits, Span(at(0), at(18)))
+    assert not any("usually" in each for each in said)
+    assert "What is on hall now is not known: it was last watched Sun 17:56." in said
+
+
+def test_a_busy_hour_is_no_surprise_on_a_weekday_alone(tmp_path):
+    """Saturday's crowd is told against Saturdays, not against the quiet week."""
+    visits = [
+        planted.Visit("shop", "person", at(11, minute) - timedelta(days=back), 60.0)
+        for back in range(29)
+        for minute in range(0, 60, 2 if (at(11) - timedelta(days=back)).weekday() >= 5 else 20)
+    ]
+    saturday = at(0, day=21)
+    said = told(tmp_path / "journal", visits, Span(saturday, saturday + timedelta(days=1)))
+    assert not any("weekends" in each or "weekdays" in each for each in said)
+
+
+def test_words_for_what_is_usual():
+    assert usual_words([0, 0, 0, 0, 5]) == "none"
+    assert usual_words([3, 3, 3]) == "3"
+    assert usual_words([1, 18, 20, 22, 25, 90]) == "18 to 25"
+
+
+def test_chances_add_up_and_fall():
+    at_least, at_most = chances(5, [4, 5, 6, 5])
+    exactly = chances(5, [4, 5, 6, 5])[0] - chances(6, [4, 5, 6, 5])[0]
+    assert at_least + at_most - exactly == pytest.approx(1)
+    assert chances(3, [0] * 28)[0] < 1e-4 < chances(1, [0] * 28)[0]

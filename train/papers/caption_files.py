@@ -1,0 +1,236 @@
+"""Scores of files of captions: COCO's form, its results form, and the Spot-the-diff form.
+
+* ``{"annotations": [{"image_id": ..., "caption": ...}, ...]}``, or that list alone;
+* ``[{"img_id": ..., "sentences": [...]}, ...]``: every sentence is a caption of the pair.
+
+Captions of one id are merged in their order. An entry may say what kind of pair it is by ``kind`` and
+``changes`` (`train.samples`) or by a word, ``type``. Who wrote a caption is known where an entry holds all
+``sentences`` of one annotator, or names its ``annotator``. CLEVR-Change's names of a pair (``000000.png``,
+``CLEVR_semantic_000000.png``, with ``_n`` of a distractor) are one: ``000000``, ``000000_n``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, model_validator
+
+from models.papers.wording import read
+from train.papers.evaluation import Evaluation, evaluate_texts
+from train.papers.metrics.scores import (
+    CHANGED,
+    DISTRACTOR,
+    TextScores,
+    meteors,
+    plain,
+    spices,
+    text_scores,
+    trivial_captions,
+)
+from train.papers.metrics.tokens import ptb_tokens
+from train.samples import SampleError, read_json
+
+_FORM = '[{"image_id": ..., "caption": "..."}, ...], alone or as "annotations" of an object'
+
+
+class _Entry(BaseModel):
+    name: str = Field(
+        validation_alias=AliasChoices("image_id", "img_id"), min_length=1, coerce_numbers_to_str=True
+    )
+    caption: str | None = None
+    sentences: list[str] = []  # of one annotator
+    annotator: str | int | None = None
+    type: str | None = None
+    kind: str = ""
+    changes: list[dict[str, Any]] = []
+
+    @model_validator(mode="after")
+    def _has_a_text(self) -> Self:
+        if self.caption is None and "sentences" not in self.model_fields_set:
+            raise ValueError("no text: give a caption")
+        return self
+
+    @property
+    def captions(self) -> list[str]:
+        return self.sentences if self.caption is None else [self.caption]
+
+    def groups(self) -> tuple[str, ...]:
+        """Names of its groups, see `sample_groups`; none where it does not say."""
+        types = {self.type} if self.type else {str(change.get("type")) for change in self.changes}
+        types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}
+        if types:
+            return (DISTRACTOR,) if types == {DISTRACTOR} else (CHANGED, *(types if len(types) == 1 else ()))
+        spoken = [c for c in self.captions if ptb_tokens(c)] if self.kind else []
+        if not spoken:
+            return ()
+        return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,)
+
+
+class _Annotations(BaseModel):
+    annotations: list[_Entry]
+
+
+_FILE = TypeAdapter(list[_Entry] | _Annotations)
+_TYPES = TypeAdapter(dict[str, list[str]])
+_CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)?(_n)?(?:\.png)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    # per id, in the order of the file, its captions; also those without a word
+    texts: dict[str, tuple[str, ...]]
+    empty: int  # how many captions have no word
+    # per id the names of its groups, see `train.papers.metrics.scores`; empty where the file does not say
+    groups: dict[str, tuple[str, ...]]
+    bare: tuple[str, ...] = ()  # ids without any caption; they are not in `texts`
+    # per id the captions of each annotator; empty where the file does not say who wrote what
+    annotators: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+
+
+def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
+    """Read a caption file; predictions `may_be_silent` altogether."""
+    texts: dict[str, list[str]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    written: dict[str, dict[str, list[str]]] = {}
+    known, empty = True, 0
+    content = read_json(path, _FILE)
+    for number, entry in enumerate(content if isinstance(content, list) else content.annotations):
+        name, captions = pair_id(entry.name), entry.captions
+        texts.setdefault(name, []).extend(captions)
+        empty += sum(not ptb_tokens(caption) for caption in captions)
+        writer = f"entry {number}" if entry.caption is None else entry.annotator
+        known = known and writer is not None
+        if captions:
+            written.setdefault(name, {}).setdefault(str(writer), []).extend(captions)
+        groups[name] = groups.get(name) or entry.groups()
+    if not may_be_silent and empty == sum(map(len, texts.values())):
+        raise SampleError(f"{path} holds no caption with a word in it; expected {_FORM}")
+    return Captions(
+        {name: tuple(own) for name, own in texts.items() if own},
+        empty,
+        groups,
+        tuple(name for name, own in texts.items() if not own),
+        {name: tuple(map(tuple, own.values())) for name, own in written.items()} if known else {},
+    )
+
+
+def pair_id(name: str) -> str:
+    """The id of a pair; CLEVR-Change's several names of one pair are one, see the head of this file."""
+    match = _CLEVR.fullmatch(name)
+    if match is None:
+        return name
+    image, number, distractor = match.groups()
+    return f"{number}_n" if distractor or image == "nonsemantic" else number
+
+
+def match_captions(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
+    unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
+    missing = [name for name in references.texts if name not in predictions.texts]
+    twice = [name for name, own in predictions.texts.items() if len(own) > 1]
+    for ids, what in (
+        (unknown, f"{names[0]} has no reference for; take them out or name the references of this split"),
+        (
+            missing,
+            f"are in {names[0]} but not predicted; predict every pair, since a subset does not compare",
+        ),
+        (twice, "have more than one prediction; join the sentences of a pair, or keep one"),
+    ):
+        if ids:
+            shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")  # noqa: PLR2004
+            raise SampleError(f"{names[1]}: {len(ids)} ids ({shown}) {what}")
+    return [predictions.texts[name][0] for name in references.texts]
+
+
+def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Groups by a file like CLEVR-Change's ``type_mapping.json``; an id in ``_n`` is a distractor."""
+    type_of = {pair_id(name): kind for kind, own in read_json(path, _TYPES).items() for name in own}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in ids:
+        distractor = name.endswith("_n") and name not in type_of
+        known = (CHANGED, type_of[name]) if name in type_of else ()
+        groups[name] = (DISTRACTOR,) if distractor else known
+    if not any(CHANGED in own for own in groups.values()):
+        raise SampleError(f"{path} names none of the scored ids; name the types of this set")
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class FileScores:
+    # the predictions first, then the trivial rows and, where annotators are known, the human rows: their
+    # text scores as plain values, and the "sentence" of a constant
+    rows: dict[str, dict[str, Any]]
+    evaluation: Evaluation  # of the predictions
+    notes: tuple[str, ...]  # what the user should know
+
+    def plain(self) -> dict[str, Any]:
+        found = self.evaluation.plain()
+        own = {name: found[name] for name in ("groups", "truth", "length_ratio", "distinct")}
+        return {"rows": self.rows, **own, "notes": list(self.notes)}
+
+
+def score_files(
+    references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
+) -> FileScores:
+    """Score predicted captions against references, trivial rows of the `training` captions beside them."""
+    gold, answers = read_captions(references), read_captions(predictions, may_be_silent=True)
+    predicted, texts = match_captions(gold, answers, (references, predictions)), list(gold.texts.values())
+    notes = _notes(references, gold)
+    systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
+    rows = {
+        name: {**plain(text_scores(said, texts)), "sentence": said[0] if n and len(set(said)) == 1 else ""}
+        for n, (name, said) in enumerate(systems.items())
+    }
+    for name, scores in (("meteor", meteors), ("spice", spices)):
+        values = scores(list(systems.values()), texts)
+        if values is None and name == "meteor":
+            notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
+        for row, value in zip(rows.values(), values or (), strict=False):
+            row[name] = round(value, 4)
+    people = human_scores([own for own in gold.annotators.values() if len(own) > 1])
+    rows |= {name: plain(scores) for name, scores in people.items()}
+    groups = read_types(types, gold.texts) if types else gold.groups
+    evaluation = evaluate_texts(predicted, texts, [groups[name] for name in gold.texts])
+    return FileScores(rows, evaluation, tuple(notes))
+
+
+def human_scores(annotated: Sequence[Sequence[Sequence[str]]]) -> dict[str, TextScores]:
+    """People: every annotator of a pair in turn, judged by the pair's others.
+
+    Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
+    all sentences of the others compares with a prediction of one sentence.
+    """
+    if not annotated:
+        return {}
+    turns = [(own[k], [*own[:k], *own[k + 1 :]]) for own in annotated for k in range(len(own))]
+    joined = [(" ".join(one), [" ".join(each) for each in others]) for one, others in turns]
+    apart = [(one[0], [sentence for each in others for sentence in each]) for one, others in turns]
+    return {
+        name: replace(text_scores(*map(list, zip(*own, strict=True))), pairs=len(annotated))
+        for name, own in (("human, by the others", joined), ("human, first sentence", apart))
+    }
+
+
+def _with_words(path: Path | None) -> list[tuple[str, ...]]:
+    if path is None:
+        return []
+    texts = (tuple(text for text in own if ptb_tokens(text)) for own in read_captions(path).texts.values())
+    return [own for own in texts if own]
+
+
+def _notes(path: Path, gold: Captions) -> list[str]:
+    notes = []
+    if gold.empty:
+        notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")
+    if gold.bare:
+        few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
+        notes.append(f"{path}: {len(gold.bare)} pairs have no reference and are not scored ({few})")
+    if not gold.annotators and any(len(own) > 1 for own in gold.texts.values()):
+        notes.append(
+            f"{path} does not say who wrote which caption, so there is no human row; give an entry for each "
+            'annotator ({"img_id": ..., "sentences": [...]}), or name each caption\'s "annotator"'
+        )
+    return notes
