@@ -349,24 +349,72 @@ def test_a_car_that_stops_behind_others_has_stopped() -> None:
     assert events[1].time_s == pytest.approx(4.6, abs=0.6)
 
 
-def test_what_is_seen_now_and_then_at_one_place_has_not_stopped() -> None:
-    """Cars that pass a place one after another look like one that stands there, now and then."""
+def halt(t: float) -> Box | None:
+    """In from the left, and a stay in the middle from 5.4 s on."""
+    return (min(0.15 * (t - 2), 0.51) - 0.2, 0.5, 0.2, 0.2) if t >= 2 else None
 
-    def way(t: float) -> Box | None:
-        seen = 2 <= t < 5.5 or round(t * 5) % 4 == 0
-        return (min(0.15 * (t - 2), 0.5) - 0.2, 0.5, 0.2, 0.2) if seen else None
 
-    _, events = follow([("car", BLUE, way)], 10.0)
-    assert [e.kind for e in events] == ["entered"]
+def watch(
+    seen: Callable[[float], Sequence[Thing]], shown: Callable[[float], Sequence[Thing]], seconds: float
+) -> list[str]:
+    """Kinds of events where the detector sees something else than the pictures show."""
+    tracker, events = Tracker(WIDTH / HEIGHT), []
+    for time_s in np.arange(0, seconds, STEP_S).tolist():
+        found, image = frame(seen(time_s), time_s)[0], frame(shown(time_s), time_s)[1]
+        events += tracker.update(time_s, found, image)
+    return [event.kind for event in events]
+
+
+CAR: Thing = ("car", BLUE, halt)
+BAG: Thing = ("bag", GREEN, lambda _t: (0.5, 0.6, 0.05, 0.08))
+
+
+def test_what_is_seen_in_few_frames_at_one_place_has_not_stopped() -> None:
+    """Of cars that pass a place one after another some lie where the first one was."""
+
+    def now_and_then(t: float) -> Sequence[Thing]:
+        return [CAR] if t < 5.5 or round(t / STEP_S) % 3 == 0 else []
+
+    assert watch(lambda _t: [CAR], lambda _t: [CAR], 10.0) == ["entered", "stopped"]
+    assert watch(now_and_then, lambda _t: [CAR], 10.0) == ["entered"]
+
+
+def test_what_stays_where_it_is_while_its_place_changes_has_not_stopped() -> None:
+    """A camera that follows somebody."""
+    turn = (lambda _t: (0.3, 0.5, 0.11, 0.1), lambda _t: (0.41, 0.6, 0.11, 0.1))
+
+    def passing(t: float) -> Sequence[Thing]:
+        return [CAR, ("", RED, turn[int(t) % 2]), ("", GREEN, turn[1 - int(t) % 2])]
+
+    assert watch(lambda _t: [CAR], passing, 10.0) == ["entered"]
 
 
 def test_what_shrinks_at_the_edge_drives_off_and_has_not_stopped() -> None:
-    def way(t: float) -> Box | None:
-        size = max(0.25 - 0.045 * (t - 2), 0.05)
-        return (0.5 - size / 2, max(0.6 - 0.16 * (t - 2), -0.01), size, size) if t >= 2 else None
+    def way(t: float, grows: float) -> Box | None:
+        size = 0.2 + grows * min(t - 2, 3)
+        return (0.5, max(0.45 - 0.15 * (t - 2), 0.0), size, size) if t >= 2 else None
 
-    _, events = follow([("car", BLUE, way)], 11.0)
-    assert "stopped" not in [e.kind for e in events]
+    for grows, stops in ((-0.02, False), (0.0, True)):
+        _, events = follow([("car", BLUE, lambda t, g=grows: way(t, g))], 9.5)
+        assert ("stopped" in [e.kind for e in events]) == stops
+
+
+def test_a_parked_car_whose_place_looks_as_before_has_not_set_off() -> None:
+    """Its track has passed to another one."""
+
+    def away(t: float) -> Sequence[Thing]:
+        return [("car", BLUE, lambda t: (0.4 + 0.15 * max(t - 8, 0), 0.5, 0.2, 0.2))]
+
+    assert "resumed" in watch(away, away, 12.0)
+    assert "resumed" not in watch(away, lambda _t: [("car", BLUE, parked)], 12.0)
+
+
+def test_a_bag_that_is_seen_late_or_no_more_was_neither_put_down_nor_taken() -> None:
+    def seen(t: float) -> Sequence[Thing]:
+        return [BAG] if 3 < t < 9 else []
+
+    assert watch(seen, seen, 14.0) == ["placed", "removed"]
+    assert watch(seen, lambda _t: [BAG], 14.0) == []
 
 
 def test_one_more_in_a_crowd_that_stands_is_no_event() -> None:
