@@ -38,6 +38,7 @@ MET_S = 3.0
 WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
+_NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
 _CAME = 1.0  # own sizes that something went before it came to rest
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
@@ -116,7 +117,7 @@ class Turns:
     ) -> Iterator[Event]:
         """A thing that lay there is gone as soon as its place is seen without it."""
         rest, end, box = _rest(track), track.last.time_s, track.last.box
-        if track.object not in THINGS or rest is None or rest[1] - rest[0] < HALT_S:
+        if track.object not in _NAMED or rest is None or rest[1] - rest[0] < HALT_S:
             return
         if not _GONE_S <= time_s - end <= PAIR_S or _hides(seen, box):
             return
@@ -270,7 +271,7 @@ def _event(
 
 
 def _stops(track: Track) -> bool:
-    return _drives(track) or track.object == "person" or track.object in THINGS - {"object"}
+    return _drives(track) or track.object == "person" or track.object in _NAMED
 
 
 def _drives(track: Track) -> bool:

@@ -381,10 +381,13 @@ def test_what_is_seen_in_few_frames_at_one_place_has_not_stopped() -> None:
 
 def test_what_stays_where_it_is_while_its_place_changes_has_not_stopped() -> None:
     """A camera that follows somebody."""
-    turn = (lambda _t: (0.3, 0.5, 0.11, 0.1), lambda _t: (0.41, 0.6, 0.11, 0.1))
 
     def passing(t: float) -> Sequence[Thing]:
-        return [CAR, ("", RED, turn[int(t) % 2]), ("", GREEN, turn[1 - int(t) % 2])]
+        x, y, w, h = halt(t) or (2.0, 2.0, 0.2, 0.2)
+        colours = (RED, GREEN) if t < 5.4 or int(t) % 2 else (GREEN, RED)
+        return [
+            ("", colour, lambda _t, k=k: (x + k * w / 2, y, w / 2, h)) for k, colour in enumerate(colours)
+        ]
 
     assert watch(lambda _t: [CAR], passing, 10.0) == ["entered"]
 
@@ -415,6 +418,20 @@ def test_a_bag_that_is_seen_late_or_no_more_was_neither_put_down_nor_taken() -> 
 
     assert watch(seen, seen, 14.0) == ["placed", "removed"]
     assert watch(seen, lambda _t: [BAG], 14.0) == []
+
+
+def test_what_has_no_name_is_neither_put_down_nor_taken() -> None:
+    _, events = follow([("object", GREEN, lambda t: (0.5, 0.6, 0.05, 0.08) if 3 < t < 9 else None)], 14.0)
+    assert not events
+
+
+def test_whoever_is_seen_twice_as_a_whole_and_a_half_has_stopped() -> None:
+    def half(t: float) -> Box | None:
+        box = stroll(30.0)(t)
+        return box and (box[0], box[1] + 0.1, 0.05, 0.13)
+
+    _, events = follow([("person", RED, stroll(30.0)), ("person", RED, half)], 12.0)
+    assert [e.kind for e in events] == ["entered", "stopped"]
 
 
 def test_one_more_in_a_crowd_that_stands_is_no_event() -> None:
