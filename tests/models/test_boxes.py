@@ -22,7 +22,7 @@ from models.boxes import (
     shared_areas,
     union,
 )
-from train.grounded import boxes as tensors
+from train.grounded import losses as tensors
 
 SHARE = st.integers(0, 64).map(lambda n: n / 64)  # exact, so that edges really meet
 SIDE = st.integers(1, 64).map(lambda n: n / 64)

@@ -107,7 +107,7 @@ def test_secrets_show_nowhere(
     narrated: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not in the log at its most talkative, in `ps`, among dead letters, or in the configuration shown."""
+    """Not in the log, in `ps`, among dead letters, or in the configuration shown."""
     monkeypatch.setenv("HOOK", receiver.url)
     monkeypatch.setenv("PHONE", f"json://me:passw0rd@127.0.0.1:{receiver.port}/t0k3n")
     path = configure(
@@ -115,7 +115,7 @@ def test_secrets_show_nowhere(
         f"    open: {{url: 'json://127.0.0.1:{receiver.port}/plainkey'}}\n"
     )
     receiver.status = 400
-    process = start_forward(path, "-v", "--from-start")
+    process = start_forward(path, "--from-start")
     camera().tell()
     until(lambda: len(receiver.requests) >= 3)
     dead: list[dict[str, Any]] = []

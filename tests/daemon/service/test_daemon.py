@@ -82,12 +82,14 @@ def damaged(clip: Path, path: Path) -> Path:
 
 
 def test_damaged_footage_exits_with_three_and_a_restart_writes_no_record_twice(
-    start: Callable[..., Any], clip: Path, tmp_path: Path
+    start: Callable[..., Any], clip: Path, visited_clip: Path, tmp_path: Path
 ) -> None:
     """What the unit does: it starts the daemon again, after crashes too, but for some exit codes."""
     prevented = re.search(r"^RestartPreventExitStatus=(.*)$", UNIT.read_text(), re.MULTILINE)
     assert prevented
-    cameras = f"  broken: {{url: {damaged(clip, tmp_path / 'broken.mp4')}}}\n  fine: {{url: {clip}}}\n"
+    cameras = (
+        f"  broken: {{url: {damaged(clip, tmp_path / 'broken.mp4')}}}\n  fine: {{url: {visited_clip}}}\n"
+    )
     journals = tmp_path / "state" / "journal"
     codes = []
     while len(codes) < 5 and not (codes and str(codes[-1]) in prevented[1].split()):
