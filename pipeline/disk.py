@@ -52,17 +52,22 @@ def append_durably(path: Path, content: bytes) -> None:
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        size = os.fstat(handle).st_size
-        try:
-            if os.write(handle, content) != len(content):
-                raise OSError("the disk took only a part")  # noqa: TRY301 - undone below
-            os.fsync(handle)
-            sync_folder(path.parent)
-        except OSError:
-            os.ftruncate(handle, size)
-            raise
+        append_to(handle, path.parent, content)
     finally:
         os.close(handle)
+
+
+def append_to(handle: int, folder: Path, content: bytes) -> None:
+    """Append to a file of a folder that is open for appending; as `append_durably`."""
+    size = os.fstat(handle).st_size
+    try:
+        if os.write(handle, content) != len(content):
+            raise OSError("the disk took only a part")  # noqa: TRY301 - undone below
+        os.fsync(handle)
+        sync_folder(folder)
+    except OSError:
+        os.ftruncate(handle, size)
+        raise
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool, mode: int = 0o666) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pipeline.journal import JournalCopy, JournalError, JournalLockedError, SegmentLimits
 from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
-from pipeline.record import Record, RecordError, check_camera, format_stream_id
+from pipeline.record import RecordError, check_camera, format_stream_id
 
 RETRY_S = 60.0
 """After which a camera that cannot be copied is tried again."""
@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 class PictureQueue(Protocol):
     """Takes the pictures that records name."""
 
-    def want(self, record: Record) -> None:
-        """The record's pictures are to be fetched."""
+    def want(self, lines: bytes) -> None:
+        """The pictures that records name are to be fetched."""
 
 
 class Collector:
@@ -119,8 +119,9 @@ class Collector:
         copy = self._copies.get(entry.camera)
         if copy is None:  # it failed earlier in this batch
             return
+        line = entry.fields.get("json", "").encode()
         try:
-            record = copy.append(entry.fields.get("json", "").encode())
+            copy.append(line)
         except JournalError as error:
             self._fail(
                 entry.camera,
@@ -133,7 +134,7 @@ class Collector:
             self._fail(entry.camera, f"cannot write to {self._folder}: {error.strerror or error}")
         else:
             self.records += 1
-            self._pictures.want(record)
+            self._pictures.want(line)
 
     def _sync(self, camera: str) -> bool:
         """Put on disk what was copied; True where the camera is collected."""

@@ -15,15 +15,14 @@ from urllib.parse import unquote, urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from pipeline.evidence import EvidenceStore, references
-from pipeline.loop import Loop
-from pipeline.record import Record
+from pipeline.loop import Backoff, Loop
 from pipeline.redaction import redact
 
 LOOK_BACK_S = 7 * 86400.0
 """At the start, pictures that are missing are wanted again of journals written within so long."""
 
-RETRY_S = 30.0
-"""After which a page that did not answer is asked again."""
+RETRY_S = 60.0
+"""Longest pause after which a page that did not answer is asked again."""
 
 _MOST_WANTED = 100_000
 _AT_ONCE = 64
@@ -44,6 +43,10 @@ class PictureSource:
     Args:
         url: ``http://`` or ``https://``; the credentials serve its own login as well as a proxy's.
 
+    Attributes:
+        backoff: while the page does not answer.
+        asked_again_s: monotonic second before which it is not asked.
+
     Raises:
         ValueError: the URL is of another kind.
     """
@@ -53,6 +56,7 @@ class PictureSource:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{redact(url)}: write the address of a page, http://HOST:PORT or https://HOST")
         self.name = redact(url)
+        self.backoff, self.asked_again_s = Backoff(self.name, 1.0, RETRY_S), 0.0
         host = parts.netloc.rpartition("@")[2]
         self._base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
         self._login = {"name": unquote(parts.username or ""), "password": unquote(parts.password or "")}
@@ -73,9 +77,9 @@ class PictureSource:
             error.close()
             if error.code == HTTPStatus.NOT_FOUND:
                 return None
-            raise PictureSourceError(f"{self.name} answers {error.code} {error.reason}") from None
+            raise PictureSourceError(f"answers {error.code} {error.reason}") from None
         except OSError as error:
-            raise PictureSourceError(f"{self.name} cannot be reached: {error}") from None
+            raise PictureSourceError(f"cannot be reached: {error}") from None
         content, suffix = answer
         if suffix is None or hashlib.sha256(content).hexdigest() != digest:
             logger.warning("%s has another picture under %s; left out", self.name, digest)
@@ -111,35 +115,31 @@ class PictureFetcher:
         self.fetched = self.missing = 0
         self._store, self._sources = store, sources
         self._wanted: dict[str, None] = {}
-        self._away: dict[str, float] = {}  # monotonic second at which a page is asked again
         self._full = False  # or another trouble of the disk
         self.loop = Loop("pictures", self._run, 1.0)
 
-    def want(self, record: Record) -> None:
-        """Fetch the record's pictures; see `PictureQueue`."""
-        self._want(references(record.line()))
+    def want(self, lines: bytes) -> None:
+        """Fetch the pictures of records; see `PictureQueue`."""
+        if not self._sources:
+            return
+        for digest in references(lines):
+            if len(self._wanted) >= _MOST_WANTED:
+                self.missing += 1
+            elif self._store.find(digest) is None:
+                self._wanted[digest] = None
+        self.loop.wake()
 
     def want_missing(self, journals: Path) -> None:
         """Fetch what is missing of journals written within `LOOK_BACK_S`; before the thread starts."""
         since = time.time() - LOOK_BACK_S
         for path in journals.glob("*.jsonl"):
             if path.stat().st_mtime > since:
-                self._want(references(path.read_bytes()))
+                self.want(path.read_bytes())
 
     @property
     def wanted(self) -> int:
         """Pictures not fetched yet."""
         return len(self._wanted)
-
-    def _want(self, digests: set[str]) -> None:
-        if not self._sources:
-            return
-        for digest in digests:
-            if len(self._wanted) >= _MOST_WANTED:
-                self.missing += 1
-            elif self._store.find(digest) is None:
-                self._wanted[digest] = None
-        self.loop.wake()
 
     def fetch_wanted(self) -> None:
         """Fetch all that the pages have, in this thread; what a page that is away may have stays wanted."""
@@ -171,21 +171,18 @@ class PictureFetcher:
 
     def _fetch(self, digest: str) -> bool:
         """True where the picture is stored, or no page has it."""
-        now, asked_all = time.monotonic(), True
+        asked_all = True
         for source in self._sources:
-            if self._away.get(source.name, now) > now:
+            if time.monotonic() < source.asked_again_s:
                 asked_all = False
                 continue
             try:
                 found = source.fetch(digest)
             except PictureSourceError as error:
-                if source.name not in self._away:
-                    logger.warning("pictures are not fetched: %s; trying again", error)
-                self._away[source.name] = now + RETRY_S
+                source.asked_again_s = time.monotonic() + source.backoff.next_s(str(error))
                 asked_all = False
                 continue
-            if self._away.pop(source.name, None):
-                logger.warning("pictures are fetched from %s again", source.name)
+            source.backoff.reset()
             if found:
                 self._store.put(*found)
                 self.fetched += 1

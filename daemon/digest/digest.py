@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from daemon.digest.counts import HOUR_S, HourlyCounts, Series, kind_of, objects_of_kind
 from daemon.digest.unusual import Unusual, find_unusual, usual_words
 from daemon.questions.local_time import microseconds, moment_of
-from daemon.questions.question import Filters, Question, SearchError, Span
+from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.results import SearchResult
@@ -136,19 +136,23 @@ def write_digest(search: Search, span: Span, now: datetime) -> Digest:
     since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())
     if since >= until:
         raise SearchError("that is to come: only what was recorded can be told")
-    return _Composer(search, since, until).digest()
+    return _Composer(search, since, until, "now" if until == now else "").digest()
 
 
 class _Composer:
     """One digest on its way."""
 
-    def __init__(self, search: Search, since: datetime, until: datetime) -> None:
+    def __init__(self, search: Search, since: datetime, until: datetime, at_the_end: str = "") -> None:
         self.search, self.local, self.since, self.until = search, search.local, since, until
         self.counts = HourlyCounts(search, since, until)
         self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
         self.arrivals: defaultdict[Series, list[_Arrival]] = defaultdict(list)
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
+        self.at_the_end = at_the_end or f"at {self._clock(until)}"
+        self.unwatched = search.selection.unwatched(Question(asked_at=until))
+        cameras = search.selection.cameras()
+        self.watched = [each for each in cameras if self.unwatched.get(each, until) > since]
 
     def digest(self) -> Digest:
         self._read_arrivals()
@@ -242,7 +246,8 @@ class _Composer:
         every = [arrival for each in self.arrivals.values() for arrival in each]
         cameras = many(len(self.search.selection.cameras()), "camera")
         if not every:
-            text = f"nobody and nothing came, on {cameras}."
+            text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
+            text = text if self.watched else "no camera was watched."
             self.found.append(self._say(text, "span", _WHOLE, self.since, ()))
             return
         total = sum(each.number for each in every)
@@ -376,10 +381,9 @@ class _Composer:
 
     def _there(self) -> None:
         """What still stands there, longest first, and of which cameras that is not known."""
-        unwatched = self.search.selection.unwatched(Question(Filters(), asked_at=self.until))
         by_camera: defaultdict[str, list[_Visit]] = defaultdict(list)
         for visit in self._visits.values():
-            if visit.end is None and visit.last >= self.until and visit.camera not in unwatched:
+            if visit.end is None and visit.last >= self.until and visit.camera not in self.unwatched:
                 by_camera[visit.camera].append(visit)
         for camera, visits in by_camera.items():
             visits.sort(key=lambda each: (each.begin, each.record))
@@ -390,8 +394,9 @@ class _Composer:
             text = f"still there at {self._clock(self.until)} on {camera}: {words}."
             weight = _THERE + min(9.0, visits[0].seconds / 3600)
             self.found.append(self._say(text, "there", weight, visits[0].begin, [v.record for v in visits]))
-        for camera, last in unwatched.items():
-            text = f"what is on {camera} now is not known: it was last watched {self._clock(last)}."
+        for camera, last in self.unwatched.items():
+            end, last_clock = self.at_the_end, self._clock(last)
+            text = f"what is on {camera} {end} is not known: it was last watched {last_clock}."
             self.found.append(self._say(text, "gap", _BLIND - 1, last, ()))
 
     def _gaps(self) -> None:
@@ -443,7 +448,7 @@ class _Composer:
             self.found.append(
                 self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
             )
-        quiet = [camera for camera in self.search.selection.cameras() if not by_camera[camera]]
+        quiet = [camera for camera in self.watched if not by_camera[camera]]
         if quiet and len(quiet) < len(by_camera):
             text = f"nobody and nothing came on {_join(quiet)}."
             self.found.append(self._say(text, "quiet", _QUIET, self.since, ()))

@@ -18,10 +18,11 @@ _NOTABLE_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class GlanceDay:
-    """A day of the week at a glance; `hours` are visits by hour from midnight on."""
+    """A day of the week: `whole` says all in a sentence, `hours` are visits by hour from midnight on."""
 
     day: date
     visits: int
+    whole: str
     hours: tuple[int, ...]
     cameras: dict[str, int]
     notable: tuple[DigestSentence, ...]
@@ -46,7 +47,9 @@ def week(search: Search, now: datetime) -> list[GlanceDay]:
         for (clock, camera), visits, _ in search.selection.count(Question(span=span, measure=by_hour)):
             hours[int(clock[:2])] += visits
             cameras[camera] += visits
-        notable = [each for each in write_digest(search, span, now).sentences if each.about in _NOTABLE]
+        sentences = write_digest(search, span, now).sentences
+        whole = next(each.text for each in sentences if each.about == "span")
+        notable = [each for each in sentences if each.about in _NOTABLE]
         shown = dict(cameras.most_common())
-        found.append(GlanceDay(day, sum(hours), tuple(hours), shown, tuple(notable[:_NOTABLE_SHOWN])))
+        found.append(GlanceDay(day, sum(hours), whole, tuple(hours), shown, tuple(notable[:_NOTABLE_SHOWN])))
     return found

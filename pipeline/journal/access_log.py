@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline.disk import PRIVATE_FILE, sync_folder
+from pipeline.disk import PRIVATE_FILE, append_to
 from pipeline.journal.segments import JournalError, line_before
 from pipeline.record import Digest, format_time
 
@@ -66,9 +66,9 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
         OSError: it cannot be written; nothing of the line stays.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
-    with os.fdopen(handle, "rb+", buffering=0) as file:
+    try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        last, size = _last(path, handle)
+        last = _last(path, handle)
         access = Access(
             seq=last.seq + 1 if last else 1,
             time=format_time(datetime.now(UTC)),
@@ -78,15 +78,9 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
             detail=detail[:_LONGEST],
             prev=last.hash if last else _NONE,
         )
-        line = access.model_copy(update={"hash": access.digest()}).line() + b"\n"
-        try:
-            if file.write(line) != len(line):
-                raise OSError("the disk took only a part")  # noqa: TRY301 - undone below
-            os.fsync(handle)
-            sync_folder(path.parent)
-        except OSError:
-            os.ftruncate(handle, size)
-            raise
+        append_to(handle, path.parent, access.model_copy(update={"hash": access.digest()}).line() + b"\n")
+    finally:
+        os.close(handle)
 
 
 def verify_access(path: Path) -> tuple[int, str]:
@@ -105,8 +99,8 @@ def verify_access(path: Path) -> tuple[int, str]:
     return end
 
 
-def _last(path: Path, handle: int) -> tuple[Access | None, int]:
-    """The last line and the file's size; what a crash tore is cut off."""
+def _last(path: Path, handle: int) -> Access | None:
+    """The last line; what a crash tore is cut off."""
     size = os.fstat(handle).st_size
     raw = line_before(handle, size) if size else b""
     if raw and not raw.endswith(b"\n"):
@@ -116,7 +110,7 @@ def _last(path: Path, handle: int) -> tuple[Access | None, int]:
     access = _read(raw) if raw else None
     if raw and access is None:
         raise JournalError(f"{path}: its last line was changed; move the file away to begin another")
-    return access, size
+    return access
 
 
 def _read(raw: bytes) -> Access | None:

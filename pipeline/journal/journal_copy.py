@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Start
 from pipeline.journal.verification import check_line, follow
-from pipeline.record import Record, RecordError
+from pipeline.record import RecordError
 
 
 class JournalCopy:
@@ -33,7 +33,7 @@ class JournalCopy:
         self._writer = self._open()
         self.end = self._writer.end
 
-    def append(self, line: bytes) -> Record:
+    def append(self, line: bytes) -> None:
         """Append the next record's line, given without its end; it is on disk after `sync`.
 
         Raises:
@@ -52,7 +52,6 @@ class JournalCopy:
             raise JournalError(str(error)) from None
         self._writer.write(raw, record)
         self.end = end
-        return record
 
     def sync(self) -> None:
         """Wait for the disk; raises OSError where it fails."""

@@ -12,7 +12,6 @@ from waiting import until
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError, verify
 from pipeline.publisher import Publisher, RedisServer, drain, stream_key
-from pipeline.record import Record
 
 DAY_S = 86400
 
@@ -27,10 +26,10 @@ def server():
 class Wanted:
     """Pictures that would be fetched."""
 
-    records: list[Record] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
 
-    def want(self, record):
-        self.records.append(record)
+    def want(self, lines):
+        self.lines.append(lines)
 
 
 @pytest.fixture

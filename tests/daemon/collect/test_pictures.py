@@ -44,7 +44,7 @@ def fetcher(tmp_path, *urls):
 def test_pictures_are_fetched_with_a_login(house, guarded, tmp_path):
     fetching = fetcher(tmp_path, guarded.url.replace("://", f"://anna:{QUOTED}@"))
     for record in house.records["yard"]:
-        fetching.want(record)
+        fetching.want(record.line())
     fetching.loop.start()
     until(lambda: not fetching.wanted)
     fetching.loop.stop()
@@ -73,7 +73,7 @@ def test_a_page_that_is_away_does_not_hide_another(house, guarded, tmp_path, cap
     away = f"http://127.0.0.1:{unused_port()}"
     fetching = fetcher(tmp_path, away, guarded.url.replace("://", f"://anna:{QUOTED}@"))
     with caplog.at_level(logging.WARNING):
-        fetching.want(house.records["yard"][0])
+        fetching.want(house.records["yard"][0].line())
         fetching.fetch_wanted()
     assert (fetching.fetched, fetching.wanted) == (2, 0)
     assert caplog.text.count(away) == 1
@@ -85,11 +85,11 @@ def test_what_no_page_has_is_given_up_unless_one_is_away(house, guarded, tmp_pat
     gone = record.evidence.model_copy(update={"before": "sha256:" + "0" * 64, "after": None})
     unknown = record.model_copy(update={"evidence": gone})
     fetching = fetcher(tmp_path, there)
-    fetching.want(unknown)
+    fetching.want(unknown.line())
     fetching.fetch_wanted()
     assert (fetching.missing, fetching.wanted) == (1, 0)
     fetching = fetcher(tmp_path, there, f"http://127.0.0.1:{unused_port()}")
-    fetching.want(unknown)
+    fetching.want(unknown.line())
     fetching.fetch_wanted()
     assert (fetching.missing, fetching.wanted) == (0, 1)
 

@@ -29,7 +29,14 @@ def test_every_look_is_recorded_with_who_and_what(guarded):
     record = house.records["yard"][0]
     assert served.client.post("/login", data={"name": "anna", "password": "wrong"}).status_code == 403
     assert served.client.post("/login", data={"name": "anna", "password": PASSWORD}).status_code == 303
-    for path in ("/", "/review?object=person", f"/record/{record.id}", "/static/page.css", "/alive"):
+    for path in (
+        "/",
+        "/digest?q=yesterday",
+        "/review?object=person",
+        f"/record/{record.id}",
+        "/static/page.css",
+        "/alive",
+    ):
         served.client.get(path)
     served.send(f"/record/{record.id}/note", text="seen")
     served.client.post("/logout")
@@ -40,6 +47,7 @@ def test_every_look_is_recorded_with_who_and_what(guarded):
         ("refused", ""),
         ("login", ""),
         ("view", "/"),
+        ("query", "q=yesterday"),
         ("query", "object=person"),
         ("view", record.id),
         ("mark", f"{record.id}/note"),
@@ -47,7 +55,7 @@ def test_every_look_is_recorded_with_who_and_what(guarded):
     ]
     assert {line["who"] for line in lines} == {"anna"}
     assert PASSWORD not in log.read_text()
-    assert verify_access(log)[0] == 7
+    assert verify_access(log)[0] == 8
 
 
 def test_a_page_is_shown_where_its_access_cannot_be_recorded(guarded):

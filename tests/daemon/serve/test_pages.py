@@ -51,8 +51,9 @@ def test_the_week_begins_with_today(served: Served) -> None:
     days = re.findall(r'href="/digest\?q=(\d{4}-\d\d-\d\d)"', page)
     assert len(days) == 7
     assert days == sorted(days, reverse=True)
-    assert page.count("nobody and nothing came") == 7  # the house's records are of 2024
-    assert "Nobody and nothing came" in served.client.get("/").text
+    assert page.count("No camera was watched.") == 7  # the house's records are of 2024
+    assert "Nobody and nothing came" not in page
+    assert "No camera was watched." in served.client.get("/").text
 
 
 def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served: Served) -> None:
