@@ -82,6 +82,8 @@ def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
             process.kill()
             process.wait(30)
         process = forker().start(command, tmp_path)
+        journal.append(narration(300, "killed"))  # so that it must have begun before it is told to end
+        drain(journal, publisher, threading.Event())
         until(lambda: copy.read_bytes() == journal.path.read_bytes())
         process.terminate()
         assert process.wait(30) == 0
