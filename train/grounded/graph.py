@@ -37,7 +37,7 @@ def export_onnx(detector: Detector) -> bytes:
         torch.onnx.export(
             net,
             (torch.zeros(1, 64, 64, 3, dtype=torch.uint8),),
-            written,
+            written,  # type: ignore[arg-type]  # a file will do
             dynamo=False,
             opset_version=_OPSET,
             do_constant_folding=False,  # it would rename the weights
