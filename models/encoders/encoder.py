@@ -104,7 +104,6 @@ class EfficientNetLite0(Encoder):
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
-        """The map, 112 + 320 channels."""
         fine = self.stride16(self.stride8(self.stem((images - 127.0) / 128.0)))
         coarse = interpolate(self.stride32(fine), size=(GRID, GRID), mode="bilinear", align_corners=False)
         return torch.cat([fine, coarse], dim=1)
@@ -129,10 +128,8 @@ class Bottleneck(nn.Module):
         self.bn3 = nn.BatchNorm2d(width * EXPANSION)
         self.downsample: nn.Module = nn.Identity()
         if stride != 1 or channels != width * EXPANSION:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(channels, width * EXPANSION, 1, stride, bias=False),
-                nn.BatchNorm2d(width * EXPANSION),
-            )
+            shortcut = nn.Conv2d(channels, width * EXPANSION, 1, stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(width * EXPANSION))
 
     def forward(self, x: Tensor) -> Tensor:
         """From float ``(B, channels, h, w)`` to ``(B, 4 * width, h / stride, w / stride)``."""
@@ -175,11 +172,7 @@ def resnet101_weights(path: Path | None) -> dict[str, Tensor]:
         try:
             # An optional package of 7 MB plus weights of 170 MB, for this one encoder.
             from torchvision.models import ResNet101_Weights  # noqa: PLC0415
-        except (
-            ImportError,
-            RuntimeError,
-            AttributeError,
-        ) as error:  # a torchvision of another torch raises the latter
+        except (ImportError, RuntimeError, AttributeError) as error:  # the last two: of another torch
             raise ImportError(
                 "encoder resnet101 needs its ImageNet weights: `pip install torchvision` "
                 f"(the release for torch {torch.__version__}), or give a file with torchvision's state dict"
@@ -189,7 +182,10 @@ def resnet101_weights(path: Path | None) -> dict[str, Tensor]:
 
 
 class ResNet101Map(Encoder):
-    """The DDLA paper's encoder: the last stage's 2048 channels, brought to 14x14."""
+    """The DDLA paper's encoder: the last stage's 2048 channels, brought to 14x14.
+
+    `weights`: a state dict in torchvision's layout; None asks torchvision, which downloads it.
+    """
 
     name = "resnet101"
     channels = 2048
@@ -198,7 +194,6 @@ class ResNet101Map(Encoder):
     std: Tensor
 
     def __init__(self, weights: Path | None = None) -> None:
-        """`weights`: a state dict in torchvision's layout; None asks torchvision, which downloads it."""
         super().__init__()
         state = resnet101_weights(weights)
         self.trunk = ResNet101()
@@ -208,7 +203,6 @@ class ResNet101Map(Encoder):
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
-        """The map, 2048 channels."""
         return adaptive_avg_pool2d(self.trunk((images - self.mean) / self.std, self.stages), (GRID, GRID))
 
 
@@ -237,11 +231,8 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
 
 def _fold_batch_norms(block: nn.Module) -> nn.Module:
     """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
-    for convolution, norm in (
-        ("_expand_conv", "_bn0"),
-        ("_depthwise_conv", "_bn1"),
-        ("_project_conv", "_bn2"),
-    ):
+    parts = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
+    for convolution, norm in parts.items():
         if hasattr(block, convolution):
             setattr(block, convolution, fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm)))
             setattr(block, norm, nn.Identity())

@@ -18,7 +18,7 @@ from models.boxes import Box, area, intersection
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS, Encoder
 from models.label import CheckpointError, CheckpointLabel
-from models.papers.decoding import Decoded, State, decode
+from models.papers.decoding import Decoded, State, Step, decode
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, surface
 from models.papers.wording import read
@@ -60,12 +60,7 @@ class WordCaptioner(nn.Module, Captioner):
     needs_masks: bool = True
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
-        """Build with random weights.
-
-        Raises:
-            TypeError: an argument that it does not take.
-            ValueError: a value out of range.
-        """
+        """Build with random weights; TypeError or ValueError for an argument that it does not take."""
         super().__init__()
         self.options = self.Options(**arguments)
         self.vocabulary = vocabulary
@@ -153,12 +148,9 @@ class WordCaptioner(nn.Module, Captioner):
         return features.new_zeros(features.shape[:-1])
 
     def fit_scaling(self, features: Tensor) -> None:
-        """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``.
+        """Take the scale of `PairBatch.features` from those of at least 2 training clusters, ``(N, 4)``.
 
         A feature that never varies keeps its scale.
-
-        Raises:
-            ValueError: fewer than two clusters.
         """
         if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
             raise ValueError(
@@ -201,12 +193,7 @@ class WordCaptioner(nn.Module, Captioner):
 
     def distributions(self, state: State, tokens: Tensor) -> Tensor:
         """Log probabilities of what may come at each word of sentences ``(N, L)``, ``(N, L, V)``."""
-        said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-        every = []
-        for position in range(tokens.shape[1]):
-            log_probs, state = self.step(said[:, position], state)
-            every.append(log_probs)
-        return torch.stack(every, dim=1)
+        return torch.stack([each for each, _ in unroll(self.step, state, tokens)], dim=1)
 
     def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
         """Log probability of every word of the sentences ``(N, L)`` that N rows are given; 0 for padding."""
@@ -237,13 +224,10 @@ class WordCaptioner(nn.Module, Captioner):
         return -log_p.sum() / counted.sum().clamp(min=1)
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """The rows of `encode` to decode.
+        """The rows of `encode` to decode, int64 ``(M,)``.
 
         Per pair by falling prior, equal ones by falling area: the DDLA paper's multi-sentence setting takes
         the top T of the prior with T given, and a uniform prior by area. Of whole pairs all rows.
-
-        Returns:
-            int64 ``(M,)``, positions in the state.
         """
         if self.whole:
             return torch.arange(len(state), device=state.pair.device)
@@ -303,16 +287,17 @@ class Recurrent(WordCaptioner):
         seen, state = self.advance(tokens, state)
         return self.next_word(seen).float().log_softmax(dim=1), state
 
-    def unroll(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
-        """Outputs of `advance` at every position of the given sentences, int64 ``(N, L)``."""
-        said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
-        for position in range(sentences.shape[1]):
-            seen, state = self.advance(said[:, position], state)
-            yield seen, state
-
     def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
-        seen = torch.stack([each for each, _ in self.unroll(state, tokens)], dim=1)
+        seen = torch.stack([each for each, _ in unroll(self.advance, state, tokens)], dim=1)
         return log_likelihood_of_words(self.next_word, seen, tokens)
+
+
+def unroll(step: Step, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
+    """Outputs of a step at every position of the given sentences, int64 ``(N, L)``, BOS before them."""
+    said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
+    for tokens in said.unbind(dim=1):
+        seen, state = step(tokens, state)
+        yield seen, state
 
 
 def log_likelihood_of_words(next_word: nn.Linear, seen: Tensor, tokens: Tensor) -> Tensor:
@@ -336,15 +321,8 @@ def given_sentences(sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def batch_normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
     """Batch norm of ``(N, size)``; by the running statistics where N is 1, which has none of its own."""
-    return batch_norm(
-        x,
-        norm.running_mean,
-        norm.running_var,
-        norm.weight,
-        norm.bias,
-        training=norm.training and len(x) > 1,
-        eps=norm.eps,
-    )
+    own = norm.running_mean, norm.running_var, norm.weight, norm.bias
+    return batch_norm(x, *own, training=norm.training and len(x) > 1, eps=norm.eps)
 
 
 def stories(sentences: Tensor) -> Tensor:
@@ -360,14 +338,8 @@ def stories(sentences: Tensor) -> Tensor:
 def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:
     text = surface(vocabulary.decode(decoded.tokens))
     wording = read(text)
-    return Sentence(
-        text,
-        wording.type,
-        wording.object,
-        box,
-        salience=min(prior, 1.0),
-        confidence=min(decoded.confidence, 1.0),
-    )
+    kind, confidence = (wording.type, wording.object), min(decoded.confidence, 1.0)
+    return Sentence(text, *kind, box, salience=min(prior, 1.0), confidence=confidence)
 
 
 def _is_wanted(sentence: Sentence, earlier: Sequence[Sentence], options: DescribeOptions) -> bool:

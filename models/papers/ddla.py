@@ -164,25 +164,15 @@ class DDLA(Attending):
 
     def encode(self, pairs: PairBatch) -> State:
         embedded = self.embed(pairs)
-        hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
         flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
         keys, values = (
-            x.flatten(0, 1)
-            .flatten(1)
-            .index_select(0, flat)
-            .view(*chosen.shape, 2, x.shape[-1])
-            .transpose(1, 2)
+            x.flatten(0, 1).index_select(0, flat).view(*chosen.shape, 2, -1).transpose(1, 2).contiguous()
             for x in (self.key(embedded), embedded)
         )
-        return State(
-            pair,
-            cluster,
-            self.log_prior(pairs),
-            pictures=(keys.contiguous(), values.contiguous(), log_weights),
-            memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
-        )
+        memory = tuple(each.index_select(0, pair) for each in self.first_state(embedded))
+        return State(pair, cluster, self.log_prior(pairs), (keys, values, log_weights), memory)
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """The uniform prior draws the cluster of a single sentence."""
@@ -227,12 +217,11 @@ class DDLA(Attending):
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """The cluster that a sentence describes, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
         log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
-        worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
-            self.device
-        )
+        worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
         if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
-            return torch.full_like(worded, -1, dtype=torch.int64)
-        return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~worded, -1)
+            return torch.full_like(worded, -1, dtype=torch.int64, device=self.device)
+        best = (log_prior.unsqueeze(1) + likelihood).argmax(dim=2)
+        return best.masked_fill(~worded.to(self.device), -1)
 
 
 class Capt(Attending):

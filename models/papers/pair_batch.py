@@ -66,10 +66,9 @@ class PairBatch:
         return PairBatch(*(moved(getattr(self, each.name)) for each in fields(self)))
 
     def features(self) -> Tensor:
-        """The alignment prior's features g(z): height, width and area of the tight box, and active pixels.
+        """The alignment prior's features g(z), float32 ``(B, K, 4)``, all as shares 0..1 of the frame.
 
-        Returns:
-            float32 ``(B, K, 4)``, all as shares 0..1 of the frame.
+        Height, width and area of the tight box, and active pixels.
         """
         width, height = self.boxes[..., 2], self.boxes[..., 3]
         return torch.stack([height, width, height * width, self.active], dim=-1)

@@ -112,15 +112,9 @@ class TIRG(nn.Module):
 
 def save_tirg(network: TIRG, path: Path) -> str:
     """Write a network as a checkpoint (`models.checkpoint`); returns sha256 (hex)."""
-    name, sha256 = network.encoder
-    label = {
-        "format": 1,
-        "captioner": NAME,
-        "arguments": network.arguments(),
-        "encoder": {"name": name, "sha256": sha256},
-        "vocabulary": network.vocabulary.words[4:],
-        "record": network.record,
-    }
+    encoder = dict(zip(("name", "sha256"), network.encoder, strict=True))
+    label = {"format": 1, "captioner": NAME, "arguments": network.arguments(), "encoder": encoder}
+    label |= {"vocabulary": network.vocabulary.words[4:], "record": network.record}
     weights = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
     return write_labelled(label, weights, path)
 
