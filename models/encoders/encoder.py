@@ -17,26 +17,19 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-GRID = 14
-"""Cells of the map, in both directions."""
+GRID = 14  # cells of the map, in both directions
 
 
 class Encoder(nn.Module, ABC):
     """From uint8 RGB ``(B, 3, 224, 224)`` to a float32 map ``(B, channels, 14, 14)``.
 
     Always in evaluation mode and without gradients, so that one picture has one map.
-
-    Attributes:
-        name: key in `ENCODERS`.
-        channels: of the map.
-        image_size: ``(height, width)`` it takes.
-        sha256: hex, over names and values of the weights; a checkpoint names the weights it was trained on.
     """
 
-    name: str
-    channels: int
-    image_size: tuple[int, int] = (224, 224)
-    sha256: str
+    name: str  # key in `ENCODERS`
+    channels: int  # of the map
+    image_size: tuple[int, int] = (224, 224)  # ``(height, width)`` it takes
+    sha256: str  # hex, over names and values of the weights; a checkpoint names those it was trained on
 
     @abstractmethod
     def features(self, images: Tensor) -> Tensor:
@@ -44,10 +37,9 @@ class Encoder(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Tensor:
         """From uint8 RGB ``(B, 3, *image_size)``, nothing else, to float32 ``(B, channels, 14, 14)``."""
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != (3, *self.image_size):  # noqa: PLR2004 - B, 3, height, width
-            height, width = self.image_size
+        if images.dtype != torch.uint8 or images.shape[1:] != (3, *self.image_size):
             raise ValueError(
-                f"encoder {self.name} takes uint8 (B, 3, {height}, {width}), "
+                f"encoder {self.name} takes uint8 (B, 3, {', '.join(map(str, self.image_size))}), "
                 f"got {images.dtype} {tuple(images.shape)}; resize the frames to the captioner's image_size"
             )
         with torch.no_grad():

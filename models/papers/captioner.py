@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -23,41 +23,35 @@ from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, surface
 from models.papers.wording import read
 
-FEATURES = 4
-"""Of a cluster, for the alignment prior: see `PairBatch.features`."""
-
+FEATURES = 4  # of a cluster, for the alignment prior: see `PairBatch.features`
 ENCODER = "encoder."
 """Names of the encoder's weights begin so; no checkpoint holds them."""
 
-_STORY = 4
-"""Sentences for which a story has room."""
+_STORY = 4  # sentences for which a story has room
+SAME_PLACE = 0.25  # two sentences are about one place if their boxes share this much of the smaller one
 
-SAME_PLACE = 0.25
-"""Two sentences are about one place if their boxes share this much of the smaller one."""
+
+class Sees(NamedTuple):
+    """What a split must hold for a captioner, see the attributes of `WordCaptioner`."""
+
+    whole: bool = False
+    images: bool = False
+    masks: bool = True
 
 
 class WordCaptioner(nn.Module, Captioner):
-    """Writes word by word (autoregressive).
+    """Writes word by word (autoregressive)."""
 
-    Attributes:
-        options: what it was built with, kept in the checkpoint.
-        encoder: frozen.
-        vocabulary: its words.
-        whole: it describes a pair as a whole: one row per pair, also for one without clusters, with
-            `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
-            captioners write a row for every cluster, and nothing about a pair without any.
-        joined: it writes all sentences about a pair as one story, BOS between them.
-        needs_images: it takes the images, `PairBatch.before` and `after`, besides maps.
-        needs_masks: it takes `PairBatch.masks`; otherwise training may leave them out.
-    """
-
-    options: Captioner.Options
+    options: Captioner.Options  # what it was built with, kept in the checkpoint
     scale_mean: Tensor
     scale_std: Tensor
+    # it describes a pair as a whole: one row per pair, also for one without clusters, with `State.cluster` -1
+    # and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other captioners write a row for
+    # every cluster, and nothing about a pair without any.
     whole: bool = False
-    joined: bool = False
-    needs_images: bool = False
-    needs_masks: bool = True
+    joined: bool = False  # it writes all sentences about a pair as one story, BOS between them
+    needs_images: bool = False  # it takes the images, `PairBatch.before` and `after`, besides maps
+    needs_masks: bool = True  # it takes `PairBatch.masks`; otherwise training may leave them out
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         """Build with random weights; TypeError or ValueError for an argument that it does not take."""
@@ -70,6 +64,10 @@ class WordCaptioner(nn.Module, Captioner):
         self.register_buffer("scale_std", torch.ones(FEATURES))
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
+
+    @classmethod
+    def sees(cls) -> Sees:
+        return Sees(cls.whole, cls.needs_images, cls.needs_masks)
 
     @classmethod
     def of(
@@ -93,24 +91,23 @@ class WordCaptioner(nn.Module, Captioner):
                 f"is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in the "
                 "version of constraints.txt, or train again"
             )
+        advice = "train it again, or install the version it is from"
         try:
             captioner = cls(Vocabulary(label.words), encoder, **label.arguments)
         except (TypeError, ValueError) as error:
             raise CheckpointError(
-                f"captioner {label.name} does not take its arguments ({error}); train it again, or install "
-                "the version it is from"
+                f"captioner {label.name} does not take its arguments ({error}); {advice}"
             ) from error
+        weights = {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
         try:
-            missing, unexpected = captioner.load_state_dict(
-                {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}, strict=False
-            )
+            missing, unknown = captioner.load_state_dict(weights, strict=False)
         except RuntimeError as error:
             raise CheckpointError(f"the weights do not fit captioner {label.name}: {error}") from error
         lacking = [name for name in missing if not name.startswith(ENCODER)]
-        if lacking or unexpected:
+        if lacking or unknown:
             raise CheckpointError(
                 f"it does not fit this version's captioner {label.name} (missing {lacking[:3]}, unknown "
-                f"{list(unexpected)[:3]}); train it again, or install the version it is from"
+                f"{list(unknown)[:3]}); {advice}"
             )
         return captioner.to(device).eval()
 
@@ -337,9 +334,8 @@ def stories(sentences: Tensor) -> Tensor:
 
 def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:
     text = surface(vocabulary.decode(decoded.tokens))
-    wording = read(text)
-    kind, confidence = (wording.type, wording.object), min(decoded.confidence, 1.0)
-    return Sentence(text, *kind, box, salience=min(prior, 1.0), confidence=confidence)
+    kind, confidence = read(text), min(decoded.confidence, 1.0)
+    return Sentence(text, kind.type, kind.object, box, salience=min(prior, 1.0), confidence=confidence)
 
 
 def _is_wanted(sentence: Sentence, earlier: Sequence[Sentence], options: DescribeOptions) -> bool:
@@ -353,7 +349,7 @@ def _is_wanted(sentence: Sentence, earlier: Sequence[Sentence], options: Describ
 
 
 def _repeats(sentence: Sentence, earlier: Sentence) -> bool:
-    if sentence.text != earlier.text or sentence.box is None or earlier.box is None:
+    one, other = sentence.box, earlier.box
+    if sentence.text != earlier.text or one is None or other is None:
         return False
-    shared = intersection(sentence.box, earlier.box)
-    return shared > 0 and shared >= SAME_PLACE * min(area(sentence.box), area(earlier.box))
+    return (shared := intersection(one, other)) > 0 and shared >= SAME_PLACE * min(area(one), area(other))

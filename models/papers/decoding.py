@@ -18,22 +18,15 @@ from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """N rows, each one sentence in decoding about one cluster of a pair, or about a pair.
+    """N rows, each one sentence in decoding about one cluster of a pair, or about a pair."""
 
-    Attributes:
-        pair, cluster: int64 ``(N,)``, the pair of the batch and its cluster that a row describes,
-            -1 for the entire pair.
-        log_prior: float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding; zeros ``(B, 1)``
-            where rows describe entire pairs.
-        pictures: visual features, ``(N, ...)`` each; the same at every step.
-        memory: recurrent state, ``(N, ...)`` each; changed by every step.
-    """
-
-    pair: Tensor
-    cluster: Tensor
+    pair: Tensor  # int64 ``(N,)``, the pair of the batch that a row describes
+    cluster: Tensor  # int64 ``(N,)``, its cluster; -1 for the entire pair
+    # float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding; zeros ``(B, 1)`` where rows
+    # describe entire pairs
     log_prior: Tensor
-    pictures: tuple[Tensor, ...]
-    memory: tuple[Tensor, ...]
+    pictures: tuple[Tensor, ...]  # visual features, ``(N, ...)`` each; the same at every step
+    memory: tuple[Tensor, ...]  # recurrent state, ``(N, ...)`` each; changed by every step
 
     @classmethod
     def of_pairs(cls, pictures: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> State:

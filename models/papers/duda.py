@@ -64,9 +64,8 @@ from torch import Tensor, nn
 
 from models.encoders.encoder import GRID, Encoder
 from models.papers.captioner import Recurrent, given_sentences, log_likelihood_of_words, unroll
-from models.papers.ddla import cell_coordinates
+from models.papers.ddla import cell_coordinates, project_masks
 from models.papers.decoding import State
-from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 
@@ -167,8 +166,8 @@ class SpatialAttention(nn.Module):
 
 def attention_layers(channels: int, options: AttendingOptions) -> tuple[SpatialAttention, nn.Sequential]:
     """The attention over cells of these channels, and from [l_b; l_d; l_a] to `Options.visual`."""
-    embed = nn.Sequential(nn.Linear(3 * channels, options.visual), nn.ReLU())
-    return SpatialAttention(2 * channels, options), embed
+    attention = SpatialAttention(2 * channels, options)
+    return attention, nn.Sequential(nn.Linear(3 * channels, options.visual), nn.ReLU())
 
 
 def attend(cells: tuple[Tensor, Tensor], attention: Tensor, scale: float) -> Tensor:

@@ -48,13 +48,9 @@ from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 from models.papers.wording import read
 
-SIDE = 7
-"""Cells of an image, in both directions."""
-
+SIDE = 7  # cells of an image, in both directions
 CELLS = SIDE * SIDE
-IMAGE = CELLS + 1
-"""Vectors of an image: [IMG] and its cells."""
-
+IMAGE = CELLS + 1  # vectors of an image: [IMG] and its cells
 _KIND, _SAME_CELL, _SUBTRACTED = 0.3, 7.0, 1.2
 """A pair layer that compares at first: standard deviation of the type embeddings (without them a cell where
 nothing changed becomes noise), the bias of the same cell (e^7 against 99 others), how much is subtracted."""
@@ -82,9 +78,7 @@ class IDCPCL(WordCaptioner):
 
         def __post_init__(self) -> None:
             if not 0 < self.share <= 1 or self.size % 2:
-                raise ValueError(
-                    f"share ({self.share}) must be above 0 and at most 1, size ({self.size}) even"
-                )
+                raise ValueError(f"share ({self.share}) is above 0 and at most 1, size ({self.size}) even")
 
     name = "idc-pcl"
     whole = True
@@ -96,12 +90,10 @@ class IDCPCL(WordCaptioner):
         options = self.options
         self.size = size = options.size
         self.cls, self.mask = len(vocabulary), len(vocabulary) + 1
+        sizes = size, options.heads, options.inner, options.dropout, options.attention_dropout
 
         def stack(number: int) -> Stack:
-            return Stack(
-                Layer(size, options.heads, options.inner, options.dropout, options.attention_dropout)
-                for _ in range(number)
-            )
+            return Stack(Layer(*sizes) for _ in range(number))
 
         self.embed_word = nn.Embedding(len(vocabulary) + 2, size, padding_idx=PAD)
         self.embed_cell = nn.Sequential(nn.Linear(encoder.channels, size), nn.LayerNorm(size))
@@ -118,9 +110,9 @@ class IDCPCL(WordCaptioner):
                 layer.subtract(_SUBTRACTED)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))
-        self.judge = (
-            nn.Sequential(nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 1)) if options.judge else None
-        )
+        self.judge: nn.Sequential | None = None
+        if options.judge:
+            self.judge = nn.Sequential(nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 1))
         self.dropout = nn.Dropout(options.dropout)
 
     def cells(self, pairs: PairBatch) -> Tensor:

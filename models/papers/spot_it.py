@@ -43,8 +43,7 @@ from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 
-GREY = 127.5
-"""Input of the CNN where nothing differs."""
+GREY = 127.5  # input of the CNN where nothing differs
 
 
 class SpotIt(Recurrent):

@@ -57,22 +57,15 @@ _WAY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The claim of a sentence.
+    """The claim of a sentence."""
 
-    Attributes:
-        type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
-        object: class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown".
-        count: how many of it; 0 where there are several without a number, or no object is named.
-        places: where, of left, right, top, bottom, middle, near and far; empty where it names none. Of
-            arrivals and departures "from the left" and "to the right" are directions, not places.
-        colour: of the object, one of `COLOURS`; None where it names none.
-    """
-
-    type: str
-    object: str
-    count: int = 0
+    type: str  # appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown
+    object: str  # class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown"
+    count: int = 0  # how many of it; 0 where there are several without a number, or no object is named
+    # where, of left, right, top, bottom, middle, near and far; empty where it names none. Of arrivals and
+    # departures "from the left" and "to the right" are directions, not places.
     places: frozenset[str] = frozenset()
-    colour: str | None = None
+    colour: str | None = None  # of the object, one of `COLOURS`; None where it names none
 
 
 def read(sentence: str) -> Wording:
