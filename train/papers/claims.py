@@ -97,7 +97,7 @@ class Found:
         low, high = self.difference.interval()
         if low > 0 or high < 0:
             return "shown" if low > 0 else "reversed"
-        return "not shown" if self.power >= POWER else f"cannot be told (power {self.power:.2f})"
+        return "not shown" if self.power >= POWER else "cannot be told"
 
 
 def examine(

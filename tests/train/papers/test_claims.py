@@ -64,7 +64,7 @@ def test_verdicts() -> None:
     none = rng.normal(0, 0.05, (5, 200)) - rng.normal(0, 0.05, (5, 200))
     assert found(none, gain=1.0).verdict == "not shown"
     several = found(np.array([0.3, -0.2, 0.1]), gain=0.2)
-    assert several.verdict == f"cannot be told (power {several.power:.2f})"
+    assert several.verdict == "cannot be told"
     assert found(np.array([0.3])).difference.interval() == (-math.inf, math.inf)
 
 
