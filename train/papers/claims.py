@@ -74,7 +74,7 @@ def difference(values: NDArray[np.float64]) -> PairedDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ExaminedClaim:
     claim: Claim  # what the paper claims
     better: float  # better, worse: our means
     worse: float
@@ -102,7 +102,7 @@ class Found:
 
 def examine(
     suite: Suite, claim: Claim, results: Sequence[Result], constant: Result | None, measured: Split
-) -> Found | None:
+) -> ExaminedClaim | None:
     """Compare the two rows of a claim; None where rows or figures are missing."""
     better, worse = ({r.seed: r for r in results if r.row == key} for key in (claim.better, claim.worse))
     seeds = sorted(better.keys() & worse.keys())
@@ -118,7 +118,7 @@ def examine(
     reason = _unlearnt(claim, ours, theirs, constant)
     if len(seeds) != suite.seeds:
         reason = f"the suite has {suite.seeds} seeds, here are {len(seeds)}"
-    return Found(claim, one[0], two[0], difference(values), gain, printed, reason)
+    return ExaminedClaim(claim, one[0], two[0], difference(values), gain, printed, reason)
 
 
 def pair_values(

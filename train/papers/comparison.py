@@ -26,7 +26,7 @@ from pipeline.disk import replace_file
 from train.checkpoints import TrainError
 from train.papers.batches import Split, load_split
 from train.papers.claims import examine
-from train.papers.config import TrainConfig, build_encoder, captioner_kind, checked_config
+from train.papers.config import TrainConfig, build_encoder, captioner_kind, validate_config
 from train.papers.datasets import has_split
 from train.papers.evaluation import evaluate, silence_of
 from train.papers.metrics.scores import BEST_CONSTANT
@@ -143,7 +143,7 @@ def row_config(system: System, options: CompareOptions, seed: int) -> TrainConfi
         before["training"] = {"epochs": options.epochs}
     if "pretraining" in content:
         content = merge(content, {"pretraining": before})
-    return checked_config(content, system.label)
+    return validate_config(content, system.label)
 
 
 def _wanted_rows(options: CompareOptions, listeners: Listeners) -> list[str]:
@@ -234,7 +234,7 @@ def _about_data(folder: Path) -> str:
 def _write(report: Report, out: Path) -> None:
     claims = [
         {"text": f.claim.text, "value": f.claim.value, **asdict(f.difference), "verdict": f.verdict}
-        for f in report.found
+        for f in report.examined
     ]
     content: dict[str, Any] = {"suite": report.name, "about": report.about, "claims": claims}
     content["rows"] = [asdict(result) for result in report.results]

@@ -76,10 +76,10 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
     explicit = {key: value for key, value in training.items() if value is not None}
     if explicit and isinstance(content.get("training", {}), dict | None):
         content = {**content, "training": {**(content.get("training") or {}), **explicit}}
-    return checked_config(content, str(path))
+    return validate_config(content, str(path))
 
 
-def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
+def validate_config(content: Mapping[str, Any], source: str) -> TrainConfig:
     try:
         config = TrainConfig.model_validate(dict(content))
     except ValidationError as error:

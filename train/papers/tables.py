@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from train.papers.batches import Split
-from train.papers.claims import GAIN, Found, difference
+from train.papers.claims import GAIN, ExaminedClaim, difference
 from train.papers.results import Result, result_ciders
 from train.papers.suites import PaperTable, Suite
 
@@ -43,7 +43,7 @@ class Report:
     measured: Split  # the split that was measured on
     results: tuple[Result, ...]  # of all systems and seeds
     trivial: tuple[Result, ...]  # of systems that look at no picture
-    found: tuple[Found, ...]  # the paper's claims
+    examined: tuple[ExaminedClaim, ...]  # the paper's claims
     about: tuple[str, ...]  # lines about how it was made
 
     def of(self, row: str) -> list[Result]:
@@ -79,12 +79,12 @@ def page(report: Report) -> str:
         ),
         _block([(label, _cells(own, _RIGHT, 1)) for label, own in rows if own], list(_RIGHT)),
     ]
-    if report.found:
-        chance = len(report.found) * (1 - 0.95) / 2
+    if report.examined:
+        chance = len(report.examined) * (1 - 0.95) / 2
         parts += [
             "## What the paper claims",
-            f"{_HOW} Were none of {len(report.found)} claims true, about {chance:.1f} would be shown.",
-            "```\n" + "\n".join(claim_lines(report.found)) + "\n```",
+            f"{_HOW} Were none of {len(report.examined)} claims true, about {chance:.1f} would be shown.",
+            "```\n" + "\n".join(claim_lines(report.examined)) + "\n```",
         ]
     constants = _bullets([f'{r.row}: "{r.single[0]}"' for r in report.trivial if r.value("distinct") == 1])
     wrapped = [part if part[0] in "#`*" else _wrap(part) for part in (*parts, constants) if part]
@@ -113,10 +113,10 @@ def paper_table(table: PaperTable, report: Report) -> str:
     return _block(lines, [_SHORT.get(column, column) for column in places])
 
 
-def claim_lines(found: Sequence[Found]) -> list[str]:
+def claim_lines(examined: Sequence[ExaminedClaim]) -> list[str]:
     """Every claim with its figures and verdict, wrapped to 80 columns."""
     lines = []
-    for each in found:
+    for each in examined:
         low, high = each.difference.interval()
         gain = f"gain {GAIN:.0%} ours" if each.printed is None else f"gain {each.printed:.1%}"
         figures = (

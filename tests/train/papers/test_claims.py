@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from train.papers.batches import Split
 from train.papers.claims import (
-    Found,
+    ExaminedClaim,
     PairedDifference,
     difference,
     examine,
@@ -35,8 +35,8 @@ def drawn(
     return gain + of_seeds + of_pairs + rng.normal(0, 1.5, (seeds, pairs))
 
 
-def found(values: NDArray[np.float64], gain: float = 0.5) -> Found:
-    return Found(CLAIM, 1.0, 1.0, difference(values), gain, None, "")
+def found(values: NDArray[np.float64], gain: float = 0.5) -> ExaminedClaim:
+    return ExaminedClaim(CLAIM, 1.0, 1.0, difference(values), gain, None, "")
 
 
 @pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.0), (3, 1.0), (3, 2.0), (3, 8.0), (5, 2.0), (10, 8.0)])
