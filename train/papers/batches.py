@@ -239,7 +239,7 @@ def epoch_batches(
     if drawn:  # the first of each pair, in an order of chance
         first = {split.annotations[i][0]: i for i in reversed(order)}
         order = [i for i in order if first[split.annotations[i][0]] == i]
-    twin = twins(split.samples) if swapped else {}
+    twin = find_twins(split.samples) if swapped else {}
     turned = {i for i in order if rng.random() < swapped} if twin else set[int]()
 
     for start in range(0, len(order), size):
@@ -255,7 +255,7 @@ def epoch_batches(
         yield pairs, vocabulary.batch(texts, max_words)
 
 
-def twins(samples: Sequence[Sample]) -> dict[int, int]:
+def find_twins(samples: Sequence[Sample]) -> dict[int, int]:
     """Distractors by the positions of pairs with the same before frame, and of their own.
 
     CLEVR-Change has three pictures of a scene: the default one, one in which something changed, and another

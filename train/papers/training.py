@@ -59,7 +59,7 @@ class TrainOptions:
     by_pair: bool = False
     drawn: bool = False  # whether an epoch takes one annotation of each pair, drawn by chance, instead of all
     # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
-    # `train.papers.batches.twins`. Not for captioners that look at masks.
+    # `train.papers.batches.find_twins`. Not for captioners that look at masks.
     swapped: float = 0.0
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
-from train.papers.batches import Split, by_pair, epoch_batches, load_split, twins
+from train.papers.batches import Split, by_pair, epoch_batches, find_twins, load_split
 from train.papers.config import build_captioner, load_config
 from train.papers.runs import evaluate_on_folder, train_on_folder
 from train.papers.training import TrainOptions, train
@@ -189,7 +189,7 @@ def test_views_of_a_scene_change_places(
         folder, "train", toy_encoder, OPTIONS, cache=features, sees=Sees(whole=True, images=True)
     )
     samples = split.samples
-    assert twins(samples) == {k: k | 1 for k in range(12)}
+    assert find_twins(samples) == {k: k | 1 for k in range(12)}
     plain = split.features.batch(range(12), whole=True)
     assert plain.maps is not None
     words = Vocabulary.build(["the car"], 1)

@@ -44,15 +44,15 @@ class NoRoomError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Prop:
-    label: str  # a key of `sprites.THINGS`
+    label: str  # a key of `THINGS`
     left: int  # left, top, width, height: whole pixels of the canvas
     top: int
     width: int
     height: int
-    colour: str  # a key of `sprites.COLOURS`
+    colour: str  # a key of `scenery.COLOURS`
     flip: bool  # it looks to the left
     variant: int  # shade of its colour
-    surface: int = 0  # index into `scenery.SURFACES`, what it stands on
+    surface: int = 0  # index into `SURFACES`, what it stands on
 
     @property
     def box(self) -> Edges:
