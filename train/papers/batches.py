@@ -232,7 +232,7 @@ def epoch_batches(
     """The annotations of a split in an order that seed and epoch alone decide, tokens int64 ``(B, T, L)``.
 
     `swapped`: of pairs whose scene was also seen without a change, the share 0..1 whose before frame is that
-    other view, see `twins`.
+    other view, see `find_twins`.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(split.annotations)).tolist()
