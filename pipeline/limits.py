@@ -166,6 +166,7 @@ _PAST = {
     "parked": "parked",
     "met": "met",
     "waiting": "waited",
+    "crossed": "crossed a line",
     "placed": "were put down",
     "removed": "were taken",
     "got_in": "got into a vehicle",

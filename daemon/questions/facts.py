@@ -34,7 +34,7 @@ class Fact(NamedTuple):
     object: str
     colour: str
     confidence: float
-    count: int
+    number: int
     counted: bool
     track: str
     text: str

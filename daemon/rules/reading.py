@@ -28,7 +28,8 @@ _REWRITES = [
     ("there (?:is|are)", ""),
 ]
 _STILL = re.compile(
-    rf"(?P<first>.+?)(?: and| then)+ (?:the |an? |that )?(?P<then>\S.*?) (?:(?:is|are) )?still (?:(?:stands?|stays?|lies|waits?|is|are) ?)*"
+    rf"(?P<first>.+?)(?: and| then)+ (?:the |an? |that )?(?P<then>\S.*?) (?:(?:is|are) )?still "
+    rf"(?:(?:stands?|stays?|lies|waits?|is|are) ?)*"
     rf"(?:there)?(?P<place>.*?) ?(?:(?:after|longer than) )(?P<length>{_LENGTH})(?: later)?(?P<rest>.*)"
 )
 _THEN = re.compile(

@@ -14,6 +14,7 @@ from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, objects_of,
 from pipeline.report.words import duration_words
 
 NO, MAYBE, YES = 0, 1, 2
+NOTHING = Filters()
 
 
 class Form(StrEnum):
@@ -46,7 +47,7 @@ class Rule:
     when: str
     form: Form
     filters: Filters
-    then: Filters = Filters()
+    then: Filters = NOTHING
     seconds: float = 0.0
     least: int | None = None
     most: int | None = None

@@ -34,17 +34,18 @@ _AWAY = ("camera_down", "outage")
 
 
 class Firing(NamedTuple):
-    """A rule is met: when, by which records, about which object, and whether only its open class is known."""
+    """A rule is met: when, by which records, about which object and how surely; `maybe` of its open class."""
 
     at: int
     records: tuple[str | int, ...]
     object: str
+    confidence: float
     maybe: bool
 
 
 @dataclass(slots=True, eq=False)
 class _Stay:
-    """Somebody or something is there: since when, by which records, the last of them of what time.
+    """Somebody or something is there: since when, and by which records, the last of them of what time.
 
     Attributes:
         unseen: the camera was down since: it is not known whether it is still there.
@@ -52,12 +53,19 @@ class _Stay:
 
     begin: int
     first: str | int
-    last: str | int
-    mentioned: int
-    object: str
-    maybe: bool
+    last: str | int = 0
+    mentioned: int = 0
+    object: str = ""
+    confidence: float = 0.0
+    maybe: bool = False
     fired: bool = False
     unseen: bool = False
+
+    def name(self, told: Told, sure: int) -> None:
+        """Take note of a sentence about it; `NO` of one that does not say what or where it is."""
+        self.last, self.mentioned = told.record, told.time
+        if sure:
+            self.object, self.confidence, self.maybe = told.object, told.confidence, sure == MAYBE
 
 
 class Watch:
@@ -99,7 +107,7 @@ class Watch:
         form = self.rule.form
         if form is Form.EVENT:
             if sure := self._first.happens(told):
-                self._fire(told.at, (told.record,), told.object, maybe=sure == MAYBE)
+                self._fire(told.at, (told.record,), told, maybe=sure == MAYBE)
             return
         if form in (Form.STAY, Form.COUNT):
             self._follow(told, self._first)
@@ -120,13 +128,13 @@ class Watch:
         if reason == "mask":
             return
         self.advance(since)
-        self._move_on(record, time)
         if self.rule.form is Form.NEVER:
             self._began.clear()
         for stay in self._there.values() if reason in _AWAY else ():
             stay.unseen = True
+        self._met = False
+        self._move_on(record, time)
         if self.rule.form is Form.COUNT:
-            self._met = False
             self._level(until, record)
 
     def _move_on(self, record: str | int, time: int) -> None:
@@ -158,19 +166,21 @@ class Watch:
             if leaves or not (sure or told.action in _NEUTRAL):
                 del self._there[key]
             else:
-                stay.last, stay.mentioned = told.record, told.time
-                stay.object, stay.maybe = told.object, sure == MAYBE
+                stay.name(told, sure)
         elif sure:
-            stay = _Stay(told.at, told.record, told.record, told.time, told.object, sure == MAYBE)
-            self._there[key] = stay
-            self._later(told.time + FORGOTTEN_S * SECOND, partial(self._expire, key, stay))
-            if self.rule.form is Form.STAY:
-                if self._wait:
-                    self._later(stay.begin + self._wait, partial(self._stayed, key, stay))
-                else:
-                    self._meet(stay, told.at)
+            self._come(key, told, sure)
         if self.rule.form is Form.COUNT:
             self._level(told.at, told.record)
+
+    def _come(self, key: str | int, told: Told, sure: int) -> None:
+        stay = self._there[key] = _Stay(told.at, told.record)
+        stay.name(told, sure)
+        self._later(told.time + FORGOTTEN_S * SECOND, partial(self._expire, key, stay))
+        if self.rule.form is Form.STAY:
+            if self._wait:
+                self._later(stay.begin + self._wait, partial(self._stayed, key, stay))
+            else:
+                self._meet(stay, told.at)
 
     def _look_back(self, stay: _Stay, told: Told) -> None:
         """What is told of a stay may show that it was there at a time that has not been looked at."""
@@ -185,7 +195,7 @@ class Watch:
 
     def _meet(self, stay: _Stay, at: int) -> None:
         stay.fired = True
-        self._fire(at, tuple(dict.fromkeys((stay.first, stay.last))), stay.object, maybe=stay.maybe)
+        self._fire(at, tuple(dict.fromkeys((stay.first, stay.last))), stay, maybe=stay.maybe)
 
     def _expire(self, key: str | int, stay: _Stay, due: int) -> None:
         if self._there.get(key) is not stay:
@@ -232,11 +242,11 @@ class Watch:
         stays = [stay for stay in self._there.values() if not stay.unseen]
         if self.rule.asks_absence:
             recent = due - self._turned <= FORGOTTEN_S * SECOND
-            self._fire(due, self._rests_on if recent else (), "scene", maybe=False)
+            self._fire(due, self._rests_on if recent else (), None, maybe=False)
         else:
             sure = sum(not stay.maybe for stay in stays) >= (self.rule.least or 0)
             records = dict.fromkeys(stay.last for stay in stays)
-            self._fire(due, tuple(records), stays[-1].object, maybe=not sure)
+            self._fire(due, tuple(records), stays[-1], maybe=not sure)
         if self.rule.between:
             self._await(self._hours(due)[1])
 
@@ -250,11 +260,12 @@ class Watch:
             if known:
                 key = max(known, key=lambda each: each[0])[1]
                 stay = self._there[key]
-                self._later(due, partial(self._remains, key, stay, told.record, stay.last, maybe))
+                records = tuple(dict.fromkeys((told.record, stay.last)))
+                self._later(due, partial(self._remains, key, stay, records, maybe=maybe))
             return
         self._began.append(told)
         if form is Form.NEVER:
-            self._later(due, partial(self._missed, told, maybe))
+            self._later(due, partial(self._missed, told, maybe=maybe))
         while form is Form.THEN and self._began[0].at + self._wait < told.at:
             self._began.popleft()
 
@@ -267,18 +278,18 @@ class Watch:
         if in_time and self.rule.form is Form.THEN:
             first = in_time[-1]
             unsure = maybe or self._first.happens(first) == MAYBE
-            self._fire(told.at, (first.record, told.record), told.object, maybe=unsure)
+            self._fire(told.at, (first.record, told.record), told, maybe=unsure)
 
     def _remains(
-        self, key: str | int, stay: _Stay, event: str | int, last: str | int, maybe: bool, due: int
+        self, key: str | int, stay: _Stay, records: tuple[str | int, ...], due: int, *, maybe: bool
     ) -> None:
         if self._there.get(key) is stay and not stay.unseen:
-            self._fire(due, (event, last), stay.object, maybe=maybe or stay.maybe)
+            self._fire(due, records, stay, maybe=maybe or stay.maybe)
 
-    def _missed(self, first: Told, maybe: bool, due: int) -> None:
+    def _missed(self, first: Told, due: int, *, maybe: bool) -> None:
         if first in self._began:
             self._began.remove(first)
-            self._fire(due, (first.record,), first.object, maybe=maybe)
+            self._fire(due, (first.record,), first, maybe=maybe)
 
     # What they share
 
@@ -286,10 +297,13 @@ class Watch:
         self._pushed += 1
         heappush(self._heap, (due, self._pushed, look))
 
-    def _fire(self, at: int, records: tuple[str | int, ...], thing: str, *, maybe: bool) -> None:
+    def _fire(
+        self, at: int, records: tuple[str | int, ...], about: Told | _Stay | None, *, maybe: bool
+    ) -> None:
         begin, end = self._hours(at)
         if begin <= at < end:
-            self.fired.append(Firing(at, records, thing, maybe))
+            thing, confidence = (about.object, about.confidence) if about else ("scene", 1.0)
+            self.fired.append(Firing(at, records, thing, confidence, maybe))
 
     def _hours(self, at: int) -> tuple[int, int]:
         """The first span of the rule's hours that ends after a moment."""
@@ -330,3 +344,7 @@ class Cooldown:
             return False
         self._last = firing.at
         return True
+
+    def remember(self, at: int) -> None:
+        """It has fired at a time, in an earlier process."""
+        self._last = at

@@ -51,8 +51,8 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
         told = Told._make(row)
         while gaps and gaps[-1][0] <= told.record:
             _take_gap(watches, gaps.pop(), times)
-        if (watch := watches.get(camera)) and told.time < end:
-            watch.take(told)
+        if camera in watches and told.time < end:
+            watches[camera].take(told)
     while gaps:
         _take_gap(watches, gaps.pop(), times)
     found = []
