@@ -245,7 +245,7 @@ def test_what_nobody_has_told_of_for_a_day_is_not_there() -> None:
         ("how many people came", "is no rule"),
         ("a customer at the desk", "'customer' cannot be asked for"),
         ("a car in the lot for 2 days", "longer than 12 hours"),
-        ("nobody takes away a bag", "who puts down or takes away is not told"),
+        ("nobody is taken away", "who puts down or takes away is not told"),
         ("fewer than 0 people", "always or never"),
         ("nobody at the desk for 3 hours between 9 and 11", "can never be met"),
         ("a person on camera yrad", "'yrad' is no camera here; did you mean yard?"),
