@@ -27,6 +27,7 @@ from daemon.search.selection import Group
 from daemon.search.trial import try_rule
 from daemon.service.process import Signals
 from pipeline.disk import replacing
+from pipeline.report.words import many
 
 _SHOWN = 50
 _EVERY_S = 0.5
@@ -103,11 +104,10 @@ def _tried(search: Search, words: str, asked: Question, shape: OutputFormat) -> 
         rule = replace(rule, filters=replace(rule.filters, cameras=asked.filters.cameras))
     typer.echo(f"understood as: {rule.restated(search.local)}", err=True)
     found = try_rule(search, rule, asked.span, datetime.now(UTC))
-    if not found:
-        typer.echo("it would not have fired", err=True)
+    typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
     if shape is OutputFormat.JSONL:
-        return output.json_lines(output.trial_members(found, search.local))
-    return output.trial_table(found, search.local)
+        return output.json_lines(output.trial_members(search, found))
+    return output.trial_table(search, found[-_SHOWN:])
 
 
 def _count_lines(groups: list[Group], asked: Question, shape: OutputFormat) -> Iterator[str]:

@@ -27,6 +27,7 @@ FORGOTTEN_S = 86_400
 SET_BACK_S = 60
 """Records that are so much older than the one before are of a clock that was set back: all is forgotten."""
 
+_SETTLED, _FORGOTTEN, _SET_BACK = SETTLED_S * SECOND, FORGOTTEN_S * SECOND, SET_BACK_S * SECOND
 _NEUTRAL = {"crossed", "opened", "closed"}
 """Actions whose sentences do not say where the one who does them is."""
 _AWAY = ("camera_down", "outage")
@@ -95,7 +96,8 @@ class Watch:
 
     def advance(self, now: int) -> None:
         """Nothing else was recorded up to a time at which the camera was watched."""
-        while self._heap and self._heap[0][0] + SETTLED_S * SECOND <= now:
+        settled = now - _SETTLED
+        while self._heap and self._heap[0][0] <= settled:
             due, _, look = heappop(self._heap)
             look(due)
 
@@ -139,11 +141,14 @@ class Watch:
 
     def _move_on(self, record: str | int, time: int) -> None:
         """Move the clock on to a record that matters; a clock that was set back forgets everything."""
-        if time < self._last - SET_BACK_S * SECOND:
+        if time > self._last:
+            self._last = time
+        elif time < self._last - _SET_BACK:
             self._forget()
             self.begin(record, time)
-        self._last = max(self._last, time)
-        self.advance(time)
+            self._last = time
+        if self._heap and self._heap[0][0] <= time - _SETTLED:
+            self.advance(time)
 
     # Who and what is there
 
@@ -155,7 +160,7 @@ class Watch:
         self._move_on(told.record, told.time)
         if not key:
             if self.rule.asks_absence and self._met:  # somebody without a track was there just then
-                self.advance(told.at + SETTLED_S * SECOND)
+                self.advance(told.at + _SETTLED)
                 self._met = False
                 self._level(told.at, told.record)
             return
@@ -175,7 +180,12 @@ class Watch:
     def _come(self, key: str | int, told: Told, sure: int) -> None:
         stay = self._there[key] = _Stay(told.at, told.record)
         stay.name(told, sure)
-        self._later(told.time + FORGOTTEN_S * SECOND, partial(self._expire, key, stay))
+        if self.rule.form is Form.COUNT:
+            self._later(told.time + _FORGOTTEN, partial(self._expire, key, stay))
+            return
+        oldest = next(iter(self._there))
+        if self._there[oldest].mentioned + _FORGOTTEN < told.time:
+            del self._there[oldest]
         if self.rule.form is Form.STAY:
             if self._wait:
                 self._later(stay.begin + self._wait, partial(self._stayed, key, stay))
@@ -200,12 +210,11 @@ class Watch:
     def _expire(self, key: str | int, stay: _Stay, due: int) -> None:
         if self._there.get(key) is not stay:
             return
-        if (later := stay.mentioned + FORGOTTEN_S * SECOND) > due:
+        if (later := stay.mentioned + _FORGOTTEN) > due:
             self._later(later, partial(self._expire, key, stay))
             return
         del self._there[key]
-        if self.rule.form is Form.COUNT:
-            self._level(due)
+        self._level(due)
 
     # How many are there
 
@@ -218,7 +227,7 @@ class Watch:
             met = sum(not stay.unseen for stay in self._there.values()) >= (rule.least or 0)
         if met == self._met:
             return
-        self.advance(at + SETTLED_S * SECOND)  # it may have been met for long enough before this
+        self.advance(at + _SETTLED)  # it may have been met for long enough before this
         self._met, self._turned = met, at
         if met:
             self._rests_on = () if record is None else (record,)
@@ -241,7 +250,7 @@ class Watch:
             return
         stays = [stay for stay in self._there.values() if not stay.unseen]
         if self.rule.asks_absence:
-            recent = due - self._turned <= FORGOTTEN_S * SECOND
+            recent = due - self._turned <= _FORGOTTEN
             self._fire(due, self._rests_on if recent else (), None, maybe=False)
         else:
             sure = sum(not stay.maybe for stay in stays) >= (self.rule.least or 0)
@@ -256,10 +265,13 @@ class Watch:
         form, due = self.rule.form, told.at + self._wait
         if form is Form.STILL:
             # Of several the one that came or stopped last: who gets out of a car has just arrived in it.
-            known = [(stay.mentioned, key) for key, stay in self._there.items() if not stay.unseen]
+            known = [
+                (stay.mentioned, n, key, stay)
+                for n, (key, stay) in enumerate(self._there.items())
+                if not stay.unseen and stay.mentioned + _FORGOTTEN >= told.time
+            ]
             if known:
-                key = max(known, key=lambda each: each[0])[1]
-                stay = self._there[key]
+                *_, key, stay = max(known, key=lambda each: each[:2])
                 records = tuple(dict.fromkeys((told.record, stay.last)))
                 self._later(due, partial(self._remains, key, stay, records, maybe=maybe))
             return

@@ -317,7 +317,7 @@ class Selection:
         """True where a sentence names a place."""
         sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000)"
         named = RecordPlace(place)
-        rows = self.connection.execute(sql, (_any_place((place,)),))
+        rows = self.connection.execute(sql, (any_place((place,)),))
         return any(named.holds(text, "", ()) for (text,) in rows)
 
     def places(self) -> list[str]:
@@ -409,7 +409,7 @@ class Selection:
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
-        if words := " AND ".join(filter(None, [_all_words(filters.text), _any_place(filters.zones)])):
+        if words := " AND ".join(filter(None, [_all_words(filters.text), any_place(filters.zones)])):
             where.append("s.text IN (SELECT rowid FROM words WHERE words MATCH :words)")
             values["words"] = words
         if filters.zones:
@@ -517,7 +517,7 @@ def _all_words(text: str) -> str:
     return f"({' '.join(conditions)})" if conditions else ""
 
 
-def _any_place(zones: Sequence[str]) -> str:
+def any_place(zones: Sequence[str]) -> str:
     """Likewise for one of these places."""
     words = [" ".join(_WORD.findall(place_name(zone))) for zone in zones]
     if not all(words):

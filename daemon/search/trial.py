@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from daemon.questions.local_time import microseconds, moment_of
-from daemon.questions.question import SearchError, Span
-from daemon.rules.rule import Matcher, Rule, Told
-from daemon.rules.watch import Cooldown, Firing, Watch
+from daemon.questions.question import Filters, SearchError, Span
+from daemon.questions.words import ANIMALS
+from daemon.rules.rule import Form, Matcher, Rule, Told
+from daemon.rules.watch import Cooldown, Watch
 from daemon.search.search import Search
-from daemon.search.selection import sql_list
+from daemon.search.selection import any_place, sql_list
 from pipeline.record import Record
 
 
 class WouldHaveFired(NamedTuple):
-    """A rule would have fired.
-
-    Attributes:
-        records: on which it rests; those that retention has deleted are missing.
-    """
+    """A rule would have fired: where, when, by which records of the index, and whether it only may be so."""
 
     camera: str
     at: datetime
-    records: tuple[Record, ...]
+    numbers: tuple[int, ...]
     maybe: bool
 
 
@@ -35,27 +32,28 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
         SearchError: a camera of the rule has no records.
     """
     db, selection = search.index.store.connection, search.selection
-    cameras = rule.filters.cameras or selection.cameras()
+    known = selection.cameras()
+    cameras = rule.filters.cameras or known
     for name in cameras:
-        if name not in selection.cameras():
-            raise SearchError(f"no camera of the journals is called {name!r}")
+        if name not in known:
+            raise SearchError(f"no camera of the journals is called {name!r}; there are: {', '.join(known)}")
     watches = {camera: Watch(rule, search.local) for camera in cameras}
-    seen, end = search.selection.last_seen(), microseconds(span.until or now)
-    for camera, watch in watches.items():
-        first = db.execute("SELECT min(id) FROM records WHERE camera = ?", (camera,)).fetchone()[0]
-        watch.begin(first, db.execute("SELECT time FROM records WHERE id = ?", (first,)).fetchone()[0])
+    seen, end = selection.last_seen(), microseconds(span.until or now)
+    sql = "SELECT camera, id, time FROM records WHERE id IN (SELECT min(id) FROM records GROUP BY camera)"
+    for camera, first, time in db.execute(sql) if rule.asks_absence else ():
+        if camera in watches:
+            watches[camera].begin(first, time)
     gaps = db.execute("SELECT record, camera, begin, end, reason FROM gaps ORDER BY record").fetchall()
     times = dict(db.execute("SELECT id, time FROM records WHERE id IN (SELECT record FROM gaps)"))
     gaps.reverse()
-    for camera, *row in _told(search, rule):
-        told = Told._make(row)
+    for camera, told in _told(search, rule):
         while gaps and gaps[-1][0] <= told.record:
             _take_gap(watches, gaps.pop(), times)
         if camera in watches and told.time < end:
             watches[camera].take(told)
-    while gaps:
-        _take_gap(watches, gaps.pop(), times)
-    found = []
+    for gap in reversed(gaps):
+        _take_gap(watches, gap, times)
+    found = list[WouldHaveFired]()
     begin = microseconds(span.since) if span.since else -(2**62)
     for camera, watch in watches.items():
         (newest,) = db.execute("SELECT max(time) FROM records WHERE camera = ?", (camera,)).fetchone()
@@ -63,8 +61,12 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
         watch.advance(min(last, end))
         cooldown = Cooldown(rule)
         fired = (each for each in watch.fired if begin <= each.at < end)
-        found += [(camera, firing) for firing in fired if cooldown.admits(firing)]
-    return _with_records(search, found)
+        found += [
+            WouldHaveFired(camera, moment_of(each.at), tuple(map(int, each.records)), each.maybe)
+            for each in fired
+            if cooldown.admits(each)
+        ]
+    return sorted(found, key=lambda each: each.at)
 
 
 def _take_gap(watches: dict[str, Watch], row: tuple[int, str, int, int, str], times: dict[int, int]) -> None:
@@ -73,41 +75,48 @@ def _take_gap(watches: dict[str, Watch], row: tuple[int, str, int, int, str], ti
         watches[camera].gap(record, times[record], since, until, reason)
 
 
-def _told(search: Search, rule: Rule) -> Iterator[tuple[Any, ...]]:
-    """Camera and members of `Told` of all sentences that may matter to a rule, in the order of the index."""
+def _told(search: Search, rule: Rule) -> Iterator[tuple[str, Told]]:
+    """Camera and sentence of all that may matter to a rule, in the order of the index."""
     db = search.index.store.connection
-    about = list[str]()
-    for each in (Matcher(rule.filters), Matcher(rule.then)):
-        if names := sorted(each.objects | each.open_classes):
-            objects = f"object IN {sql_list(names)}"
-            of_them = f"SELECT visit FROM sentences WHERE {objects} AND visit IS NOT NULL"
-            about.append(f"s.{objects} OR s.visit IN ({of_them})")
-        else:
-            about.append(
-                f"s.kind IN {sql_list(sorted(each.kinds))} OR s.action IN {sql_list(sorted(each.actions))}"
-            )
-    speaks = rule.filters.zones or rule.then.zones or "animal" in str(about)
-    text = "(SELECT text FROM texts WHERE id = s.text)" if speaks else "''"
-    return db.execute(
-        f"SELECT camera, record, time, at, kind, action, object, colour, confidence, counted, visit, {text} "
-        f"FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n"
+    filters = rule.filters, rule.then
+    present = {Form.STAY: 0, Form.COUNT: 0, Form.STILL: 1}.get(rule.form, -1)
+    about = [_about(each, f":places{n}", stays=n == present) for n, each in enumerate(filters)]
+    words = [any_place(each.zones) for each in filters if each.zones]
+    words += [f'"{name}"' for name in ANIMALS if any(name in each.objects for each in map(Matcher, filters))]
+    matching = "SELECT id, text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ?)"
+    texts = dict(db.execute(matching, (" OR ".join(words),)).fetchall()) if words else {}
+    rows = db.execute(
+        "SELECT camera, record, time, at, kind, action, object, colour, confidence, counted, visit, text "
+        f"FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n",
+        {f"places{n}": any_place(each.zones) for n, each in enumerate(filters)},
     )
+    return ((row[0], Told._make((*row[1:-1], texts.get(row[-1], "")))) for row in rows)
 
 
-def _with_records(search: Search, found: list[tuple[str, Firing]]) -> list[WouldHaveFired]:
-    numbers = {int(number) for _, firing in found for number in firing.records}
-    locations = search.selection.numbered(numbers)
-    records = dict[int, Record]()
-    for location in locations:
-        for result in search.reader.read([location]):
-            records[location.id] = result.record
-    made = [
-        WouldHaveFired(
-            camera,
-            moment_of(firing.at),
-            tuple(records[int(number)] for number in firing.records if int(number) in records),
-            firing.maybe,
-        )
-        for camera, firing in found
-    ]
-    return sorted(made, key=lambda each: each.at)
+def _about(filters: Filters, places: str, *, stays: bool) -> str:
+    """The condition on a sentence ``s`` that may be an event of filters, or of a stay of what they name.
+
+    Args:
+        filters: see there.
+        places: the parameter for their places.
+        stays: for which of both.
+    """
+    matcher = Matcher(filters)
+    names = sorted(matcher.objects | matcher.open_classes)
+    where = [f"object IN {sql_list(names)}"] if names else []
+    if filters.zones:
+        where.append(f"text IN (SELECT rowid FROM words WHERE words MATCH {places})")
+    if stays:
+        mine = " AND ".join(where)
+        return f"(s.visit IN (SELECT visit FROM sentences WHERE {mine}) OR (s.visit IS NULL AND {mine}))"
+    kinds, actions = (sql_list(sorted(each)) for each in (matcher.kinds, matcher.actions))
+    return f"({' AND '.join([*where, f'(s.kind IN {kinds} OR s.action IN {actions})'])})"
+
+
+def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Record]]:
+    """The records on which each rests; those that retention has deleted meanwhile are missing."""
+    locations = search.selection.numbered({number for each in found for number in each.numbers})
+    numbers = {location.digest: location.id for location in locations}
+    results = search.reader.read(locations)
+    records = {numbers[bytes.fromhex(each.record.hash)[:8]]: each.record for each in results}
+    return [[records[number] for number in each.numbers if number in records] for each in found]

@@ -18,7 +18,7 @@ from daemon.questions.question import Span
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Rule
 from daemon.search.search import Search
-from daemon.search.trial import try_rule
+from daemon.search.trial import records_of, try_rule
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
@@ -159,8 +159,8 @@ def tried(state: Path, since: datetime | None = None) -> dict[str, list[tuple[st
         for rule in rules():
             would = try_rule(search, rule, Span(since=since), START + timedelta(days=1))
             found[rule.name] = sorted(
-                (f"{each.at:%Y-%m-%dT%H:%M:%S.%fZ}", tuple(record.id for record in each.records))
-                for each in would
+                (f"{each.at:%Y-%m-%dT%H:%M:%S.%fZ}", tuple(record.id for record in records))
+                for each, records in zip(would, records_of(search, would), strict=True)
             )
     return found
 
