@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
@@ -103,7 +102,7 @@ def _tried(search: Search, words: str, asked: Question, shape: OutputFormat) -> 
     if asked.filters.cameras:
         rule = replace(rule, filters=replace(rule.filters, cameras=asked.filters.cameras))
     typer.echo(f"understood as: {rule.restated(search.local)}", err=True)
-    found = try_rule(search, rule, asked.span, datetime.now(UTC))
+    found = try_rule(search, rule, asked.span, selection.present())
     typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
     if shape is OutputFormat.JSONL:
         return output.json_lines(output.trial_members(search, found))

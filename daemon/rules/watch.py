@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from daemon.questions.local_time import LocalTime, microseconds, moment_of
-from daemon.questions.words import DEPARTURES
+from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.rules.rule import MAYBE, NO, Form, Matcher, Rule, Told
 
 SECOND = 1_000_000
@@ -163,6 +163,8 @@ class Watch:
                 self.advance(told.at + _SETTLED)
                 self._met = False
                 self._level(told.at, told.record)
+            elif self.rule.form is Form.STAY and not self._wait and told.counted and told.kind in ARRIVALS:
+                self._fire(told.at, (told.record,), told, maybe=sure == MAYBE)
             return
         if stay := self._there.get(key):
             self._look_back(stay, told)
