@@ -177,6 +177,14 @@ class Selection:
         sql = f"SELECT {_LOCATION} FROM records WHERE key = ? ORDER BY time, id"
         return [Location(*row) for row in self.connection.execute(sql, (key,))]
 
+    def of_track(self, camera: str, track: str) -> list[Location]:
+        """The records of a track, by time."""
+        sql = (
+            "SELECT DISTINCT record FROM sentences WHERE visit = "
+            "(SELECT id FROM visits WHERE camera = ? AND track = ?)"
+        )
+        return self.numbered(number for (number,) in self.connection.execute(sql, (camera, track)))
+
     def after(self, record: int, question: Question) -> list[Location]:
         """The records read after that of a number, as they were read; of cameras that are new, too."""
         where, values = self._where(question, strict=False)

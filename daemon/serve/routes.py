@@ -67,7 +67,7 @@ class Routes:
     async def _live(self, request: Request) -> Response:
         tiles = await self.site.tiles.read(self.site.search.latest)
         last = {tile.name: self.site.card(tile.last) for tile in tiles}
-        cards = self.site.cards(await newest(self.site))
+        cards = await self.site.visits(await newest(self.site))
         faults = await self.site.search.ask(lambda search: search.index.faults())
         digest = await self.site.today()
         return self.site.page(
@@ -82,7 +82,7 @@ class Routes:
         except SearchError as refused:
             error = str(refused)
         status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
-        cards = self.site.cards(digest.pictured) if digest else []
+        cards = await self.site.visits(digest.pictured) if digest else []
         return self.site.page(request, "span", status, digest=digest, asked=asked, cards=cards, error=error)
 
     async def _week(self, request: Request) -> Response:
@@ -110,7 +110,7 @@ class Routes:
             HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK,
             it=answer,
             asked=answer.asked,
-            cards=self.site.cards(answer.results),
+            cards=await self.site.visits(answer.results),
             error=error,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
@@ -133,6 +133,7 @@ class Routes:
             request,
             "record",
             card=self.site.card(result),
+            visit=(await self.site.visits([result]))[0],
             asked=asked,
             faults=[*result.marks, *changed],
             older=self.site.card(older),

@@ -188,6 +188,17 @@ def line_end(line: bytes) -> ChainEnd | None:
     return ChainEnd(int(seq[1]), digest[1].decode(), parse_stream_id(stream_id[1].decode()))
 
 
+def cut_torn(file: int) -> bytes:
+    """Cut off what a crash tore of the last line of an open file; the last complete line."""
+    size = os.fstat(file).st_size
+    line = line_before(file, size)
+    if line and not line.endswith(b"\n"):
+        size -= len(line)
+        os.ftruncate(file, size)
+        line = line_before(file, size)
+    return line
+
+
 def line_before(file: int, end: int) -> bytes:
     """The line of an open file that ends at byte `end`, with its line end or, where it is torn, without."""
     start = end - 1  # the last byte may be the line's own end

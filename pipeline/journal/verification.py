@@ -10,17 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import rfc8785
 
 from pipeline.evidence import evidence_beside, evidence_fault
+from pipeline.journal.attestations import Attestation, find_fault
 from pipeline.journal.segments import Chain, Start, find_chains
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
-if TYPE_CHECKING:  # the library of signatures loads where there are some
-    from pipeline.journal.signatures import Signature
-    from pipeline.journal.timestamps import Timestamp
+_Kind = TypeVar("_Kind", bound=Attestation)
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -188,75 +187,45 @@ def _check_chains(
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     """Check the lines of a chain, its anchor and its signatures."""
-    from pipeline.journal.signatures import find_fault, read_signatures  # noqa: PLC0415 - see above
+    from pipeline.journal.signatures import Signature  # noqa: PLC0415 - the library of signatures is slow
+    from pipeline.journal.timestamps import Timestamp, load_roots  # noqa: PLC0415
 
     result = _CheckedChain(chain)
     start = Start.load(chain.folder / f"{chain.camera}.start")
-    path = chain.folder / f"{chain.camera}.signatures"
-    signatures: list[Signature | str] = []
-    try:
-        signatures = read_signatures(path.read_bytes()) if path.exists() else []
-    except OSError as error:
-        result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
-    good = [signature for signature in signatures if not isinstance(signature, str)]
-    hashes = {signature.seq: "" for signature in good}
-    stamps = _read_stamps(result)
-    hashes |= {stamp.seq: "" for _, stamp in stamps if not isinstance(stamp, str)}
+    signatures, stamps = _read(Signature, result), _read(Timestamp, result)
+    signed = [each for each in signatures if not isinstance(each, str)]
+    stamped = [each for each in stamps if not isinstance(each, str)]
+    hashes = dict.fromkeys((each.seq for each in (*signed, *stamped)), "")
     if start:
         hashes[start.seq] = ""
     result.problem = result.problem or _check_lines(result, start, hashes, options)
     if start:
         result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    if stamps:
-        _check_stamps(result, stamps, hashes, options)
-    if signatures:
-        end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
-        if fault := find_fault(
-            signatures, chain.camera, hashes, None if result.problem else end, options.keys
-        ):
-            result.problem = result.problem or Problem(path, *fault)
-        if good:
-            last = max(good, key=lambda signature: signature.seq)
-            result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in good)))
-    elif options.keys and (start or chain.camera in result.ends) and not result.problem:
+    end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
+    roots = load_roots(options.roots) if options.roots and stamps else ()
+    for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
+        fault = find_fault(lines, chain.camera, hashes, None if result.problem else end, trusted)
+        if fault and not result.problem:
+            result.problem = Problem(kind.file(chain.folder, chain.camera), *fault)
+    if signed:
+        last = max(signed, key=lambda signature: signature.seq)
+        result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
+    if stamped:
+        result.stamped = max((stamp.seq, stamp.time) for stamp in stamped)
+    if options.keys and not signatures and (start or chain.camera in result.ends) and not result.problem:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
-        result.problem = Problem(path, 0, reason)
+        result.problem = Problem(Signature.file(chain.folder, chain.camera), 0, reason)
     return result
 
 
-def _read_stamps(result: _CheckedChain) -> list[tuple[int, Timestamp | str]]:
-    """The lines of a chain's time stamps."""
-    from pipeline.journal.timestamps import read_timestamps, timestamps_path  # noqa: PLC0415
-
-    path = timestamps_path(result.chain.folder, result.chain.camera)
+def _read(kind: type[_Kind], result: _CheckedChain) -> list[_Kind | str]:
+    path = kind.file(result.chain.folder, result.chain.camera)
     try:
-        return list(read_timestamps(path.read_bytes())) if path.exists() else []
+        return kind.read(path.read_bytes()) if path.exists() else []
     except OSError as error:
         result.problem = result.problem or Problem(path, 0, f"cannot be read: {error.strerror or error}")
         return []
-
-
-def _check_stamps(
-    result: _CheckedChain,
-    stamps: list[tuple[int, Timestamp | str]],
-    hashes: dict[int, str],
-    options: VerifyOptions,
-) -> None:
-    """Compare a chain's time stamps with its records, and check them where authorities are given."""
-    from pipeline.journal.timestamps import (  # noqa: PLC0415
-        find_timestamp_fault,
-        load_roots,
-        timestamps_path,
-    )
-
-    roots = load_roots(options.roots) if options.roots else ()
-    if fault := find_timestamp_fault(stamps, result.chain.camera, hashes, roots):
-        path = timestamps_path(result.chain.folder, result.chain.camera)
-        result.problem = result.problem or Problem(path, *fault)
-    good = [stamp for _, stamp in stamps if not isinstance(stamp, str)]
-    if good:
-        result.stamped = max((stamp.seq, stamp.time) for stamp in good)
 
 
 def _check_lines(
@@ -311,17 +280,17 @@ def _check_pictures(record: Record, folder: Path | None, proven: set[str]) -> No
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
     """Check the anchor, where the chain begins: its hash against the record's own, and its signature."""
-    from pipeline.journal.signatures import START, read_signatures  # noqa: PLC0415 - see above
+    from pipeline.journal.signatures import START, Signature  # noqa: PLC0415
 
-    fault = ""
+    reason = ""
     if stated not in {"", start.hash}:
-        fault = f"record {start.seq} has another hash than was noted at its deletion"
+        reason = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
-        (signature,) = read_signatures(start.line + b"\n", START)
-        fault = signature if isinstance(signature, str) else signature.fault(chain.camera, keys)
+        fault = find_fault(Signature.read(start.line + b"\n", START), chain.camera, {}, None, keys)
+        reason = fault[1] if fault else ""
     elif keys:
-        fault = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
-    return Problem(chain.folder / f"{chain.camera}.start", 0, fault) if fault else None
+        reason = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
+    return Problem(chain.folder / f"{chain.camera}.start", 0, reason) if reason else None
 
 
 def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Problem | None:

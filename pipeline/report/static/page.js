@@ -31,9 +31,10 @@ const follow = (feed) => {
     if (old) old.replaceWith(element(html)); else cameras.append(element(html));
   });
   source.addEventListener("narration", (event) => {
-    const { id, html, text } = JSON.parse(event.data);
+    const { id, visit, html, text } = JSON.parse(event.data);
     if ([...feed.children].some((card) => card.dataset.id === id)) return;
     feed.querySelector(".empty")?.remove();
+    if (visit) [...feed.children].find((card) => card.dataset.visit === visit)?.remove();
     feed.prepend(element(html));
     document.getElementById("spoken").textContent = text;
     while (feed.children.length > MOST) feed.lastElementChild.remove();

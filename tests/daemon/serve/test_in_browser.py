@@ -144,6 +144,15 @@ def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
     tab.locator('#cameras [data-camera="street"]').wait_for()
     card.get_by_label("Before").check()
     assert not card.locator("img.after").is_visible()
+    van = {"camera": "street", "evidence": house.pictures(9)}
+    house.tell(3 * 86_400 + 10, said("A car has come.", thing="car", action="entered", track="c"), **van)
+    tab.get_by_text("A car has come.", exact=True).and_(tab.locator(".text")).wait_for()
+    cards = tab.locator("#feed > article").count()
+    house.tell(
+        3 * 86_400 + 20, said("The car has left.", "disappeared", "car", action="left", track="c"), **van
+    )
+    tab.locator("#feed").get_by_text("The car has left.").wait_for()
+    assert tab.locator("#feed > article").count() == cards, "the visit's card is replaced"
 
 
 def test_a_report_is_searched(tab: Any, house: ServedHouse, tmp_path: Path) -> None:

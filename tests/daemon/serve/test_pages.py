@@ -324,6 +324,37 @@ def test_visits_are_shown_with_how_long_they_were(mixed: Mixed) -> None:
     assert re.search(r'id="count">1 narration<', get("/review?q=when+did+a+car+last+come").text)
 
 
+def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd: ServedHouse) -> None:
+    here, there = ((0.1, 0.9), (0.3, 0.9)), ((0.6, 0.8), (0.8, 0.7))
+    came = odd.tell(10, said("A van has come.", thing="van", action="entered", track="v", paths=(here,)))
+    odd.tell(20, said("A person has come.", action="entered", track="p"))
+    odd.tell(40, said("The van has stopped.", thing="van", action="stopped", track="v"), held="hourly")
+    gone = {
+        "action": "left",
+        "track": "v",
+        "since_s": -89.0,
+        "until_s": 1.0,
+        "moment_s": 1.0,
+        "paths": (there,),
+    }
+    left = said("The van has left.", "disappeared", "van", **gone)
+    last = odd.tell(100, left, evidence=odd.pictures())
+    with Served(odd) as served:
+        page = served.client.get("/review?object=van")
+        assert texts(page) == ["The van has left."]
+        assert "Here for 1 minute 30 seconds, from 00:00:10 to 00:01:40: 00:00:10 came in" in page.text
+        assert '<polyline class="c0 between" points="0.3,0.9 0.6,0.8"/>' in page.text
+        live = served.client.get("/").text
+        assert re.findall(r'<article class="card.*?data-id="(.*?)"', live) == [
+            last.id,
+            odd.records["yard"][1].id,
+        ]
+        record = served.client.get(f"/record/{came.id}").text
+        assert re.search(rf'<a href="/record/{last.id}" aria-current="true">00:01:40\s+left</a>', record)
+        assert "stopped" not in live  # what a limit held back
+        assert "stopped" in served.client.get("/review?object=van&held=yes").text
+
+
 def test_many_of_one_moment_are_all_reached(odd: ServedHouse) -> None:
     for number in range(120):
         odd.tell(7, said(f"Number {number}."), id=identity("yard", 7)[:-12] + f"{number:012x}")
