@@ -38,6 +38,8 @@ _REWRITES = [
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_PUT_DOWN = {"object", "bag", "bottle"}
+_MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
 
 
@@ -146,7 +148,10 @@ class _Parser:
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
         lasting = still or (self.present and not self.past and bool(filters.objects))
         self.filters["open"] = lasting and (came or not timed)
-        things = bool(filters.objects) or "there" in self.read.words
+        if measure.durations and {*filters.kinds} & _MOMENTARY:
+            raise SearchError("how long that lasted is not known; ask when it began")
+        moving = {*self.read.words} & {*_WORDS["motion"].split("|")}
+        things = bool(filters.objects) or ("there" in self.read.words and not moving)
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
@@ -294,11 +299,22 @@ class _Parser:
             raise SearchError(
                 f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
             )
+        if verb == "left" and kind == LEFT and self._is_passive():
+            raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
 
+    def _is_passive(self) -> bool:
+        """True after "was a bag" or "is anybody", False after "who was there and"."""
+        words = self.read.words[: self.read.place - 1]
+        active = {"who", "that", "which", "when", "did", "has", "have", "and", "or"}
+        to_be = [k for k, word in enumerate(words) if word in ("is", "are", "was", "were", "been")]
+        return bool(to_be) and ("been" in words or not active & {*words[to_be[-1] :]})
+
     def _kind_of(self, verb: str) -> str:
-        """The kind of a verb; of "went" by where to, empty of "went past"."""
+        """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
+        if verb == "left" and {*self.filters["objects"]} <= _PUT_DOWN and self._is_passive():
+            return "placed"
         if verb in KIND_OF:
             return KIND_OF[verb]
         if self.read.next in _WORDS["to"].split("|"):

@@ -20,6 +20,7 @@ _KINDS = {
     "light_changed": "changes of light",
     "view_changed": "other views",
     "obstructed": "blocked views",
+    "gap": "gaps in the record",
 }
 
 
@@ -61,7 +62,7 @@ def _subject(question: Question) -> str:
     if filters.open:
         words += " still there"
     elif question.presence and question.span.since:
-        words += " that arrived or were there"
+        words += f" that arrived or {'was' if words == 'everything' else 'were'} there"
     elif measure.by_time and not filters.kinds:
         words += " by their arrival"
     return f"how long, of {words}" if measure.durations else words

@@ -393,7 +393,7 @@ class Selection:
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
-        if one or (question.asked_at and (filters.objects or filters.kinds)):
+        if one or (question.asked_at and (filters.objects or {*filters.kinds} - {"gap"})):
             where.append("s.counted")
         if question.presence and one:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
