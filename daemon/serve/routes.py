@@ -55,6 +55,7 @@ class Routes:
             Route("/review", self._review),
             Route("/digest", self._digest),
             Route("/week", self._week),
+            Route("/camera/{name}", self._camera),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
@@ -89,6 +90,13 @@ class Routes:
         now = datetime.now(UTC)
         days = await self.site.search.ask(lambda search: week(search, now))
         return self.site.page(request, "week", days=days)
+
+    async def _camera(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        tiles = await self.site.tiles.read(self.site.search.latest)
+        if (tile := next((each for each in tiles if each.name == name), None)) is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
+        return self.site.page(request, "camera", tile=tile, card=self.site.card(tile.last))
 
     async def _events(self, request: Request) -> Response:
         news = self.site.search.listen()

@@ -459,7 +459,8 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Pat
         config.write_text(
             f"version: 1\nstate: {odd.state}\nserve: {{listen: '127.0.0.1:0'}}\n"
             f"http: {{listen: '127.0.0.1:{health.server_port}'}}\n"
-            "cameras: {yard: {url: y.mp4}, gate: {url: g.mp4}, new: {url: n.mp4}}\n"
+            "cameras: {yard: {url: y.mp4, live_url: 'http://nvr.lan:1984/?src=yard'},\n"
+            "  gate: {url: g.mp4}, new: {url: n.mp4}}\n"
         )
         with Served(odd, "--config", str(config)) as served:
             page = served.client.get("/").text
@@ -471,6 +472,8 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Pat
         ("good", "yard"),
         ("removed", "old"),
     ]
+    assert re.findall(r'href="(http[^"]*)".*aria-label="yard live', page) == ["http://nvr.lan:1984/?src=yard"]
+    assert page.count(" live, in a new tab") == 1
     assert "backing off" in page
     assert "not watched by the daemon that runs" in page
     assert "nothing narrated yet" in page
