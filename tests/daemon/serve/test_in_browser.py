@@ -120,6 +120,17 @@ def test_keys_lead_from_record_to_record(tab: Any, house: ServedHouse) -> None:
     assert tab.get_by_role("searchbox", name="Ask").input_value() == "u"
 
 
+def test_a_bar_of_the_timeline_is_opened(tab: Any) -> None:
+    tab.goto("/review?day=2024-05-01")
+    with tab.expect_navigation():
+        tab.locator("svg.plot a").first.click()
+    assert "10:00" not in tab.url
+    tab.get_by_role("heading", name="Wednesday 1 May 2024, 00:00 to 01:00").wait_for()
+    with tab.expect_navigation():
+        tab.get_by_role("link", name="whole day").click()
+    assert "day=2024-05-01" in tab.url
+
+
 def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
     record = house.records["yard"][2]
     tab.goto(f"/record/{record.id}")
