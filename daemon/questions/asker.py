@@ -39,6 +39,7 @@ _REWRITES = [
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
 _WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*(?:in|on|at|inside|near|by) ")
+_ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
 _PUT_DOWN = {"object", "bag", "bottle"}
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
@@ -150,9 +151,16 @@ class _Parser:
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not filters.kinds
         lasting = still or (self.present and not self.past and (what or bool(filters.objects)))
         self.filters["open"] = lasting and (came or not timed)
-        if measure.durations and {*filters.kinds} & _MOMENTARY:
+        words = {*self.read.words}
+        if {*filters.kinds} & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
-        moving = {*self.read.words} & {*_WORDS["motion"].split("|")}
+        if LEFT in filters.kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
+            raise SearchError("whether 'all' have left is not counted: ask who is still there")
+        if {"been", "since"} <= words and words & {"has", "have"}:
+            raise SearchError(
+                "'been since' may mean ever since: ask who is still there, or who was there since"
+            )
+        moving = words & {*_WORDS["motion"].split("|")}
         things = what or bool(filters.objects) or ("there" in self.read.words and not moving)
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
