@@ -38,6 +38,8 @@ _REWRITES = [
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*(?:in|on|at|inside|near|by) ")
+_ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
 _PUT_DOWN = {"object", "bag", "bottle"}
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
@@ -146,12 +148,20 @@ class _Parser:
         came = still and filters.kinds == (CAME,)  # "came yesterday and is still there"
         if still and timed and not self.past and not came:
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
-        lasting = still or (self.present and not self.past and bool(filters.objects))
+        what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not filters.kinds
+        lasting = still or (self.present and not self.past and (what or bool(filters.objects)))
         self.filters["open"] = lasting and (came or not timed)
-        if measure.durations and {*filters.kinds} & _MOMENTARY:
+        words = {*self.read.words}
+        if {*filters.kinds} & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
-        moving = {*self.read.words} & {*_WORDS["motion"].split("|")}
-        things = bool(filters.objects) or ("there" in self.read.words and not moving)
+        if LEFT in filters.kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
+            raise SearchError("whether 'all' have left is not counted: ask who is still there")
+        if {"been", "since"} <= words and words & {"has", "have"}:
+            raise SearchError(
+                "'been since' may mean ever since: ask who is still there, or who was there since"
+            )
+        moving = words & {*_WORDS["motion"].split("|")}
+        things = what or bool(filters.objects) or ("there" in self.read.words and not moving)
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
@@ -219,7 +229,9 @@ class _Parser:
         read = self.read
         if read.take(_WORDS["count"]):
             self.measure["count"] = True
-        elif read.take("how long(?: ago)?"):
+        elif read.take("how long ago"):
+            return True
+        elif read.take("how long"):
             self.measure["durations"] = True
             self.present |= read.next in ("has", "have")
         elif read.take("how"):
@@ -279,6 +291,8 @@ class _Parser:
             thing = read.take(r"\S+")
             if thing is None or thing[0] == "who" or thing[0] not in OBJECT_WORDS:
                 raise self._not_understood(read.previous)
+            if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
+                raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
         begin = read.place
         if kind in (CAME, LEFT) and read.take("the"):  # "left the lot", "entered the lobby"
             camera = read.take(f"({self.cameras})(?: cameras?)?")
@@ -392,7 +406,7 @@ class _Parser:
         if word not in _FILLERS and word not in ("is", "are"):
             return False
         self.read.place += 1
-        self.present |= word in ("is", "are")
+        self.present |= word in ("is", "are", "does", "do")
         self.past |= word in ("was", "were", "did", "had")
         self.known |= word in _WORDS["everything"].split("|")
         return True
