@@ -29,7 +29,6 @@ VERBS = {
     "verify": "Check that no byte of the journals, their pictures or their signatures has changed.",
     "check-config": "Check a configuration file and everything that it names.",
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
-    "snapshot": "Save one picture of a camera; privacy areas are black in it.",
     "doctor": "Check the installation.",
     "worker": "Detect objects for daemons on other machines.",
 }

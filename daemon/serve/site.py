@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -68,6 +68,11 @@ class Site:
         """A macro of the template of pieces, such as one card."""
         module = environment().get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
+
+    async def visits(self, results: Sequence[SearchResult]) -> list[Card]:
+        """Records with people's remarks, those of one visit as one card."""
+        visits = await self.search.ask(lambda search: search.visits_of(results))
+        return [replace(cards[-1], stages=cards[:-1]) for cards in map(self.cards, visits)]
 
     def card(self, result: SearchResult | None) -> Card | None:
         """A record with people's remarks; None of None."""
