@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -173,6 +171,9 @@ def _check_chains(
     if processes <= 1 or not (options.processes or size > _WORTH_PROCESSES):
         yield from map(_check_chain, chains, quiet)
         return
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - small journals need none
+    from multiprocessing import get_context  # noqa: PLC0415
+
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         yield from pool.map(_check_chain, chains, quiet)
 

@@ -118,6 +118,12 @@ def test_a_privacy_area_is_black_in_video(make_clip, codec, pix_fmt):
         seen = list(source)
     assert all(black(frame, TRIANGLE) for frame in frames)
     assert not any(black(frame, TRIANGLE) for frame in seen)
+    small, open_small = (each[-1].picture.small(40) for each in (frames, seen))
+    inside = polygon_mask((TRIANGLE,), small.shape[:2], 2)  # the scaler looks two pixels around
+    assert small.shape[1] == 40
+    assert open_small[inside].any()
+    assert small.any()
+    assert not small[inside].any()
     # Frames are predicted from one another: what is blackened is a copy, not the decoder's picture.
     outside = ~polygon_mask((TRIANGLE,), frames[-1].image.shape[:2], 6)
     assert np.array_equal(frames[-1].image[outside], seen[-1].image[outside])
