@@ -32,9 +32,9 @@ from pipeline.record import Evidence
 def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
     """The forwarder in this process, until the block ends."""
     configuration, secrets = load_configuration(path), Secrets()
-    settings = check(configuration, secrets)
+    check(configuration, secrets)
     with Signals() as signals, ExitStack() as resources:
-        running = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
+        running = startup(configuration, secrets, resources, signals, from_start=from_start)
         try:
             until(lambda: all(joined(sender) for sender in running.senders.values()))
             yield running

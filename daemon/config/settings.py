@@ -101,6 +101,16 @@ class Camera(CameraDefaults):
 
     url: Annotated[str, matching(r".*\S.*", "write an rtsp:// address, a file, a glob or a folder of stills")]
     screening: str | None = None  # a small second stream, which alone is decoded while nothing moves in it
+    live_url: (
+        Annotated[
+            str,
+            matching(
+                r"https?://[^\s/@]+(/[^\s]*)?",
+                "write the http:// or https:// address of a page with the live picture, without a password",
+            ),
+        ]
+        | None
+    ) = None  # where the page links to
     masks: dict[str, AreaCorners] = Field(default_factory=dict)  # ignored
     privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = ()  # of several, the first counts

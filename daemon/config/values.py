@@ -30,7 +30,7 @@ _CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 class Section(BaseModel):
     """A section of the file; strict: no unknown key, no value of another type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def parse_duration(value: object) -> float:
@@ -158,7 +158,7 @@ def _parse_corners(value: Any) -> Any:
         raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
     if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
         raise ValueError(
-            "corners are shares 0..1 of the frame, not pixels: `narrated snapshot --overlay` shows them"
+            "corners are shares 0..1 of the frame, not pixels: `narrated probe --out` draws them"
         )
     return tuple(tuple(corner) for corner in value)
 

@@ -38,6 +38,10 @@ REWRITES = [
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*(?:in|on|at|inside|near|by) ")
+_ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
+_PUT_DOWN = {"object", "bag", "bottle"}
+_MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
 
 
@@ -151,9 +155,20 @@ class Parser:
         came = still and filters.kinds == (CAME,)  # "came yesterday and is still there"
         if still and timed and not self.past and not came:
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
-        lasting = still or (self.present and not self.past and bool(filters.objects))
+        what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not filters.kinds
+        lasting = still or (self.present and not self.past and (what or bool(filters.objects)))
         self.filters["open"] = lasting and (came or not timed)
-        things = bool(filters.objects) or "there" in self.read.words
+        words = {*self.read.words}
+        if {*filters.kinds} & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
+            raise SearchError("how long that lasted is not known; ask when it began")
+        if LEFT in filters.kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
+            raise SearchError("whether 'all' have left is not counted: ask who is still there")
+        if {"been", "since"} <= words and words & {"has", "have"}:
+            raise SearchError(
+                "'been since' may mean ever since: ask who is still there, or who was there since"
+            )
+        moving = words & {*_WORDS["motion"].split("|")}
+        things = what or bool(filters.objects) or ("there" in self.read.words and not moving)
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
@@ -221,7 +236,9 @@ class Parser:
         read = self.read
         if read.take(_WORDS["count"]):
             self.measure["count"] = True
-        elif read.take("how long(?: ago)?"):
+        elif read.take("how long ago"):
+            return True
+        elif read.take("how long"):
             self.measure["durations"] = True
             self.present |= read.next in ("has", "have")
         elif read.take("how"):
@@ -281,6 +298,8 @@ class Parser:
             thing = read.take(r"\S+")
             if thing is None or thing[0] == "who" or thing[0] not in OBJECT_WORDS:
                 raise self._not_understood(read.previous)
+            if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
+                raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
         lines = self.asker.crossings() if kind == "crossed" else []
         if lines and (over := read.take(f"(?:the )?({either(lines)})")):
             self._add(zones=[over[1]])
@@ -305,11 +324,22 @@ class Parser:
             raise SearchError(
                 f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
             )
+        if verb == "left" and kind == LEFT and self._is_passive():
+            raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
 
+    def _is_passive(self) -> bool:
+        """True after "was a bag" or "is anybody", False after "who was there and"."""
+        words = self.read.words[: self.read.place - 1]
+        active = {"who", "that", "which", "when", "did", "has", "have", "and", "or"}
+        to_be = [k for k, word in enumerate(words) if word in ("is", "are", "was", "were", "been")]
+        return bool(to_be) and ("been" in words or not active & {*words[to_be[-1] :]})
+
     def _kind_of(self, verb: str) -> str:
-        """The kind of a verb; of "went" by where to, empty of "went past"."""
+        """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
+        if verb == "left" and {*self.filters["objects"]} <= _PUT_DOWN and self._is_passive():
+            return "placed"
         if verb in KIND_OF:
             return KIND_OF[verb]
         if self.read.next in _WORDS["to"].split("|"):
@@ -387,7 +417,7 @@ class Parser:
         if word not in _FILLERS and word not in ("is", "are"):
             return False
         self.read.place += 1
-        self.present |= word in ("is", "are")
+        self.present |= word in ("is", "are", "does", "do")
         self.past |= word in ("was", "were", "did", "had")
         self.known |= word in _WORDS["everything"].split("|")
         return True

@@ -76,6 +76,13 @@ class Visit(NamedTuple):
     there: bool
 
 
+class Stay(NamedTuple):
+    """When a visit was there, or at a place."""
+
+    begin: datetime
+    end: datetime
+
+
 class Gap(NamedTuple):
     """A span in which a camera recorded nothing, why, and the number of the record that says so."""
 
@@ -167,6 +174,14 @@ class Selection:
         sql = f"SELECT {_LOCATION} FROM records WHERE key = ? ORDER BY time, id"
         return [Location(*row) for row in self.connection.execute(sql, (key,))]
 
+    def of_track(self, camera: str, track: str) -> list[Location]:
+        """The records of a track, by time."""
+        sql = (
+            "SELECT DISTINCT record FROM sentences WHERE visit = "
+            "(SELECT id FROM visits WHERE camera = ? AND track = ?)"
+        )
+        return self.numbered(number for (number,) in self.connection.execute(sql, (camera, track)))
+
     def after(self, record: int, question: Question) -> list[Location]:
         """The records read after that of a number, as they were read; of cameras that are new, too."""
         where, values = self._where(question, strict=False)
@@ -209,6 +224,25 @@ class Selection:
         if order == "first":
             return visits[:limit]
         return visits[-limit:] if order == "last" else visits
+
+    def stays(self, filters: Filters, span: Span) -> list[Stay]:
+        """When visits that match were there, or at a place.
+
+        At a place a visit is from a sentence that names it until the visit's next one, in which it may be
+        somewhere else; what has stood there for more than a day before the span is not known.
+        """
+        if not filters.zones:
+            visits = self.visits(Question(filters, span, presence=True))
+            return [Stay(v.begin, v.begin + timedelta(seconds=v.seconds)) for v in visits]
+        since = span.since and span.since - timedelta(seconds=DAY_S)
+        question = Question(filters, Span(since, span.until))
+        where, values = self._where(question)
+        sql = (
+            "SELECT s.time, coalesce((SELECT min(n.time) FROM sentences n WHERE n.visit = s.visit "
+            f"AND n.time > s.time), {self.end_of_visit(question)}) FROM sentences s "
+            f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+        )
+        return [Stay(*map(moment_of, row)) for row in self.connection.execute(sql, values)]
 
     def count(self, question: Question) -> list[Group]:
         """Number of visits; a record without tracks counts its arrivals.
@@ -355,7 +389,7 @@ class Selection:
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
-        if one or (question.asked_at and (filters.objects or filters.kinds)):
+        if one or (question.asked_at and (filters.objects or {*filters.kinds} - {"gap"})):
             where.append("s.counted")
         if question.presence and one:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
@@ -466,6 +500,7 @@ class Selection:
             return f"s.{grouping}"
         seconds = f"({self._local_s(span)})"
         return {
+            "minute": f"{seconds} / 60",
             "hour": f"{seconds} / 3600",
             "day": f"{seconds} / {DAY_S}",
             "week": f"({seconds} / {DAY_S} + 3) / 7",  # 1970 began on a Thursday
@@ -501,8 +536,10 @@ def _label(grouping: str, code: int | str | None) -> str:
         return f"{code:02d}:00"
     if grouping == "weekday":
         return DAY_NAMES[code].capitalize()
-    days = {"hour": code / 24, "day": code, "week": code * 7 - 3}[grouping]
-    shape = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V"}[grouping]
+    days = {"minute": code / 1440, "hour": code / 24, "day": code, "week": code * 7 - 3}[grouping]
+    shape = {"minute": "%Y-%m-%d %H:%M", "hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V"}[
+        grouping
+    ]
     return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days):{shape}}"
 
 

@@ -67,4 +67,4 @@ def deed_of(request: Request, status: int) -> tuple[Deed, str] | None:
         return None
     if path in ("/review", "/digest") and request.url.query:
         return "query", request.url.query
-    return ("view", record) if record != path or path in _PAGES else None
+    return ("view", record) if record != path or path in _PAGES or path.startswith("/camera/") else None

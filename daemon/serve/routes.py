@@ -55,6 +55,7 @@ class Routes:
             Route("/review", self._review),
             Route("/digest", self._digest),
             Route("/week", self._week),
+            Route("/camera/{name}", self._camera),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
@@ -67,7 +68,7 @@ class Routes:
     async def _live(self, request: Request) -> Response:
         tiles = await self.site.tiles.read(self.site.search.latest)
         last = {tile.name: self.site.card(tile.last) for tile in tiles}
-        cards = self.site.cards(await newest(self.site))
+        cards = await self.site.visits(await newest(self.site))
         faults = await self.site.search.ask(lambda search: search.index.faults())
         digest = await self.site.today()
         return self.site.page(
@@ -82,13 +83,20 @@ class Routes:
         except SearchError as refused:
             error = str(refused)
         status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
-        cards = self.site.cards(digest.pictured) if digest else []
+        cards = await self.site.visits(digest.pictured) if digest else []
         return self.site.page(request, "span", status, digest=digest, asked=asked, cards=cards, error=error)
 
     async def _week(self, request: Request) -> Response:
         now = datetime.now(UTC)
         days = await self.site.search.ask(lambda search: week(search, now))
         return self.site.page(request, "week", days=days)
+
+    async def _camera(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        tiles = await self.site.tiles.read(self.site.search.latest)
+        if (tile := next((each for each in tiles if each.name == name), None)) is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
+        return self.site.page(request, "camera", tile=tile, card=self.site.card(tile.last))
 
     async def _events(self, request: Request) -> Response:
         news = self.site.search.listen()
@@ -110,7 +118,7 @@ class Routes:
             HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK,
             it=answer,
             asked=answer.asked,
-            cards=self.site.cards(answer.results),
+            cards=await self.site.visits(answer.results),
             error=error,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
@@ -133,6 +141,7 @@ class Routes:
             request,
             "record",
             card=self.site.card(result),
+            visit=(await self.site.visits([result]))[0],
             asked=asked,
             faults=[*result.marks, *changed],
             older=self.site.card(older),

@@ -20,6 +20,32 @@ ACTIONS = (
 "present" and "absent" are for stills only: of what has appeared, disappeared or moved.
 """
 
+PAST = {
+    "entered": "came in",
+    "left": "left",
+    "appeared": "appeared",
+    "disappeared": "disappeared",
+    "stopped": "stopped",
+    "resumed": "moved on",
+    "parked": "parked",
+    "met": "met",
+    "waiting": "waited",
+    "crossed": "crossed a line",
+    "placed": "were put down",
+    "removed": "were taken",
+    "got_in": "got into a vehicle",
+    "got_out": "got out of a vehicle",
+}
+"""What actions of tracks were, of several."""
+OTHERS = {
+    "placed": "put down by",
+    "removed": "taken by",
+    "met": "met",
+    "got_in": "got into",
+    "got_out": "got out of",
+}
+"""What the other track has to do with an action."""
+
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
 """The colours of vehicles."""
 CLOTHES = ("dark", "light", *COLOURS)

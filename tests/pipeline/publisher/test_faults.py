@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
-from unpublished import unpublished
+from unpublished import drain, unpublished
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
@@ -21,7 +21,6 @@ from pipeline.publisher import (
     Delivery,
     Publisher,
     ServerAwayError,
-    drain,
     stream_key,
 )
 

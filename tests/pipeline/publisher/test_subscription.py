@@ -7,9 +7,10 @@ import time
 import pytest
 import redis
 from narrations import narration
+from unpublished import drain
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, drain, subscribe
+from pipeline.publisher import Publisher, subscribe
 
 KEY = "narrated:{yard}:changes"
 
