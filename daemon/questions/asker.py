@@ -456,7 +456,7 @@ class Parser:
             *_TIMES,
             *_FILLERS,
         ]
-        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.7)
+        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
 

@@ -25,6 +25,7 @@ class Fact(NamedTuple):
         at: when it happened, in microseconds since 1970.
         kind: the sentence's type, or the event of a record of the whole scene.
         counted: it is an event of its own.
+        other: track of whom or what it was done with; empty without one.
         track: empty where there is none.
     """
 
@@ -36,6 +37,7 @@ class Fact(NamedTuple):
     confidence: float
     number: int
     counted: bool
+    other: str | None
     track: str
     text: str
 
@@ -65,11 +67,12 @@ def facts_of(members: Mapping[str, Any], time: int) -> list[Fact]:
                 sentence["confidence"],
                 1 if scene else max(sentence.get("count") or 1, 1),
                 counted,
+                sentence.get("other"),
                 sentence.get("track") or "",
                 sentence["text"],
             )
         )
-    return facts or [Fact(time, event, None, "", "", 0.0, 1, False, "", members["text"])]
+    return facts or [Fact(time, event, None, "", "", 0.0, 1, False, None, "", members["text"])]
 
 
 def gap_of(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:

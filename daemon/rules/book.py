@@ -79,7 +79,7 @@ class RuleBook:
                 del self.evidence[next(iter(self.evidence))]
         gap = gap_of(members, time)
         told = [
-            Told(record.id, time, *fact[:6], fact.counted, fact.track or None, fact.text)
+            Told(record.id, time, *fact[:6], fact.counted, fact.other, fact.track or None, fact.text)
             for fact in facts_of(members, time)
         ]
         for _, watch, _ in self._watches:

@@ -91,7 +91,7 @@ class Told(NamedTuple):
         record: names it.
         time: of the record.
         at: when it happened.
-        track: an id of its camera; None where there is none.
+        other, track: ids of its camera, of whom or what it was done with and of itself; None without one.
     """
 
     record: str | int
@@ -103,6 +103,7 @@ class Told(NamedTuple):
     colour: str
     confidence: float
     counted: bool
+    other: str | int | None
     track: str | int | None
     text: str
 

@@ -266,11 +266,11 @@ class Watch:
     def _start(self, told: Told, *, maybe: bool) -> None:
         form, due = self.rule.form, told.at + self._wait
         if form is Form.STILL:
-            # Of several the one that came or stopped last: who gets out of a car has just arrived in it.
+            # Of several the one that came or stopped last, where the record does not name it.
             known = [
                 (stay.mentioned, n, key, stay)
                 for n, (key, stay) in enumerate(self._there.items())
-                if not stay.unseen and stay.mentioned + _FORGOTTEN >= told.time
+                if not stay.unseen and stay.mentioned + _FORGOTTEN >= told.time and told.other in (None, key)
             ]
             if known:
                 *_, key, stay = max(known, key=lambda each: each[:2])

@@ -37,7 +37,7 @@ CREATE INDEX records_of_camera ON records (camera, time);
 CREATE TABLE sentences (
   record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, at INTEGER,
   kind TEXT, action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER,
-  visit INTEGER, text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
+  other TEXT, visit INTEGER, text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
 CREATE INDEX sentences_by_time ON sentences (time);
 CREATE INDEX sentences_of_object ON sentences (object, time);
 CREATE INDEX sentences_of_camera ON sentences (camera, time);

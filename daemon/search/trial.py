@@ -86,7 +86,9 @@ def _told(search: Search, rule: Rule) -> Iterator[tuple[str, Told]]:
     matching = "SELECT id, text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ?)"
     texts = dict(db.execute(matching, (" OR ".join(words),)).fetchall()) if words else {}
     rows = db.execute(
-        "SELECT camera, record, time, at, kind, action, object, colour, confidence, counted, visit, text "
+        "SELECT camera, record, time, at, kind, action, object, colour, confidence, counted, "
+        "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
+        "visit, text "
         f"FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n",
         {f"places{n}": any_place(each.zones) for n, each in enumerate(filters)},
     )

@@ -40,6 +40,7 @@ class Story:
         track: str | None,
         action: str = "entered",
         late_s: float = 1.0,
+        other: str | None = None,
     ) -> None:
         kinds = dict.fromkeys(("entered", "placed", "got_out"), "appeared")
         kinds |= dict.fromkeys(("left", "removed", "got_in"), "disappeared")
@@ -55,6 +56,7 @@ class Story:
                 "",
                 0.9,
                 True,
+                other,
                 track,
                 f"A {thing} {text}.",
             )
@@ -186,6 +188,16 @@ def test_what_got_out_of_still_stands_there() -> None:
     story.tell(61, "got out again", "person", "p2", "got_out")
     story.tell(62, "left", "car", "c1", "left")
     assert len(story.fired(200)) == 1
+
+
+def test_what_somebody_got_out_of_is_known_where_the_record_names_it() -> None:
+    story = Story("a person left the car and the car still stands there after 30 min")
+    story.tell(0, "old car in the lot", "car", "c0")
+    story.tell(5, "new car in the lot", "car", "c1")
+    story.tell(6, "got out", "person", "p1", "got_out", other="c0")
+    story.tell(7, "got out of a van", "person", "p2", "got_out", other="v1")
+    story.tell(20, "left", "car", "c1", "left")
+    assert story.fired(60) == [(36, ("got out", "old car in the lot"))]
 
 
 def test_one_event_after_another_in_time() -> None:
