@@ -45,6 +45,7 @@ class Sentence:
         since_known: False where it began at `since_s` or earlier.
         duration_s: how long it lasted, or has lasted so far.
         same_as: an earlier track that is probably the same one, and its probability.
+        other: id of the track that it met, got into or out of, or by which it was put down or taken.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Sentence:
     since_known: bool = True
     duration_s: float | None = None
     same_as: tuple[str, float] | None = None
+    other: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,9 @@ class RecordSentence(_Part):
         "from since to until, or so far, in seconds; at least where since is 'before'"
     )
     same_as: SameAs | None = may_mean("an earlier track that is probably the same one, come back")
+    other: Words | None = may_mean(
+        "the track that it met, got into or out of, or by which it was put down or taken"
+    )
 
     @property
     def before(self) -> RecordBox | None:
@@ -588,6 +591,7 @@ def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
         "since": since if since is None or sentence.since_known else f"before {since}",
         "until": moment(sentence.until_s),
         "duration_s": None if sentence.duration_s is None else _round(sentence.duration_s, _SECOND_DIGITS),
+        "other": sentence.other or None,
         "same_as": same and {"track": same[0], "probability": _round(same[1], _DIGITS)},
     }
 

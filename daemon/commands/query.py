@@ -113,7 +113,7 @@ def _record_lines(results: Iterable[SearchResult], search: Search, shape: Output
         return output.record_csv(results, search.local)
     if shape is OutputFormat.JSONL:
         return output.json_lines(output.record_members(results, search.local))
-    return output.table(results, search.local)
+    return output.table(results, search)
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:

@@ -32,12 +32,14 @@ def local_words(moment: datetime, local: LocalTime) -> str:
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 
 
-def table(results: Iterable[SearchResult], local: LocalTime) -> Iterator[str]:
-    """Lines for people: local time, camera, confidence, text, and what should be known of it."""
+def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
+    """Lines for people: local time, camera, confidence, text, who else, and what should be known of it."""
+    local = search.local
     for each in results:
         record = each.record
         sure = f"{max((s.confidence for s in record.sentences), default=0.0):4.0%}"
-        text = " ".join(record.text.split())
+        others = (f" ({words}: {other.record.text})" for words, other in search.others_of(record))
+        text = " ".join(record.text.split()) + "".join(others)
         marks = "".join(f"  ! {mark}" for mark in each.marks)
         yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
 

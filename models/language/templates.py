@@ -36,6 +36,14 @@ PAST = {
     "got_out": "got out of a vehicle",
 }
 """What actions of tracks were, of several."""
+OTHERS = {
+    "placed": "put down by",
+    "removed": "taken by",
+    "met": "met",
+    "got_in": "got into",
+    "got_out": "got out of",
+}
+"""What the other track has to do with an action."""
 
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
 """The colours of vehicles."""

@@ -141,6 +141,7 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: st
         until_s=event.time_s - start if event.kind in DEPARTURES else None,
         duration_s=event.duration_s,
         same_as=event.same_as,
+        other=event.other,
     )
 
 

@@ -118,6 +118,7 @@ class Card:
         start: of the footage, from which offsets count; None where they are of no use.
         notes: further sentences below those of the record.
         stages: the earlier records of its visit, by time.
+        others: who put it down, met it, ...: words, the text of a record, and its address.
     """
 
     record: Record
@@ -130,6 +131,7 @@ class Card:
     start: datetime | None = None
     notes: Sequence[str] = ()
     stages: Sequence[Card] = ()
+    others: Sequence[tuple[str, str, str]] = ()
 
     @property
     def visit(self) -> str:

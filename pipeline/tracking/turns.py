@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import hypot
 from typing import Any
@@ -43,6 +43,8 @@ _CAME = 1.0  # own sizes that something went before it came to rest
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
+_ARM, _BELOW = 0.5, 0.15  # own widths and heights of a person from which he reaches a thing
+_REACHED = 0.5  # share of the thing that lies within
 _CROWD = 4  # people who stand there: one more is no event
 _COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
 _PART = 0.6  # of its area, below which another one is a part of it
@@ -80,11 +82,14 @@ class Turns:
         yield from _meetings(seen, time_s, aspect)
         for track in known:
             if track.unseen_s > 0:
-                yield from self._vanishes(track, seen, time_s, memory, aspect)
+                turns = self._vanishes(track, seen, time_s, memory, aspect)
             elif track.rests_since_s is None:
-                yield from self._goes(track, time_s, memory, aspect)
+                turns = self._goes(track, time_s, memory, aspect)
             else:
-                yield from self._stands(track, seen, time_s, memory, aspect)
+                turns = self._stands(track, seen, time_s, memory, aspect)
+            for turn in turns:
+                handled = turn.kind in ("placed", "removed")
+                yield replace(turn, other=_handler(turn, tracks)) if handled else turn
 
     def _goes(self, track: Track, time_s: float, memory: Memory, aspect: float) -> Iterator[Event]:
         cell = _cell(track.last.box)
@@ -268,6 +273,19 @@ def _event(
         way=way_of(before, after, aspect) if moved and name not in THINGS else "",
         path=path_of(track, *pair), other=other, completes=completes,
     )  # fmt: skip
+
+
+def _handler(turn: Event, tracks: Sequence[Track]) -> str:
+    """Id of the person within whose reach a thing was put down or taken; empty unless it is just one."""
+    thing = turn.box_after or turn.box_before
+    near = list[str]()
+    for track in tracks:
+        at = track.at(turn.time_s) if track.object == "person" and track.id != turn.track else None
+        if thing and at:
+            x, y, width, height = at
+            reach = x - _ARM * width, y, (1 + 2 * _ARM) * width, (1 + _BELOW) * height
+            near += [track.id] if share_inside(thing, reach) >= _REACHED else []
+    return near[0] if len(near) == 1 else ""
 
 
 def _stops(track: Track) -> bool:

@@ -210,7 +210,7 @@ class Event:
         edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
         way: where it came from or went to, of `SIDES`; empty where that is not clear.
         path: middles of its feet from before to after.
-        other: id of the track that it met, got into or out of; empty without one.
+        other: id of the track that it met, got into or out of, or that put it down or took it; empty without.
         completes: it is no news of its own, but completes what was said of the track last.
         same_as: an earlier track that this may be, and the probability; None without one.
     """
