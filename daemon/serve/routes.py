@@ -108,7 +108,8 @@ class Routes:
         if "since" not in request.query_params:
             given["since"] = "7d"
         try:
-            rule = given["when"] and await self.site.search.ask(lambda search: tried(search, given, now))
+            if given["when"]:
+                rule = await self.site.search.ask(lambda search: tried(search, given, now))
         except SearchError as refused:
             error = str(refused)
         status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
