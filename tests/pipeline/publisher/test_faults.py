@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import redis
 from unpublished import drain, unpublished
+from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
@@ -25,13 +26,6 @@ from pipeline.publisher import (
 )
 
 KEY = stream_key("yard")
-
-
-def until(condition, limit_s=30):
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "not within the limit"
-        time.sleep(0.01)
 
 
 class Background:
@@ -136,20 +130,6 @@ def test_out_of_memory(server, client, journal, narration, background, publish_t
     with background(journal, server.url):
         until(lambda: client.info("stats")["total_error_replies"] > 3)
         assert client.xlen(KEY) == 0
-        client.config_set("maxmemory", "0")
-        until(settled(journal))
-    assert on_stream(server) == list(journal)
-
-
-def test_out_of_memory_in_between(server, client, journal, narration, background, on_stream):
-    with background(journal, server.url, batch=7):
-        for second in range(300):
-            journal.append(narration(second))
-            if second % 60 == 20:
-                client.config_set("maxmemory", "1")
-            elif second % 60 == 40:
-                client.config_set("maxmemory", "0")
-            time.sleep(0.001)
         client.config_set("maxmemory", "0")
         until(settled(journal))
     assert on_stream(server) == list(journal)

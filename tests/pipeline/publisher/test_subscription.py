@@ -8,6 +8,7 @@ import pytest
 import redis
 from narrations import narration
 from unpublished import drain
+from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher, subscribe
@@ -40,10 +41,8 @@ class Listening:
         for record in subscribe(*arguments, stop=self.stop):
             self.heard.append(record)
 
-    def wait_for(self, count, limit_s=120.0):
-        deadline = time.monotonic() + limit_s
-        while len(self.heard) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
+    def wait_for(self, count):
+        until(lambda: len(self.heard) >= count)
         return self.heard
 
     def end(self):
