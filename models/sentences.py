@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from models.boxes import Box
-from models.language.places import Zone
+from models.language.places import Line, Zone
 from models.language.templates import Statement
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class DescribeOptions:
         colours: name certain colours.
         depth: near and far ("in the foreground on the left") in place of bottom and top, for cameras that
             look ahead rather than down.
+        lines: who crosses one is reported.
         no_change: keep sentences that say that nothing changed, for scoring.
     """
 
@@ -99,6 +100,7 @@ class DescribeOptions:
     zones: tuple[Zone, ...] = ()
     colours: bool = True
     depth: bool = False
+    lines: tuple[Line, ...] = ()
     no_change: bool = False
 
 

@@ -84,7 +84,14 @@ class Search:
         """Reads plain questions about these journals."""
         selection = self.selection
         objects = frozenset(selection.objects())
-        return Asker(selection.cameras(), objects, self.local, selection.names_place, selection.places)
+        return Asker(
+            selection.cameras(),
+            objects,
+            self.local,
+            selection.names_place,
+            selection.places,
+            selection.crossings,
+        )
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.

@@ -111,7 +111,7 @@ class Turns:
         if _is_seen(track, max(start, end - 2), end, memory) and memory.likeness(box, end, time_s) <= _LEFT:
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
             kind = "removed" if thing else "resumed"
-            yield _event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
+            yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
     def _learn(self, track: Track, seconds: float) -> None:
         key = f"{track.family} {_cell(track.last.box)}"
@@ -128,7 +128,7 @@ class Turns:
             return
         if memory.likeness(box, end - 1, time_s) <= _ANOTHER:
             track.announced, track.departed, track.state = (), True, "ended"
-            yield _event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
+            yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
 
     def _stands(
         self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
@@ -148,18 +148,20 @@ class Turns:
                 kind = "stopped" if _comes(track, start, aspect) and not _is_usual(track, seen) else ""
             if kind:
                 track.announced = (*track.announced, "halt")
-                yield _event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
+                yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
         if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
             track.announced = (*track.announced, "parked")
             if _drives(track) and not self._is_road(track.last.box):
                 pair = time_s - PAIR_S, time_s
-                yield _event(track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True)
+                yield turn_event(
+                    track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
+                )
         walked = sizes_apart(track.first.box, track.last.box, aspect) >= _CAME
         if walked and "waiting" not in kept and rested >= max(WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
             if ("halt" in kept and _drives(track)) or track.object == "person":
-                yield _event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
+                yield turn_event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
 
     def _is_road(self, box: Box) -> bool:
         return bool(self.driven[_cell(box)] >= _PASSES)
@@ -241,13 +243,13 @@ def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[E
         one.announced = (*one.announced, key)
         if a and b and sizes_apart(a, b, aspect) >= _APART:
             one.announced, two.announced = (*one.announced, "met"), (*two.announced, "met")
-            event = _event(
+            event = turn_event(
                 one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
             )
             yield event
 
 
-def _event(
+def turn_event(
     track: Track,
     kind: str,
     when: float,
@@ -259,6 +261,7 @@ def _event(
     other: str = "",
     completes: bool = False,
 ) -> Event:
+    """The event of a turn; see `Event` for the arguments."""
     name, share = track.vote()
     pair = max(pair[0], pair[1] - PAIR_S), pair[1]
     before, after = track.at(pair[0]) or track.first.box, track.last.box

@@ -19,6 +19,7 @@ import pytest
 from serving_here import MIDNIGHT, Served, ServedHouse, identity, said
 
 from daemon import cli
+from daemon.config.configuration import parse_configuration
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import RecordEvent
 from pipeline.record import Record
@@ -57,6 +58,19 @@ def test_the_week_begins_with_today(served: Served) -> None:
     assert page.count("No camera was watched.") == 7  # the house's records are of 2024
     assert "Nobody and nothing came" not in page
     assert "No camera was watched." in served.client.get("/").text
+
+
+def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served: Served, house: ServedHouse) -> None:
+    page = served.client.get("/rules?when=a+person+comes&hours=0:00-24:00&cooldown=5m&since=").text
+    assert "Understood as: People who came, between 00:00 and 24:00 of every day." in page
+    assert f'href="/record/{house.records["yard"][0].id}"' in page
+    lines = html.unescape(re.search(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[1])  # type: ignore[index]
+    parse_configuration(f"version: 1\ncameras: {{yard: {{url: 'rtsp://h/'}}}}\n{lines}")
+    refused = served.client.get("/rules?when=a+vna+comes")
+    assert refused.status_code == 400
+    assert "&#39;vna&#39; is not understood; did you mean van?" in refused.text
+    assert served.client.get("/rules?when=a+van&cooldown=soon").status_code == 400
+    assert served.client.get("/rules").status_code == 200
 
 
 def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served: Served) -> None:
