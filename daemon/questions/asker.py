@@ -33,7 +33,7 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "change": "kind",
 }
 _UNIT = either(_GROUPINGS)
-_REWRITES = [
+REWRITES = [
     (pattern.replace("UNIT", _UNIT).replace("MONTH", either(MONTHS)), instead)
     for pattern, instead in LEXICON["rewrites"].items()
 ]
@@ -55,6 +55,7 @@ class Asker:
         local: in whose time zone days and hours are meant.
         names_place: True of a place in the journals; a camera of that name needs the word "camera" then.
         places: gives the places that the journals name.
+        crossings: gives lines with the direction of a crossing, "gate line into the yard".
     """
 
     cameras: Sequence[str]
@@ -62,6 +63,7 @@ class Asker:
     local: LocalTime
     names_place: Callable[[str], bool]
     places: Callable[[], list[str]] = list
+    crossings: Callable[[], list[str]] = list
 
     def read(self, question: str, now: datetime) -> Question:
         """Understand a question.
@@ -72,7 +74,7 @@ class Asker:
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            return _Parser(self, Reading.of(question, _REWRITES), now).question()
+            return Parser(self, Reading.of(question, REWRITES), now).question()
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
@@ -90,8 +92,8 @@ class Asker:
         ]
 
 
-class _Parser:
-    """One question on its way to a `Question`."""
+class Parser:
+    """One question, or a part of a rule, on its way to a `Question`; see `Asker.read` for its errors."""
 
     def __init__(self, asker: Asker, read: Reading, now: datetime) -> None:
         self.asker, self.read, self.now = asker, read, now
@@ -108,6 +110,15 @@ class _Parser:
         self.cameras = either(self.camera_names)
 
     def question(self) -> Question:
+        """The whole question."""
+        self.take_all()
+        if not self.known and not self.span.phrases:
+            word = self.read.previous
+            raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
+        return self._whole()
+
+    def take_all(self) -> None:
+        """Read all words into `filters`, `span` and `measure`."""
         read, begin = self.read, 0
         named = {word for words in self.camera_names for word in words.split()}
         for word in read.words:
@@ -129,10 +140,6 @@ class _Parser:
             self.conjunction = read.previous in ("and", "or")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
-        if not self.known and not self.span.phrases:
-            word = read.previous
-            raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
-        return self._whole()
 
     def _whole(self) -> Question:
         filters, measure = Filters(**self.filters), Measure(**self.measure)
@@ -187,7 +194,7 @@ class _Parser:
         )
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF):
+            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
                 raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
@@ -293,8 +300,12 @@ class _Parser:
                 raise self._not_understood(read.previous)
             if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
                 raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
+        lines = self.asker.crossings() if kind == "crossed" else []
+        if lines and (over := read.take(f"(?:the )?({either(lines)})")):
+            self._add(zones=[over[1]])
+            return True
         begin = read.place
-        if kind in (CAME, LEFT) and read.take("the"):  # "left the lot", "entered the lobby"
+        if kind in (CAME, LEFT, "crossed") and read.take("the"):  # "left the lot", "entered the lobby"
             camera = read.take(f"({self.cameras})(?: cameras?)?")
             if camera and not self.asker.names_place(camera[1]):
                 self._add(cameras=self.camera_names[camera[1]])
@@ -445,7 +456,7 @@ class _Parser:
             *_TIMES,
             *_FILLERS,
         ]
-        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.7)
+        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Start
 from pipeline.journal.verification import check_line, follow
-from pipeline.record import ChainEnd, RecordError
+from pipeline.record import RecordError
 
 
 class JournalCopy:
@@ -36,7 +36,7 @@ class JournalCopy:
                 raise RecordError(f"it is a record of camera {record.camera}")  # noqa: TRY301
             is_late = record.seq > 1 and not self._writer.size and not self._writer.full
             start = Start(record.seq - 1, record.prev) if is_late else None
-            end = follow(ChainEnd(start.seq, start.hash) if start else self.end, record)
+            end = follow(start.end if start else self.end, record)
         except RecordError as error:
             raise JournalError(str(error)) from None
         if start:

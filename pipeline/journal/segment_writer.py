@@ -78,7 +78,7 @@ class SegmentWriter:
     def start(self) -> ChainEnd:
         """The last record that retention deleted."""
         start = Start.load(self._anchor)
-        return ChainEnd(start.seq, start.hash) if start else ChainEnd()
+        return start.end if start else ChainEnd()
 
     def open(self) -> None:
         """Open the current segment for writing, and move a torn last line to another file."""

@@ -61,16 +61,18 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The anchor of a journal: the last record that retention deleted.
+    """The anchor of a journal: number and hash of the last record that retention deleted.
 
-    Attributes:
-        seq, hash: of that record.
-        line: the signature of both as `pipeline.journal.signatures` writes it; empty where it is unsigned.
+    `line` is the `Signature` of both; empty where the anchor is not signed.
     """
 
     seq: int
     hash: str
     line: bytes = b""
+
+    @property
+    def end(self) -> ChainEnd:
+        return ChainEnd(self.seq, self.hash)
 
     def save(self, path: Path) -> None:
         content = self.line or rfc8785.dumps({"hash": self.hash, "seq": self.seq})
@@ -78,7 +80,7 @@ class Start:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """The saved anchor; None where there is none that can be read."""
+        """The saved anchor; None where none can be read."""
         try:
             content = path.read_bytes()
             members = json.loads(content)
@@ -136,7 +138,7 @@ def closed_segments(folder: Path, camera: str) -> list[Segment]:
 
 
 def read_journal(path: Path) -> Iterator[Record]:
-    """The records of one file of a journal; a line still being written is left out.
+    """The records of one file of a journal, but for a line that is still being written.
 
     Raises:
         JournalError: the file cannot be read or a line is not a record.

@@ -112,11 +112,12 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     """
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}
-    # A merged file names the pictures of the journals next to it, which are checked there.
-    jobs = [(chain, options.evidence and chain.folder / "journal" not in journals) for chain in chains]
     sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
+    # A merged file names the pictures of the journals next to it, which are checked there.
+    pictures = [options.evidence and chain.folder / "journal" not in journals for chain in chains]
+    each_options = [replace(options, evidence=own, progress=None) for own in pictures]
     checked, done = list[_CheckedChain](), 0
-    for result, size in zip(_check_chains(jobs, options, sum(sizes)), sizes, strict=True):
+    for size, result in zip(sizes, _check_chains(chains, each_options, sum(sizes)), strict=True):
         checked.append(result)
         done += size
         if options.progress:
@@ -161,21 +162,18 @@ class _CheckedChain:
         return self.chain.files[-1]
 
 
-def _check_chains(
-    jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
-) -> Iterator[_CheckedChain]:
-    """Check the chains, each with or without its pictures, in several processes where that pays; in order."""
-    processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
-    quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
-    chains = [chain for chain, _ in jobs]
-    if processes <= 1 or not (options.processes or size > _WORTH_PROCESSES):
-        yield from map(_check_chain, chains, quiet)
+def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) -> Iterator[_CheckedChain]:
+    """Check each chain with its options, in order; in several processes where that saves time."""
+    asked = options[0].processes if options else None
+    processes = min(asked or len(os.sched_getaffinity(0)), len(chains))
+    if processes <= 1 or not (asked or size > _WORTH_PROCESSES):
+        yield from map(_check_chain, chains, options)
         return
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - small journals need none
     from multiprocessing import get_context  # noqa: PLC0415
 
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_check_chain, chains, quiet)
+        yield from pool.map(_check_chain, chains, options)
 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
@@ -195,7 +193,7 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     if start:
         result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
+    end = result.ends.get(chain.camera, start.end if start else ChainEnd())
     roots = load_roots(options.roots) if options.roots and stamps else ()
     for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
         fault = find_fault(lines, chain.camera, hashes, None if result.problem else end, trusted)
@@ -224,7 +222,7 @@ def _read(kind: type[_Kind], result: _CheckedChain) -> list[_Kind | str]:
 def _check_lines(
     result: _CheckedChain, start: Start | None, hashes: dict[int, str], options: VerifyOptions
 ) -> Problem | None:
-    """Follow the chain through its files to the first bad line; fills in the `hashes` that are asked for."""
+    """Check the chain through its files to the first bad line, and fill in `hashes`, by number."""
     camera, folder = result.chain.camera, options.evidence_folder or evidence_beside(result.chain.folder)
     for path in result.chain.files:
         number, checked = 1, set[str]()
@@ -232,8 +230,11 @@ def _check_lines(
             with path.open("rb") as lines:
                 for raw in lines:
                     record = check_line(raw)
-                    anchor = start if record.camera == camera else None
-                    end = _follow_anchor(result.ends.get(record.camera), anchor, record)
+                    end = result.ends.get(record.camera)
+                    if end is None and start and record.camera == camera:
+                        # Of a deleted record whose file is still there, the hash is compared in the end.
+                        end = start.end if record.seq > start.seq else ChainEnd(record.seq - 1, record.prev)
+                    end = follow(end or ChainEnd(), record)
                     # Retention removes the pictures of what it deletes.
                     if options.evidence and not (start and record.seq <= start.seq):
                         _check_pictures(record, folder, checked)
@@ -253,15 +254,6 @@ def _check_lines(
     return None
 
 
-def _follow_anchor(end: ChainEnd | None, start: Start | None, record: Record) -> ChainEnd:
-    """Like `follow`, from the anchor on where there is no end yet."""
-    if end is None and start:
-        if record.seq <= start.seq:  # deleted, but its file is still there; its hash is compared
-            return ChainEnd.of(record)
-        end = ChainEnd(start.seq, start.hash)
-    return follow(end or ChainEnd(), record)
-
-
 def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> None:
     for side, reference in record.evidence or ():
         if reference and reference not in checked:
@@ -271,7 +263,7 @@ def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> N
 
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
-    """Check the anchor, where the chain begins: its hash against the record's own, and its signature."""
+    """Check the anchor: its hash against that of its record, if that is there, and its signature."""
     from pipeline.journal.signatures import START, Signature  # noqa: PLC0415
 
     reason = ""
@@ -286,7 +278,7 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
 
 
 def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Problem | None:
-    """Compare a merged file with the journals that it was made of: equal ends have equal chains."""
+    """Compare a merged file with the journals that it was made of; equal ends have equal chains."""
     ends = {camera: (end, each) for each in journals for camera, end in each.ends.items()}
     for camera in sorted(merged.ends.keys() | ends.keys()):
         end, each = ends.get(camera, (None, journals[0]))
@@ -330,11 +322,7 @@ def is_canonical(line: bytes) -> bool:
 
 
 def check_line(raw: bytes) -> Record:
-    """The record in a line with its end.
-
-    Raises:
-        RecordError: it does not hold by itself; the message says why.
-    """
+    """The record in a line with its end; raises RecordError where the line does not hold by itself."""
     line = raw.removesuffix(b"\n")
     if line == raw:
         raise RecordError(
@@ -349,11 +337,7 @@ def check_line(raw: bytes) -> Record:
 
 
 def follow(end: ChainEnd, record: Record) -> ChainEnd:
-    """The end of the chain with `record` appended.
-
-    Raises:
-        RecordError: the record does not continue the chain.
-    """
+    """The end of the chain with `record` appended; raises RecordError where it does not continue it."""
     reason = ""
     if record.seq != end.seq + 1:
         reason = f" where {end.seq + 1} is due: lines are missing or moved"

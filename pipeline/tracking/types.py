@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 KINDS = (
     "entered", "left", "appeared", "disappeared", "stopped", "resumed", "parked", "placed", "removed",
-    "got_in", "got_out", "met", "waiting",
+    "got_in", "got_out", "met", "waiting", "crossed",
 )  # fmt: skip
 """Names of events. Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it
 appeared or disappeared. Things are placed and removed."""
@@ -210,9 +210,10 @@ class Event:
         edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
         way: where it came from or went to, of `SIDES`; empty where that is not clear.
         path: middles of its feet from before to after.
-        other: id of the track that it met, got into or out of; empty without one.
+        other: id of the track that it met, got into or out of, or that put it down or took it; empty without.
         completes: it is no news of its own, but completes what was said of the track last.
         same_as: an earlier track that this may be, and the probability; None without one.
+        line: that was crossed, with the direction in words; empty without one.
     """
 
     kind: str
@@ -234,3 +235,4 @@ class Event:
     other: str = ""
     completes: bool = False
     same_as: tuple[str, float] | None = None
+    line: str = ""

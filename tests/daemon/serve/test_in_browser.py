@@ -67,6 +67,8 @@ def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) ->
         "/review?q=why",
         "/digest?q=2024-05-01",
         "/week",
+        "/rules?when=a+person&since=",
+        "/rules?when=a+vna",
         "/camera/yard",
     ]
     for scheme in SCHEMES:

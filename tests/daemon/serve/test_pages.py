@@ -18,6 +18,8 @@ import httpx
 import pytest
 from serving_here import MIDNIGHT, Served, ServedHouse, identity, said
 
+from daemon import cli
+from daemon.config.configuration import parse_configuration
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import RecordEvent
 from pipeline.record import Record
@@ -56,6 +58,19 @@ def test_the_week_begins_with_today(served: Served) -> None:
     assert page.count("No camera was watched.") == 7  # the house's records are of 2024
     assert "Nobody and nothing came" not in page
     assert "No camera was watched." in served.client.get("/").text
+
+
+def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served: Served, house: ServedHouse) -> None:
+    page = served.client.get("/rules?when=a+person+comes&hours=0:00-24:00&cooldown=5m&since=").text
+    assert "Understood as: People who came, between 00:00 and 24:00 of every day." in page
+    assert f'href="/record/{house.records["yard"][0].id}"' in page
+    lines = html.unescape(re.search(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[1])  # type: ignore[index]
+    parse_configuration(f"version: 1\ncameras: {{yard: {{url: 'rtsp://h/'}}}}\n{lines}")
+    refused = served.client.get("/rules?when=a+vna+comes")
+    assert refused.status_code == 400
+    assert "&#39;vna&#39; is not understood; did you mean van?" in refused.text
+    assert served.client.get("/rules?when=a+van&cooldown=soon").status_code == 400
+    assert served.client.get("/rules").status_code == 200
 
 
 def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served: Served) -> None:
@@ -355,6 +370,23 @@ def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd: ServedHouse) -> No
         assert re.search(rf'<a href="/record/{last.id}" aria-current="true">00:01:40\s+left</a>', record)
         assert "stopped" not in live  # what a limit held back
         assert "stopped" in served.client.get("/review?object=van&held=yes").text
+
+
+def test_who_put_a_thing_down_is_named(odd: ServedHouse, capsys: pytest.CaptureFixture[str]) -> None:
+    odd.tell(10, said("A person has come in.", action="entered", track="p"))
+    gone = {"action": "left", "track": "p", "since_s": -19.0, "until_s": 1.0}
+    left = odd.tell(30, said("The person has left, after 20 s.", "disappeared", **gone))
+    bag = said("A bag has been put down.", thing="bag", action="placed", track="b", other="p")
+    odd.tell(31, bag, evidence=odd.pictures())
+    odd.tell(60, said("The bag has been taken.", "disappeared", "bag", action="removed", track="b"))
+    with Served(odd) as served:
+        card = served.client.get("/").text.partition("The bag has been taken.")[2].partition("</article>")[0]
+        assert f'Put down by: <a href="/record/{left.id}">The person has left, after 20 s.</a>' in card
+        assert "Taken by" not in card
+        assert "Put down by: The person has left" in served.client.get("/review?object=bag").text
+    assert cli.main(["query", "what was left behind", "--journal", str(odd.state), "--timezone", "UTC"]) == 0
+    said_there = capsys.readouterr().out
+    assert "A bag has been put down. (put down by: The person has left, after 20 s.)" in said_there
 
 
 def test_the_timeline_is_zoomed_from_days_to_minutes(odd: ServedHouse) -> None:

@@ -34,15 +34,6 @@ def test_every_pixel_that_a_triangle_touches_is_covered(corners, height, width):
     assert not left[:, 104:].any()
 
 
-@pytest.mark.parametrize(
-    "area", [((0.1, 0.1), (0.2, 0.2)), ((0.1, 0.1), (0.2, 1.2), (0.3, 0.1)), ((-0.1, 0), (0, 1), (1, 1))]
-)
-@pytest.mark.parametrize("kind", ["privacy", "masks"])
-def test_an_area_that_is_none_is_refused(kind, area):
-    with pytest.raises(ValueError, match="is no area"):
-        SourceOptions(**{kind: (area,)})
-
-
 def black(frame, polygon):
     """Whether all of a polygon is black in both the plane and the picture of a frame, and the rest is not."""
     plane, image = frame.luma, frame.image
