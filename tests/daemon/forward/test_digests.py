@@ -40,7 +40,7 @@ def test_it_is_sent_once_at_each_hour(
 ) -> None:
     path = configure(hook(receiver))
     with forwarding(path):
-        camera().tell(3)
+        camera().narrate(3)
         clock.hour = 7.1
         until(lambda: len(receiver.taken) == 1)
     (told,) = receiver.taken
@@ -57,7 +57,7 @@ def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
     configure: Callable[..., Path], camera: Callable[..., Camera], receiver: Receiver, clock: Clock
 ) -> None:
     path = configure(hook(receiver))
-    camera().tell(1)
+    camera().narrate(1)
     with forwarding(path):
         pass
     clock.hour = 8.0
