@@ -16,6 +16,7 @@ from daemon.search.index import Index, Update
 from daemon.search.intake import key_of
 from daemon.search.results import ResultReader, SearchResult
 from daemon.search.selection import Selection
+from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
 from pipeline.report.card import track_of
@@ -83,7 +84,14 @@ class Search:
         """Reads plain questions about these journals."""
         selection = self.selection
         objects = frozenset(selection.objects())
-        return Asker(selection.cameras(), objects, self.local, selection.names_place, selection.places)
+        return Asker(
+            selection.cameras(),
+            objects,
+            self.local,
+            selection.names_place,
+            selection.places,
+            selection.crossings,
+        )
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.
@@ -139,6 +147,15 @@ class Search:
                     if track_of(found.record) == track and (not found.record.held or found.record.id in asked)
                 ] or [each]
         return list(visits.values())
+
+    def others_of(self, record: Record) -> list[tuple[str, SearchResult]]:
+        """How other tracks have to do with a record, in words, and the latest record of each."""
+        found = []
+        for sentence in record.sentences:
+            locations = self.selection.of_track(record.camera, sentence.other) if sentence.other else []
+            words = OTHERS.get(sentence.action or "", "with")
+            found += [(words, other) for other in self.reader.read(locations[-1:])]
+        return found
 
     def neighbours(self, record: Record, question: Question) -> tuple[SearchResult | None, ...]:
         """The matching records next before and after a record, which need not match itself."""

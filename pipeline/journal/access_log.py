@@ -26,16 +26,13 @@ _NONE = "0" * 64
 
 
 class Access(CanonicalLine):
-    """One line.
+    """One line; `seq`, `time`, `prev` and `hash` as in a record.
 
     Attributes:
-        seq: 1, 2, 3, … without gaps.
-        time: ISO 8601 in UTC.
         who: the user's name; empty where no login was needed.
-        address: whence, or ``local`` for a command.
+        address: of the client, or ``local`` for a command.
         what: the deed; ``refused`` is a wrong password.
         detail: the record, the question or the selection.
-        prev, hash: as in a record.
     """
 
     schema_: Annotated[str, Field(alias="schema", pattern=f"^{SCHEMA}$")] = SCHEMA
@@ -98,7 +95,7 @@ def verify_access(path: Path) -> tuple[int, str]:
 
 
 def _read(raw: bytes) -> Access | None:
-    """The line's members, if it holds by itself."""
+    """The access in a line; None where the line was changed."""
     try:
         access = Access.model_validate_json(raw)
     except ValidationError:

@@ -118,6 +118,7 @@ class Card:
         start: of the footage, from which offsets count; None where they are of no use.
         notes: further sentences below those of the record.
         stages: the earlier records of its visit, by time.
+        others: who put it down, met it, ...: words, the text of a record, and its address.
     """
 
     record: Record
@@ -130,6 +131,7 @@ class Card:
     start: datetime | None = None
     notes: Sequence[str] = ()
     stages: Sequence[Card] = ()
+    others: Sequence[tuple[str, str, str]] = ()
 
     @property
     def visit(self) -> str:
@@ -243,11 +245,11 @@ class Card:
 
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []
-        if sentence.since:
+        if sentence.since and not self.stages:
             before = "before " * sentence.since.startswith("before ")
             since = datetime.fromisoformat(sentence.since.removeprefix("before "))
             parts.append(f"since {before}{self.time_words(since)}")
-        if sentence.duration_s is not None:
+        if sentence.duration_s is not None and not self.stages:
             parts.append(f"for {duration_words(sentence.duration_s)}")
         if sentence.same_as:
             parts.append(f"{sentence.same_as.probability:.0%} likely the same as before")
