@@ -22,7 +22,14 @@ from pipeline.tracking.association import (
     family_shares,
 )
 from pipeline.tracking.confidence import Confidence, load_confidence
-from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
+from pipeline.tracking.events import (
+    DEPARTURE_BEFORE_S,
+    ENTRANCE_BEFORE_S,
+    end_event,
+    may_go_on,
+    stays,
+    vehicle_at,
+)
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
@@ -62,7 +69,8 @@ class TrackerSettings:
     least_turn_confidence: float = 0.75
 
 
-_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
+_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 2.5  # overlap, share within, seconds of two events that are one
+_AT_ONCE_S = 1.0  # so close two events are compared by their boxes, later by where both tracks are
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
 _RESHAPED = 0.01  # share by which another aspect is another camera
@@ -174,6 +182,8 @@ class Tracker:
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
+        if self._memory.turned():
+            self.interrupt()
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
         sure = (turn for turn in turns if _is_known(turn.object, turn.class_p) and not self._is_double(turn))
@@ -231,6 +241,8 @@ class Tracker:
         end = end_of(track, coming=False, aspect=self.aspect)
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
+        if stays(track, self._memory, time_s):
+            return
         if track.looks == 1 or not end.through_edge or track.rests_since_s is not None:
             for event in self._end(end, pair):
                 track.departed, track.state = True, "ended"
@@ -263,7 +275,9 @@ class Tracker:
         box = event.box_after or event.box_before
         then = event.after_time_s if event.box_after else event.before_time_s
         track = next((t for t in self.tracks if t.id == other.track), None)
-        there = (track and track.at(then)) or other.box_after or other.box_before
+        there = track.at(then) if track else None
+        if abs(other.time_s - event.time_s) <= _AT_ONCE_S:
+            there = there or other.box_after or other.box_before
         if not box or not there:
             return False
         return iou(box, there) > _DOUBLE or max(share_inside(box, there), share_inside(there, box)) > _INSIDE
