@@ -44,7 +44,8 @@ def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: s
         since_s=since_s,
         duration_s=None if end.coming or since_s is None else end.time_s - since_s,
         rests=end.coming and track.rests_since_s is not None,
-        edge=end.side if end.through_edge and not vehicle else "", way=end.way, path=path_of(track, *pair), other=vehicle,
+        edge="" if vehicle or not end.through_edge else end.side, way=end.way, path=path_of(track, *pair),
+        other=vehicle,
     )  # fmt: skip
 
 

@@ -62,13 +62,12 @@ class Memory:
 
     def turned(self) -> bool:
         """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago."""
-        now_s, now = self.frames[-1]
+        now_s = self.frames[-1][0]
         earlier = self.between(now_s - 2 * _TURN_S, now_s - _TURN_S)
-        if not earlier:
-            return False
-        one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for grey in (earlier[-1], now))
-        points = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
-        if points is None:
+        pair = [*earlier[-1:], self.frames[-1][1]]
+        one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (pair[0], pair[-1]))
+        points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
+        if points is None:  # a blank picture
             return False
         there, _, _ = _lucas_kanade(one, two, points, None, winSize=_WINDOW, maxLevel=3)
         back, _, _ = _lucas_kanade(two, one, there, None, winSize=_WINDOW, maxLevel=3)
@@ -76,10 +75,12 @@ class Memory:
         if found.sum() < _LEAST_POINTS:
             return False
         view, alike = cv2.estimateAffinePartial2D(points[found], there[found], ransacReprojThreshold=1.0)
+        if view is None or alike.mean() < _TURNED:
+            return False
         height, width = one.shape
-        still = points[found][alike.ravel() > 0, 0]
-        if view is None or alike.mean() < _TURNED or (np.ptp(still, axis=0) < _SPREAD * np.array((width, height))).any():
-            return False  # objects move
+        across, down = np.ptp(points[found][alike.ravel() > 0, 0], axis=0)
+        if min(across / width, down / height) < _SPREAD:
+            return False  # something large moves
         corners = np.array([(0, 0), (width, 0), (0, height), (width, height)], np.float64)
         return bool(np.hypot(*(corners @ view[:, :2].T + view[:, 2] - corners).T).mean() >= _TURN)
 

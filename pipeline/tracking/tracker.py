@@ -69,8 +69,7 @@ class TrackerSettings:
     least_turn_confidence: float = 0.75
 
 
-_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 2.5  # overlap, share within, seconds of two events that are one
-_AT_ONCE_S = 1.0  # so close two events are compared by their boxes, later by where both tracks are
+_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
 _RESHAPED = 0.01  # share by which another aspect is another camera
@@ -275,9 +274,7 @@ class Tracker:
         box = event.box_after or event.box_before
         then = event.after_time_s if event.box_after else event.before_time_s
         track = next((t for t in self.tracks if t.id == other.track), None)
-        there = track.at(then) if track else None
-        if abs(other.time_s - event.time_s) <= _AT_ONCE_S:
-            there = there or other.box_after or other.box_before
+        there = (track and track.at(then)) or other.box_after or other.box_before
         if not box or not there:
             return False
         return iou(box, there) > _DOUBLE or max(share_inside(box, there), share_inside(there, box)) > _INSIDE

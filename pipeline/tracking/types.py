@@ -28,7 +28,7 @@ _SAME_S = 1e-3
 
 # Shares of votes, chosen on validation cameras: sure cars have .75 for vehicles and .02 for two-wheelers.
 _RIDDEN, _WHEELS = 0.3, 0.1  # observations with somebody astride, votes for two-wheelers: it is ridden
-_RARELY, _ENGINE, _ENGINES = 0.1, 0.14, 2.0  # the same of a motorcycle, in dense traffic, if no bicycle is likely
+_RARELY, _ENGINE, _ENGINES = 0.1, 0.14, 2.0  # in dense traffic, if a bicycle is unlikely
 _KIND_ON_WHEELS = 0.57  # of the votes for two-wheelers, to call the rider a cyclist or a motorcyclist
 _VEHICLE = 0.7  # votes for vehicles below which the kind of vehicle is left open
 _KIND_OF_VEHICLE = 0.6  # of the votes for vehicles, to name the kind
