@@ -317,7 +317,8 @@ def detected(path: Path, cache: Path) -> Footage:
 def _detect(path: Path, file: Path) -> None:
     from models import load_captioner  # noqa: PLC0415 - ONNX Runtime is needed here alone
     from pipeline.narration.batch import detect  # noqa: PLC0415
-    from pipeline.pairs import small_image  # noqa: PLC0415
+    from pipeline.pairs import SMALL_WIDTH  # noqa: PLC0415
+    from pipeline.sources.picture import small_rgb_of  # noqa: PLC0415
 
     captioner, times, found, images, tick = load_captioner(), [], [], [], 0.0
     with av.open(str(path)) as container:
@@ -328,7 +329,7 @@ def _detect(path: Path, file: Path) -> None:
             if (seconds := frame.time - start) < tick - 1e-3:
                 continue
             tick += 1 / RATE_HZ
-            images.append(small_image(frame.to_ndarray(format="rgb24")))
+            images.append(small_rgb_of(frame, SMALL_WIDTH))
             times.append(seconds)
             found += detect([images[-1]], captioner)
     np.savez(

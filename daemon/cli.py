@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for them reads all packages' names
     try:
         app(args=None if arguments is None else list(arguments), prog_name="narrated")
     except SystemExit as end:

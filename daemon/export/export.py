@@ -20,8 +20,8 @@ from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
 from pipeline.journal.segments import find_chains, line_end
-from pipeline.journal.signatures import load_signatures
-from pipeline.journal.timestamps import load_timestamps
+from pipeline.journal.signatures import Signature
+from pipeline.journal.timestamps import Timestamp
 from pipeline.record import Record
 from pipeline.report.card import SIDES, Card
 from pipeline.report.pages import BESIDE, Head, records_page
@@ -197,8 +197,8 @@ class _ExportWriter:
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        signatures = load_signatures(self._options.journals, camera)
-        stamps = load_timestamps(self._options.journals, camera)
+        signatures = Signature.load(self._options.journals, camera)
+        stamps = Timestamp.load(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
             if self._options.linked:

@@ -21,7 +21,7 @@ _MAY_PASS = frozenset({401, 403, 404, 407, 408, 425, 429})
 
 
 class AppriseTarget(Target):
-    """Notifies one service."""
+    """One service."""
 
     def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
@@ -32,12 +32,10 @@ class AppriseTarget(Target):
 
     @classmethod
     def check(cls, settings: AppriseSettings, secrets: Secrets) -> str:
-        """See `Target.check`."""
         known = _load(secrets.reveal(settings.url))
         return "" if known else "url: Apprise knows no such service; see its list, `apprise --details`"
 
     def send(self, message: Message) -> None:
-        """Notify; see `Target.send`."""
         values = message.values
         title, body = render(self._settings.title, values), render(self._settings.template, values)
         if not body.strip():

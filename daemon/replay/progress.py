@@ -25,8 +25,7 @@ class ReplayProgress:
             console=console,
             transient=True,
             disable=not console.is_terminal,
-            # Narrations that are piped somewhere must not end up on the terminal.
-            redirect_stdout=False,
+            redirect_stdout=False,  # narrations that are piped somewhere must not end up on the terminal
         )
         self._task = self._progress.add_task("reading", total=None, narrations=many(0, "narration"))
 
@@ -47,7 +46,7 @@ class ReplayProgress:
 
     def update(self, description: str, read_s: float, total_s: float | None, narrations: int) -> None:
         """Show the seconds of footage read so far and in total, where the latter are known."""
-        told = many(narrations, "narration")
+        number = many(narrations, "narration")
         self._progress.update(
-            self._task, completed=read_s, total=total_s, description=description, narrations=told
+            self._task, completed=read_s, total=total_s, description=description, narrations=number
         )

@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation
 
 from pipeline.sources.areas import polygon_mask
 from pipeline.sources.frame import Image, Luma, SourceOptions
@@ -28,13 +29,15 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless what it holds
-    is `compact`: then `release` lets go of the image.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless there is
+    `convert_small` for another copy at most so wide: then `release` lets go of the image.
     """
 
-    def __init__(self, convert: Callable[[], Image], *, compact: bool = False) -> None:
+    def __init__(
+        self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
+    ) -> None:
         self._convert: Callable[[], Image] | None = convert
-        self._compact = compact
+        self._convert_small = convert_small
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
@@ -44,7 +47,7 @@ class LazyPicture:
             if self._rgb is None:
                 assert self._convert is not None  # noqa: S101 - one of the two is always there
                 self._rgb = self._convert()
-                self._convert = self._convert if self._compact else None
+                self._convert = self._convert if self._convert_small else None
             return self._rgb
 
     def release(self) -> None:
@@ -54,13 +57,8 @@ class LazyPicture:
                 self._rgb = None
 
     def small(self, width: int) -> Image:
-        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call.
-
-        The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk by area.
-        """
-        with self._lock:
-            convert = self._convert if self._rgb is None else None
-        return shrink(convert() if convert else self.rgb(), width)
+        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
+        return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
 
 
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
@@ -70,6 +68,13 @@ _THREADS = 1
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
+
+
+def small_rgb_of(frame: VideoFrame, width: int) -> Image:
+    """The same at most so wide, in its own proportions; the full size is never made."""
+    width = min(width, frame.width)
+    height = max(1, round(frame.height * width / frame.width))
+    return rgb_of(frame.reformat(width, height, "rgb24", interpolation=Interpolation.AREA, threads=_THREADS))
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -118,7 +123,9 @@ class View:
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)), compact=True)
+        return self._plane(luma_of(frame)), LazyPicture(
+            lambda: self._private(rgb_of(frame)), lambda width: self._private(small_rgb_of(frame, width))
+        )
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""

@@ -98,11 +98,10 @@ class Memory:
         across, down = np.meshgrid(*(np.linspace(0.2, 0.8, _POINTS),) * 2)
         start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
         start = np.asarray(start * (width, height), np.float32)
-        points, alive = start, np.ones(len(start), bool)
+        points = start
         for one, two in pairwise(frames):
-            held = points[alive, 0]
-            low = (held.min(0) - _MARGIN).clip(0).astype(int)
-            high = (held.max(0) + _MARGIN + 1).clip(max=(width, height)).astype(int)
+            low = (points.min((0, 1)) - _MARGIN).clip(0).astype(int)
+            high = (points.max((0, 1)) + _MARGIN + 1).clip(max=(width, height)).astype(int)
             part = np.s_[low[1] : high[1], low[0] : high[0]]
             corner = low.astype(np.float32)
             there, result, _ = _lucas_kanade(
@@ -110,13 +109,13 @@ class Memory:
             )
             back, again, _ = _lucas_kanade(two[part], one[part], there, None, winSize=_WINDOW, maxLevel=3)
             there, back = there + corner, back + corner
-            alive &= (result.ravel() > 0) & (again.ravel() > 0)
+            alive = (result.ravel() > 0) & (again.ravel() > 0)
             alive &= np.abs(back - points).max(axis=(1, 2)) < _BACK
             alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
-            points = there
-            if not alive.any():
+            points = there[alive]
+            if not len(points):
                 return 0.0
-        return float(alive.mean())
+        return len(points) / len(start)
 
 
 def _grey_plane(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

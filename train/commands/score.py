@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from train.commands.options import SOME_FAILED, Json, print_json, say
+from train.commands.options import SOME_FAILED, Json, print_json, say, training_progress
 from train.commands.tables import print_evaluation, print_scores
-from train.commands.terminal import training_progress
 
 _TIRG = ".tirg.safetensors"
 

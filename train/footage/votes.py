@@ -110,15 +110,11 @@ def _one(family: str, group: list[Raw]) -> Vote:
 
 
 def clean_votes(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:
-    """The votes of a clip's frames, cleaned by time.
+    """The votes of a clip's evenly sampled frames, cleaned by time.
 
-    Args:
-        clip: the candidates of each frame, frames evenly sampled.
-        thumbnails: grey uint8 ``(h, w)``, the same frames, small.
-
-    Returns:
-        The same: what was believed in one frame alone, with nothing like it in its neighbours, falls to what
-        is not learnt from; what stood still is believed wherever the pixels there are as where it was seen.
+    What was believed in one frame alone, with nothing like it in its neighbours, falls to what is not learnt
+    from; what stood still is believed wherever the pixels there are as where it was seen: `thumbnails` are
+    the same frames, small, grey uint8 ``(h, w)``.
     """
     result = [list(votes) for votes in clip]
     for t, votes in enumerate(clip):

@@ -47,12 +47,7 @@ def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
 
     Tracks of one clip decide: one number is one object, and an object seen in both frames is no other in
     either; two that are seen at one moment are two. Frames of different occasions tell that what is elsewhere
-    is another one, where they lie far apart or nothing stays.
-
-    Args:
-        a: one.
-        b: the other.
-        flowing: whether whatever the camera shows is gone within minutes, as on a motorway.
+    is another one, where they lie far apart or nothing stays (`flowing`, as on a motorway).
     """
     share = shares(a, b)
     table = torch.full(share.shape, UNKNOWN)

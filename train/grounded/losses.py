@@ -32,14 +32,10 @@ class Objects:
 
 
 def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught: Tensor) -> Tensor:
-    """The loss of a batch of answers, a scalar.
+    """The loss of a batch of answers to B pictures with these objects, a scalar.
 
-    Args:
-        answer: of B pictures.
-        objects: of the same B pictures.
-        before: logits float32 ``(B, A, classes)`` of the network that training started from.
-        taught: bool ``(classes,)``, classes of which the objects are complete; the others keep to `before`
-            where no object of theirs is known.
+    Of classes ``(classes,)`` that are `taught` the objects are complete; the others keep to `before`, logits
+    ``(B, A, classes)`` of the network that training started from, where no object of theirs is known.
     """
     boxes = answer.boxes()
     places, classes, edges, found = [], [], [], answer.label.new_tensor(0.0)

@@ -15,7 +15,7 @@ from models.papers.captioner import WordCaptioner
 from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from pipeline.yaml_lines import YamlError, read_yaml
-from train.grounded.options import ChainOptions
+from train.grounded.stages import ChainOptions
 from train.papers.batches import Split
 from train.papers.objectives import OBJECTIVES, Objective
 from train.papers.training import TrainOptions

@@ -11,9 +11,10 @@ from threading import Event, Timer
 import pytest
 import redis
 from embedded_redis import EmbeddedServer
+from unpublished import drain
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, PublisherError, drain, subscribe
+from pipeline.publisher import Publisher, PublisherError, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 LIMIT_S = 20.0

@@ -588,6 +588,12 @@ def test_a_bag_that_is_put_down_and_taken_away_again_is_told_both_times() -> Non
     told = [(e.kind, e.time_s) for e in events if e.object == "bag"]
     assert [kind for kind, _ in told] == ["placed", "removed"]
     assert [when for _, when in told] == [pytest.approx(9.3, abs=0.5), pytest.approx(15.3, abs=0.5)]
+    owners = [e.track for e in events if e.object == "person" and e.kind == "entered"]
+    assert [e.other for e in events if e.object == "bag"] == [owners[0], owners[-1]]
+    by_two = ("person", BLUE, lambda t: (0.548, 0.4, 0.06, 0.3))
+    _, events = follow([bag, ("person", RED, owner), by_two], 26.0)
+    told = [(e.kind, e.other) for e in events if e.object == "bag"]
+    assert told[0] == ("placed", ""), "who of two it was is not known"
 
 
 def test_a_bag_that_was_hidden_has_not_been_put_down() -> None:

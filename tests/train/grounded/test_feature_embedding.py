@@ -24,7 +24,7 @@ from train.grounded.identity_pairs import (
     relations,
     stack_examples,
 )
-from train.grounded.options import StageOptions
+from train.grounded.stages import StageOptions
 
 Box = tuple[float, float, float, float]
 HERE, THERE, YONDER = (0.1, 0.1, 0.1, 0.1), (0.4, 0.4, 0.1, 0.1), (0.7, 0.7, 0.1, 0.1)
