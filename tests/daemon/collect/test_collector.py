@@ -7,12 +7,11 @@ import pytest
 import redis
 from embedded_redis import EmbeddedServer
 from narrations import narration
-from unpublished import drain
 from waiting import until
 
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError, verify
-from pipeline.publisher import Publisher, RedisServer, stream_key
+from pipeline.publisher import Publisher, RedisServer, drain, stream_key
 
 DAY_S = 86400
 
