@@ -130,7 +130,7 @@ class Gate:
             self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time
-        self._recent.append(frame)
+        self._recent.append(frame.without_picture())
         while len(self._recent) > 1 and _seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
             self._recent.popleft()
         return self._moved is not None and (frame.time - self._moved).total_seconds() <= HOLD_S

@@ -218,9 +218,9 @@ class PairFinder:
         changed = blocks > self._thresholds.lower
         peak = float(blocks.max())
         if self._changed is None:
-            self._changed = self._moved = frame
+            self._changed = self._moved = frame.without_picture()
         elif self._screen(previous, frame)[1][changed].max() > self._thresholds.lower:
-            self._moved = frame
+            self._moved = frame.without_picture()
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak

@@ -288,7 +288,7 @@ class Record(_Part):
     )
     event: Event = means(
         "objects changed (change); the whole scene did (light_changed, view_changed, obstructed); many "
-        "events in one (summary); a rule was met (rule); nothing was seen or recorded for a while (gap); "
+        "events in one (summary); a rule was met (rule); nothing was observed or recorded for a while (gap); "
         "records were deleted (deletion); in narrated/1 only, an hourly limit began (cap_reached) or ended "
         "(cap_ended)"
     )
@@ -307,7 +307,7 @@ class Record(_Part):
     deletion: Deletion | None = may_mean("with event deletion: which records")
     rule: RuleFired | None = may_mean("with event rule: which one, and why")
     reason: Literal["overload", "camera_down", "outage", "mask"] | None = may_mean(
-        "with event gap: why nothing was seen or recorded from since to until; mask: of a part of the picture"
+        "with event gap: why nothing was observed or recorded from since to until (mask: in an area)"
     )
     since: Time | None = may_mean("with event gap: its beginning")
     rate_hz: Annotated[float, Field(gt=0, le=1000)] | None = may_mean(
@@ -315,7 +315,7 @@ class Record(_Part):
     )
     state_sha256: Digest | None = may_mean("SHA-256 (hex) of what the camera had learnt before, where it had")
     abstained: Words | None = may_mean(
-        "why fewer sentences are here than were seen: unsure, nothing of an object, or held"
+        "why changes are left out of the sentences: unsure, nothing of an object, or held"
     )
     fallback: Words | None = may_mean(
         "why no captioner wrote this (late, or captioner failed): the text only says where something changed"

@@ -128,7 +128,7 @@ class Collector:
                 f"entry {entry.id} of its stream does not continue the copy that ends with record "
                 f"{copy.end.seq} ({error}). Where the stream was trimmed, or the camera has a new journal: "
                 f"copy the files {entry.camera}.* of the journal on its own machine to {self._folder}, or "
-                "move the copy away to begin anew",
+                "move the copy away to start another",
             )
         except OSError as error:
             self._fail(entry.camera, f"cannot write to {self._folder}: {error.strerror or error}")

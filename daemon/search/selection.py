@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -74,13 +75,6 @@ class Visit(NamedTuple):
     end: datetime | None
     seconds: float
     there: bool
-
-
-class Stay(NamedTuple):
-    """When a visit was there, or at a place."""
-
-    begin: datetime
-    end: datetime
 
 
 class Gap(NamedTuple):
@@ -225,24 +219,33 @@ class Selection:
             return visits[:limit]
         return visits[-limit:] if order == "last" else visits
 
-    def stays(self, filters: Filters, span: Span) -> list[Stay]:
-        """When visits that match were there, or at a place.
+    def stays(self, filters: Filters, span: Span) -> dict[str, list[tuple[int, int]]]:
+        """When visits that match were there, or at a place: begin and end in microseconds, by camera.
 
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
         somewhere else; what has stood there for more than a day before the span is not known.
         """
-        if not filters.zones:
-            visits = self.visits(Question(filters, span, presence=True))
-            return [Stay(v.begin, v.begin + timedelta(seconds=v.seconds)) for v in visits]
-        since = span.since and span.since - timedelta(seconds=DAY_S)
-        question = Question(filters, Span(since, span.until))
+        since, until = span.since, span.until
+        if filters.zones and since:
+            since -= timedelta(seconds=DAY_S)
+        question = Question(filters, Span(since, until), presence=not filters.zones)
         where, values = self._where(question)
-        sql = (
-            "SELECT s.time, coalesce((SELECT min(n.time) FROM sentences n WHERE n.visit = s.visit "
-            f"AND n.time > s.time), {self.end_of_visit(question)}) FROM sentences s "
-            f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
-        )
-        return [Stay(*map(moment_of, row)) for row in self.connection.execute(sql, values)]
+        end, chosen = self.end_of_visit(question), "v.begin < :until AND coalesce(v.end, :until) > :since"
+        if replace(filters, cameras=(), held=True) != Filters() or not (since and until):
+            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
+        elif filters.cameras:
+            chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
+        sql = f"SELECT v.camera, v.begin, {end} FROM visits v WHERE {chosen}"
+        if filters.zones:
+            sql = (
+                "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
+                f"WHERE n.visit = s.visit AND n.time > s.time), {end}) FROM sentences s "
+                f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+            )
+        stays = defaultdict[str, list[tuple[int, int]]](list)
+        for camera, begin, until_us in self.connection.execute(sql, values):
+            stays[camera].append((begin, until_us))
+        return stays
 
     def count(self, question: Question) -> list[Group]:
         """Number of visits; a record without tracks counts its arrivals.

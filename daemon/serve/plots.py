@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+import numpy as np
+
+from daemon.questions.local_time import LocalTime, microseconds
+from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.search import Search
-from daemon.search.selection import Stay
 from pipeline.report.words import has_date, many
 
 ZOOMED = timedelta(hours=3)
@@ -84,24 +86,21 @@ def bars(search: Search, question: Question, begin: datetime | None, end: dateti
 
 
 def occupancies(search: Search, question: Question, span: tuple[datetime, datetime]) -> list[Occupancy]:
-    """By camera, or of one camera by place; those where nobody was are left out."""
-    cameras = question.filters.cameras
-    named = {"zone": search.selection.places()[:_PLACES]} if len(cameras) == 1 else {}
-    found = []
-    for option, names in {"camera": cameras or search.selection.cameras(), **named}.items():
-        for name in names:
-            own = {"cameras": (name,)} if option == "camera" else {"zones": (name,)}
-            filters = replace(question.filters, held=True, **own)  # type: ignore[arg-type]
-            try:
-                stays = search.selection.stays(filters, Span(*span))
-            except SearchError:  # no record names a track
-                continue
-            if any(most := highest(stays, *span)):
-                camera = cameras[:1] if option == "zone" else (name,)
-                gaps = search.selection.gaps(Question(Filters(camera), Span(*span)))
-                dark = [_share(gap.begin, gap.end, *span) for gap in gaps if gap.reason != "mask"]
-                found.append(Occupancy(option, name, most, dark))
-    return found
+    """By camera, and of one camera also by place; those where nobody was are left out."""
+    selection, filters = search.selection, replace(question.filters, held=True)
+    found = [
+        ("camera", camera, camera, stays) for camera, stays in selection.stays(filters, Span(*span)).items()
+    ]
+    for place in selection.places()[:_PLACES] if len(filters.cameras) == 1 and not filters.zones else ():
+        at_place = selection.stays(replace(filters, zones=(place,)), Span(*span))
+        found += [("zone", place, camera, stays) for camera, stays in at_place.items()]
+    shown = []
+    for option, name, camera, stays in sorted(found, key=lambda each: each[0]):
+        if any(most := highest(stays, *span)):
+            gaps = selection.gaps(Question(Filters((camera,)), Span(*span)))
+            dark = [_share(gap.begin, gap.end, *span) for gap in gaps if gap.reason != "mask"]
+            shown.append(Occupancy(option, name, most, dark))
+    return shown
 
 
 def _share(since: datetime, until: datetime, begin: datetime, end: datetime) -> tuple[float, float]:
@@ -110,23 +109,17 @@ def _share(since: datetime, until: datetime, begin: datetime, end: datetime) -> 
     return (since - begin) / (end - begin), (until - since) / (end - begin)
 
 
-def highest(stays: Iterable[Stay], begin: datetime, end: datetime, slots: int = _SLOTS) -> list[int]:
-    """The most stays at the same time in each of equal parts of a span."""
-    changes = sorted(
-        change
-        for stay in stays
-        if stay.end > begin and stay.begin < end
-        for change in ((max(stay.begin, begin), 1), (min(stay.end, end), -1))
-    )
-    most, there = [0] * slots, 0
-    last = 0
-    for moment, change in changes:
-        slot = min(int(slots * ((moment - begin) / (end - begin))), slots - 1)
-        for passed in range(last, slot + 1):
-            most[passed] = max(most[passed], there)
-        there, last = there + change, slot
-        most[slot] = max(most[slot], there)
-    return most
+def highest(stays: Sequence[tuple[int, int]], begin: datetime, end: datetime) -> list[int]:
+    """The most stays at the same time in each of equal parts of a span; a stay has begin and end in us."""
+    first, last = microseconds(begin), microseconds(end)
+    spans = np.array([stay for stay in stays if stay[1] > first and stay[0] < last], np.int64).reshape(-1, 2)
+    moments = np.clip((spans - (0, 1)).T.ravel(), first, last)  # who goes makes room for who comes
+    order = np.argsort(moments, kind="stable")
+    there = np.concatenate([[0], np.cumsum(np.repeat((1, -1), len(spans))[order])])
+    edges = np.linspace(first, last, _SLOTS + 1).astype(np.int64)
+    at = np.searchsorted(moments[order], edges, "left")
+    # within a part: as many as at its begin, and after each change in it
+    return [int(there[a : b + 1].max()) for a, b in pairwise(at)]
 
 
 def _steps(begin: datetime, end: datetime, step: timedelta, local: LocalTime) -> Iterator[datetime]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from daemon.service.formatting import time_line
 from daemon.service.health import Health, Pages, Phase
 from daemon.service.metrics import Metrics
 from daemon.service.process import ServiceWatch, Signals
+from daemon.threads.allocator import give_back
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
@@ -63,6 +65,7 @@ RELOADED = frozenset({"cameras", "defaults", "forward", "rules", "serve"})
 """Sections that a reload can change, or that are another process's; all others are opened once."""
 
 _TURN_S = 0.25
+_TURNS_TO_GIVE_BACK = 20
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +165,10 @@ class Daemon:
 
     def main_loop(self) -> None:
         """Supervise all threads, until the signal or until every camera has ended."""
+        turns = cycle(range(_TURNS_TO_GIVE_BACK))
         while not self.signals.stop.wait(_TURN_S):
+            if not next(turns):
+                give_back()
             self.health.heartbeats.beat("main")
             if self.signals.reload.is_set():
                 self.signals.reload.clear()

@@ -245,11 +245,11 @@ class Card:
 
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []
-        if sentence.since:
+        if sentence.since and not self.stages:
             before = "before " * sentence.since.startswith("before ")
             since = datetime.fromisoformat(sentence.since.removeprefix("before "))
             parts.append(f"since {before}{self.time_words(since)}")
-        if sentence.duration_s is not None:
+        if sentence.duration_s is not None and not self.stages:
             parts.append(f"for {duration_words(sentence.duration_s)}")
         if sentence.same_as:
             parts.append(f"{sentence.same_as.probability:.0%} likely the same as before")

@@ -1,4 +1,4 @@
-"""What Redis does to those who trust it, each fault on real servers: the journal must be on the stream."""
+"""Faults of real servers: afterwards, the stream holds the journal."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
-from unpublished import drain, unpublished
+from unpublished import unpublished
 from waiting import until
 
 from pipeline.journal import Journal
@@ -22,6 +22,7 @@ from pipeline.publisher import (
     Delivery,
     Publisher,
     ServerAwayError,
+    drain,
     stream_key,
 )
 
@@ -165,11 +166,11 @@ def test_flushed(server, client, journal, narration, background, on_stream):
         client.flushall()
         until(lambda: len(on_stream(server)) == 200)
         running.stop.set()
-        heard = []
+        received = []
         while message := listener.get_message(timeout=0.3):
-            heard.append(message["data"])
+            received.append(message["data"])
     assert on_stream(server) == list(journal)
-    assert heard == [record.line().decode() for record in journal]
+    assert received == [record.line().decode() for record in journal]
 
 
 def test_flushed_with_a_long_journal(any_server, client, journal, narration, deliver, on_stream):
@@ -236,7 +237,7 @@ def test_password_changed(server, client, journal, narration, on_stream, tmp_pat
     assert not {"0ld", "n3w"} & set(caplog.text.replace("=", " ").split())
 
 
-def test_a_wrong_password_is_told_and_a_right_one_works(
+def test_a_wrong_password_is_reported_and_a_right_one_works(
     any_server, client, journal, narration, publish_to, on_stream
 ):
     client.config_set("requirepass", "s3cr3t")
