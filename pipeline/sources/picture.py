@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -12,7 +13,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation
 
 from pipeline.sources.areas import polygon_mask
-from pipeline.sources.frame import Image, Luma, SourceOptions
+from pipeline.sources.frame import Frame, Image, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
     [
@@ -59,6 +60,15 @@ class LazyPicture:
     def small(self, width: int) -> Image:
         """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
         return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
+
+
+def without_picture(frame: Frame) -> Frame:
+    """Its time and plane, for whoever holds it longer than others hold its picture."""
+    return replace(frame, picture=LazyPicture(_no_picture))
+
+
+def _no_picture() -> Image:
+    raise AssertionError("only the luma plane of this frame was kept")
 
 
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
