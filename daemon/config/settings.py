@@ -245,6 +245,7 @@ Topic = Annotated[
 Hours = Annotated[
     str, matching(f"{_HOUR}-{_HOUR}", 'write from and to of the day as "22:00-06:00", in quotes')
 ]
+DigestHour = Annotated[str, matching(_HOUR, 'write a time of the day as "07:00", in quotes')]
 TargetName = Annotated[
     str, matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", "write letters, digits, - and _, at most 32")
 ]
@@ -286,6 +287,7 @@ class AppriseSettings(TargetSettings):
 
     url: str
     title: Template = "{{ camera }}"
+    digest: tuple[DigestHour, ...] = Field((), strict=False)  # hours by `timezone` at which one is sent
 
 
 class ForwardSettings(Section):

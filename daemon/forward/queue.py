@@ -57,7 +57,7 @@ class Queue:
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
-        self.target, self._server, self._path = target, RedisServer(url), path
+        self.target, self._server, self.path = target, RedisServer(url), path
         self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
         try:
             state = dict(json.loads(path.read_text()))
@@ -117,9 +117,9 @@ class Queue:
         if state != self._written:
             self._written = state
             try:
-                replace_file(self._path, state.encode(), durable=False)
+                replace_file(self.path, state.encode(), durable=False)
             except OSError as error:
-                logger.warning("%s: %s; the groups in Redis go on", self._path, error.strerror)
+                logger.warning("%s: %s; the groups in Redis go on", self.path, error.strerror)
 
     def close(self) -> None:
         self._server.close()

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
 from daemon.config.template import TemplateError
+from daemon.forward.digests import DueDigests
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import (
     TIMEOUT_S,
@@ -30,6 +31,7 @@ FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
 ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
 
 _LONGEST_REASON = 300
+_DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
 
 
 class Sender:
@@ -50,6 +52,8 @@ class Sender:
         self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
+        hours, file = getattr(settings, "digest", ()), queue.path.with_suffix(".digest")
+        self._digests = DueDigests(hours, configuration, file) if hours else None
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self._backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
@@ -65,6 +69,7 @@ class Sender:
             if self._target is None:  # even where nothing waits: a broker shows that we are online
                 kind = target_class(self._settings)
                 self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
+            self._send_digest(self._target)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -98,6 +103,20 @@ class Sender:
             else:
                 self._recover()
         self._queue.settle(entry)
+
+    def _send_digest(self, target: Target) -> None:
+        """Send the digest that is due, if any; one that the target refuses is given up."""
+        hour = self._digests and self._digests.due()
+        if not self._digests or not hour:
+            return
+        self.loop.beat(_DIGEST_LIMIT_S)
+        if digest := self._digests.write(hour):
+            try:
+                target.send_digest(digest)
+            except RefusedError as error:
+                logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
+        self._digests.settle(hour)
+        self.loop.beat()
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import FilterSettings, PictureChoice, TargetSettings
+from daemon.digest.digest import Digest
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 
@@ -142,6 +143,9 @@ class Target(Protocol):
 
     def send(self, message: Message) -> None:
         """Deliver; raises `AwayError` or `RefusedError` where the target has not accepted the message."""
+
+    def send_digest(self, digest: Digest) -> None:
+        """Deliver a digest, likewise."""
 
     def close(self) -> None: ...
 

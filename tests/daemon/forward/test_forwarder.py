@@ -277,7 +277,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(
 ) -> None:
     yard = camera()
     with forwarding(configure(hook(receiver))) as running:
-        running.senders["office"]._queue._path = Path("/proc/none/office.json")
+        running.senders["office"]._queue.path = Path("/proc/none/office.json")
         published = yard.narrate(3)
         until(lambda: len(receiver.taken) == 3)
         until(lambda: "the groups in Redis go on" in caplog.text)
