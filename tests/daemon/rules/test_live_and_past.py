@@ -13,8 +13,10 @@ import pytest
 from rectangles import COLOURS, GREY, see_rectangles
 
 from daemon.config.plan import CameraPlan
+from daemon.config.settings import FilterSettings
+from daemon.forward.target import Filter
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Span
+from daemon.questions.question import Filters, Question, Span
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Rule
 from daemon.search.search import Search
@@ -230,3 +232,8 @@ def test_a_rule_has_the_pictures_and_the_settings_of_its_record(told: Path) -> N
     assert rule.event == "rule"
     assert rule.held is None
     assert [s.type for s in rule.sentences] == ["none"]
+    assert Filter(FilterSettings(kind=("rule",), object=("car",))).select(rule) == rule.sentences
+    with Search(told / "journal", LOCAL) as search:
+        search.index.update()
+        found = search.answer(Question(Filters(kinds=("rule",), text='"a car comes"'))).results
+        assert rule.id in [each.record.id for each in found]

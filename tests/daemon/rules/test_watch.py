@@ -266,6 +266,13 @@ def test_what_nobody_has_told_of_for_a_day_is_not_there() -> None:
         ("parked for 10 minutes", "does not say who or what is there"),
         ("nobody comes to the desk for 15 min", "leave the verb out"),
         ("", "is no rule"),
+        ("a person and a dog at the gate", "'and' may mean both at once or either"),
+        ("a person at the gate and in the lot", "'and' may mean both at once or either"),
+        ("a person comes and then leaves within 5 min", "does not say who or what"),
+        ("a person stands still at the gate", "go with an event before"),
+        ("a car comes at night and then a car leaves at night within 5 min", "write them once"),
+        ("a van at the gate for less than 10 minutes", "a longest length"),
+        ("more than 5 people leave the lot", "leave the verb out"),
     ],
 )
 def test_a_rule_that_is_not_understood_names_the_word(when: str, named: str) -> None:
