@@ -134,9 +134,7 @@ def _part(words: str, asker: Asker) -> tuple[Filters, tuple[int, int] | None]:
     if any(len(each) > 1 for each in (filters.objects, filters.zones)) and "and" in words.split():
         raise SearchError("'and' may mean both at once or either: write or, or a rule for each")
     if filters.open:
-        raise SearchError(
-            "'still' and 'now' go with an event before: a car parks and is still there"
-        )
+        raise SearchError("'still' and 'now' go with an event before: a car parks and is still there")
     span = parser.span.span()
     if span.since or span.until:
         raise SearchError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from daemon.config.settings import FilterSettings
 from daemon.forward.target import Filter
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Question, Span
+from daemon.rules.book import RuleBook
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Rule
 from daemon.search.search import Search
@@ -237,3 +239,13 @@ def test_a_rule_has_the_pictures_and_the_settings_of_its_record(told: Path) -> N
         search.index.update()
         found = search.answer(Question(Filters(kinds=("rule",), text='"a car comes"'))).results
         assert rule.id in [each.record.id for each in found]
+
+
+def test_a_restart_is_no_way_around_a_cooldown(told: Path) -> None:
+    records = list(read_journal(told / "journal" / "yard.jsonl"))
+    first = next(n for n, each in enumerate(records) if each.rule and each.rule.name == "a car leaves") + 1
+    (rule,) = (replace(each, cooldown_s=43_200.0) for each in rules() if each.name == "a car leaves")
+    for known, fires in ((first, 0), (0, 1)):
+        book = RuleBook([rule], LOCAL)
+        book.recall(reversed(records[:known]), "")
+        assert sum(len(book.take(each)) for each in records[known:]) == fires
