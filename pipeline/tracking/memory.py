@@ -22,6 +22,9 @@ MEMORY_S = 6.0
 _POINTS = 5  # rows and columns of points in a box
 _WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
 _BACK = 1.5  # pixels that the way back may miss
+_TURN_S, _TURN = 0.4, 1.5  # seconds, and pixels of a picture half as wide as `WIDTH`, of a camera that turns
+_LEAST_POINTS = 12
+_TURNED, _SPREAD = 0.75, 0.55  # share of the points that go along, and of the picture over which they lie
 _RIM = 0.1  # own sizes
 _MARGIN = 40  # pixels around the points within which they are looked for: pyramids of whole frames are slow
 
@@ -56,6 +59,30 @@ class Memory:
         top, low = (min(max(int(v * height), 0), height - 1) for v in (y - _RIM * h, y + h + _RIM * h))
         patch = grey[top : low + 1, left : right + 1].astype(np.float64)
         return np.asarray(patch - patch.mean())
+
+    def turned(self) -> bool:
+        """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago."""
+        now_s = self.frames[-1][0]
+        earlier = self.between(now_s - 2 * _TURN_S, now_s - _TURN_S)
+        pair = [*earlier[-1:], self.frames[-1][1]]
+        one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (pair[0], pair[-1]))
+        points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
+        if points is None:  # a blank picture
+            return False
+        there, _, _ = _lucas_kanade(one, two, points, None, winSize=_WINDOW, maxLevel=3)
+        back, _, _ = _lucas_kanade(two, one, there, None, winSize=_WINDOW, maxLevel=3)
+        found = np.abs(back - points).max(axis=(1, 2)) < 1
+        if found.sum() < _LEAST_POINTS:
+            return False
+        view, alike = cv2.estimateAffinePartial2D(points[found], there[found], ransacReprojThreshold=1.0)
+        if view is None or alike.mean() < _TURNED:
+            return False
+        height, width = one.shape
+        across, down = np.ptp(points[found][alike.ravel() > 0, 0], axis=0)
+        if min(across / width, down / height) < _SPREAD:
+            return False  # something large moves
+        corners = np.array([(0, 0), (width, 0), (0, height), (width, height)], np.float64)
+        return bool(np.hypot(*(corners @ view[:, :2].T + view[:, 2] - corners).T).mean() >= _TURN)
 
     def flow(self, box: Box, start_s: float, end_s: float) -> float:
         """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.boxes import Box, area, share_inside
-from models.families import THINGS
+from models.families import PEOPLE, THINGS
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes, sizes_apart
@@ -20,7 +20,7 @@ from pipeline.tracking.types import Event, Floats, Track
 HALT_S = 3.0
 """What has rested so long has stopped; a thing was put down."""
 
-DECIDED_S = 0.5
+DECIDED_S = 1.0
 """For so long after `HALT_S` a stop may become certain; later no frame before it is held."""
 
 PAIR_S = 4.5
@@ -39,7 +39,7 @@ WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
-_CAME = 1.0  # own sizes that something went before it came to rest
+_CAME, _ENTERED = 1.0, 0.5  # own sizes that something went before it came to rest; if it had just come in
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
@@ -47,6 +47,7 @@ _ARM, _BELOW = 0.5, 0.15  # own widths and heights of a person from which he rea
 _REACHED = 0.5  # share of the thing that lies within
 _CROWD = 4  # people who stand there: one more is no event
 _COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
+_WITHIN = 0.8  # share of a box within a surer one of which it is a part
 _PART = 0.6  # of its area, below which another one is a part of it
 _MEETING = 2  # who meet
 _CELLS = 16
@@ -78,6 +79,7 @@ class Turns:
     ) -> Iterator[Event]:
         """Turns that are certain at this moment."""
         known = [t for t in tracks if t.state in ("confirmed", "lost") and not t.part]
+        known = [t for t in known if not _is_within(t, known)]
         seen = [t for t in known if t.unseen_s == 0]
         yield from _meetings(seen, time_s, aspect)
         for track in known:
@@ -151,7 +153,7 @@ class Turns:
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
         if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
             track.announced = (*track.announced, "parked")
-            if _drives(track) and not self._is_road(track.last.box):
+            if _drives(track) and track.object not in PEOPLE and not self._is_road(track.last.box):
                 pair = time_s - PAIR_S, time_s
                 yield turn_event(
                     track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
@@ -187,8 +189,10 @@ def _rest(track: Track) -> tuple[float, float] | None:
 
 
 def _comes(track: Track, start_s: float, aspect: float) -> bool:
-    """True where it was somewhere else before it came to rest."""
-    return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= _CAME
+    """True where it was somewhere else before it came to rest, or outside the frame."""
+    entered = track.arrived and start_s - track.first.time_s <= 2 * HALT_S
+    least = _ENTERED if entered else _CAME
+    return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= least
 
 
 def _earlier(track: Track, start_s: float) -> Box:
@@ -276,6 +280,19 @@ def turn_event(
         way=way_of(before, after, aspect) if moved and name not in THINGS else "",
         path=path_of(track, *pair), other=other, completes=completes,
     )  # fmt: skip
+
+
+def _is_within(track: Track, others: Sequence[Track]) -> bool:
+    """True where a track is a part, or a second box, of a larger and surer one of its family."""
+    own = track.last.box
+    return any(
+        t is not track
+        and t.unseen_s == track.unseen_s == 0
+        and t.last.score > track.last.score
+        and t.family == track.family
+        and share_inside(own, t.last.box) > _WITHIN
+        for t in others
+    )
 
 
 def _handler(turn: Event, tracks: Sequence[Track]) -> str:

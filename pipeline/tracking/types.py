@@ -32,6 +32,7 @@ _NAMES = {
 
 # Shares of votes, chosen on validation cameras: sure cars have .75 for vehicles and .02 for two-wheelers.
 _RIDDEN, _WHEELS = 0.3, 0.1  # observations with somebody astride, votes for two-wheelers: it is ridden
+_RARELY, _ENGINE, _ENGINES = 0.1, 0.14, 2.0  # in dense traffic, if a bicycle is unlikely
 _KIND_ON_WHEELS = 0.57  # of the votes for two-wheelers, to call the rider a cyclist or a motorcyclist
 _VEHICLE = 0.7  # votes for vehicles below which the kind of vehicle is left open
 _KIND_OF_VEHICLE = 0.6  # of the votes for vehicles, to name the kind
@@ -164,7 +165,9 @@ class Track:
         votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
         families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
         wheels = families["two-wheeler"]
-        if self.ridden >= _RIDDEN and wheels >= _WHEELS:
+        is_engine = wheels >= _ENGINE and votes["motorcycle"] >= _ENGINES * votes["bicycle"]
+        is_engine = is_engine and families["person"] > families["vehicle"]
+        if (self.ridden >= _RIDDEN and wheels >= _WHEELS) or (self.ridden >= _RARELY and is_engine):
             share = wheels + families["person"]
             if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
                 return "cyclist", share

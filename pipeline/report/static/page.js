@@ -43,7 +43,7 @@ const follow = (feed) => {
 
 // Areas and lines drawn on a camera's picture, as lines of the configuration.
 const draw = (form) => {
-  const { kind, name, points, yaml, undo, copy } = form.elements;
+  const { kind, name, points, yaml, undo, clear, copy } = form.elements;
   const canvas = form.querySelector(".canvas");
   const shapes = canvas.querySelectorAll("svg > *");
   const read = () => points.value.trim().split(/\s+/).filter(Boolean).map((point) => point.split(",").map(Number));
@@ -66,13 +66,13 @@ const draw = (form) => {
     points.value = `${points.value.trim()} ${point}`.trim();
     show();
   });
+  clear.addEventListener("click", () => { points.value = ""; show(); });
   undo.addEventListener("click", () => { points.value = points.value.trim().split(/\s+/).slice(0, -1).join(" "); show(); });
   copy.addEventListener("click", () => {
     yaml.select();
     form.querySelector("[role=status]").textContent = document.execCommand("copy") ? "copied" : "press Ctrl-C";
   });
   form.addEventListener("input", show);
-  form.addEventListener("reset", () => setTimeout(show));
   form.addEventListener("submit", (event) => event.preventDefault());
   show();
 };

@@ -155,7 +155,8 @@ def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
 def test_areas_are_drawn_on_the_latest_picture(tab: Any) -> None:
     """What is copied is what the configuration takes."""
     tab.goto("/")
-    tab.get_by_role("link", name="Draw zones of yard").click()
+    with tab.expect_navigation():  # until the picture is there
+        tab.get_by_role("link", name="Draw zones of yard").click()
     canvas, lines = tab.locator(".canvas"), tab.get_by_label("Under cameras: yard:")
     size = canvas.bounding_box()
     for x, y in ((0.25, 0.5), (0.75, 0.5), (0.75, 0.9), (0.1, 0.1)):
