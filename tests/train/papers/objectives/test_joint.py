@@ -171,7 +171,7 @@ def test_the_retrieval_network_learns_to_find_the_frame(splits: Splits, captione
     untrained = split_recall(objective.network, splits[0])
     optimizer = torch.optim.Adam(objective.parameters(), lr=5e-3)
     objective.train()
-    for epoch in range(1, 41):
+    for epoch in range(1, 21):
         for pairs, tokens in epoch_batches(
             splits[0], captioner.vocabulary, 12, seed=0, epoch=epoch, max_words=24
         ):
