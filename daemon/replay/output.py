@@ -1,7 +1,7 @@
 """The folder of a replay: growing journals, at the end narrations.jsonl, subtitles and report.html.
 
-Until it is complete, ``unfinished.json`` says which cameras are finished, so that an interrupted replay can be
-resumed. A camera that was not finished is narrated again from its beginning: the record is the same to the
+Until it is complete, ``unfinished.json`` says which cameras are finished, so that an interrupted replay can
+be resumed. A camera that was not finished is narrated again from its beginning: the record is the same to the
 byte as one without an interruption.
 """
 
