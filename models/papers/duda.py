@@ -159,7 +159,7 @@ class SpatialAttention(nn.Module):
         return weights.flatten(1)
 
     def attend_both(self, before: Tensor, after: Tensor) -> Tensor:
-        """Weights ``(B, 2, 196)`` of [before; d] and [after; d], d the difference, from ``(B, C, 14, 14)``."""
+        """Weights ``(B, 2, 196)`` of [before; d] and [after; d], d the difference, of ``(B, C, 14, 14)``."""
         each = (torch.cat([own, after - before], dim=1) for own in (before, after))
         return torch.stack([self(seen) for seen in each], dim=1)
 
