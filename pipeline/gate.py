@@ -74,11 +74,11 @@ class MotionFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gap:
-    """A while without frames of a live camera.
+    """A while without frames of a live camera, or between two files.
 
     Attributes:
         before, after: the last frame before it and the first one after it.
-        reason: camera_down, or starting where the captioner was loading.
+        reason: camera_down, starting where the captioner was loading, or no_footage.
     """
 
     before: Frame
@@ -179,7 +179,7 @@ def watch(
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
         masks: see `pipeline.pairs.candidate_pairs`.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
-        live: yield gaps, and every `SEEN_S` a `Seen`: footage has only parts.
+        live: yield every `SEEN_S` a `Seen`. Stills far apart, in footage, have no gaps between them.
 
     Raises:
         ValueError: frames of two cameras are mixed.
@@ -187,7 +187,7 @@ def watch(
     finder = PairFinder(thresholds, masks, changes=not tracked)
     gate = Gate(thresholds)
     preroll: deque[Frame] = deque()
-    is_open = has_gap = False
+    is_open = has_gap = flows = False
     last: Frame | None = None
     quiet_since: Frame | None = None
     slots = Slots(PAIR_INTERVAL_S)
@@ -195,8 +195,9 @@ def watch(
     for frame in frames:
         if last and seconds_between(last, frame) >= GAP_S:
             has_gap = True
-            if live:
-                yield Gap(last, frame)
+            if live or flows:
+                yield Gap(last, frame, "camera_down" if live else "no_footage")
+        flows = last is not None and seconds_between(last, frame) < PAUSE_S
         if live and notes.takes(frame):
             yield Seen(frame)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):

@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -134,15 +134,12 @@ def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
         raise SampleError(f"{path} is not valid JSON ({error}); fetch it again") from error
 
 
-def sample_entry(sample: Sample) -> dict[str, object]:
-    """The JSON entry of a sample's first annotation."""
-    return {
-        "img_id": sample.id,
-        "sentences": list(sample.sentences),
-        "camera": sample.camera,
-        "kind": sample.kind,
-        "changes": [asdict(c) for c in sample.changes],
-    }
+def sample_entry(
+    name: str, sentences: Iterable[str], camera: str, kind: str, changes: Iterable[object]
+) -> dict[str, object]:
+    """The JSON entry of an annotation, see `Sample`; changes as plain values."""
+    own = {"img_id": name, "sentences": list(sentences), "camera": camera, "kind": kind}
+    return {**own, "changes": list(changes)}
 
 
 def has_words(text: str) -> bool:

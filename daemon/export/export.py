@@ -141,7 +141,7 @@ class _ExportWriter:
                 self._manifest.records += 1
                 self._manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
                 self._copy_pictures(each)
-                clip = self._cut_clip(record, self._options.footage) if self._options.footage else ""
+                clip = self._cut_clip(each, self._options.footage) if self._options.footage else ""
                 pictures = {
                     side: p for side, path in each.pictures.items() if (p := self._pictures.get(path))
                 }
@@ -182,8 +182,9 @@ class _ExportWriter:
         whole = "; ".join(f"{side} {named[side]}" for side in SIDES if side in named)
         return [f"All but track {self._manifest.mask} is black. Unmasked: {whole or 'no picture'}."]
 
-    def _cut_clip(self, record: Record, footage: Footage) -> str:
-        clip = footage.cut(record, self._scratch, self._options.mask)
+    def _cut_clip(self, result: SearchResult, footage: Footage) -> str:
+        record = result.record
+        clip = footage.cut(record, self._scratch, self._options.mask, result.pictures)
         if isinstance(clip, str):
             self._manifest.without_clip[record.id] = clip
             return ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline.record import Record, RecordSentence
@@ -43,21 +45,9 @@ class Mask:
         """An RGB image ``(height, width, 3)`` with only the box and its margin left; without a track, all."""
         shape = image.shape[:2]
         if self.track:
-            left, top, right, bottom = 0, 0, 0, 0
-            if box:
-                x, y, width, height = box
-                edges = (
-                    x - MARGIN * width,
-                    y - MARGIN * height,
-                    x + (1 + MARGIN) * width,
-                    y + (1 + MARGIN) * height,
-                )
-                size = (shape[1], shape[0]) * 2
-                left, top, right, bottom = (
-                    round(min(max(edge, 0.0), 1.0) * pixels) for edge, pixels in zip(edges, size, strict=True)
-                )
             shown = np.zeros_like(image)
-            shown[top:bottom, left:right] = image[top:bottom, left:right]
+            if box:
+                part(shown, box)[:] = part(image, box)
             image = shown
         if areas := tuple(self.areas.get(camera, ())):
             image = np.where(polygon_mask(areas, shape, PRIVACY_MARGIN)[..., None], np.uint8(0), image)
@@ -68,9 +58,13 @@ class Mask:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
         if image is None or side not in SIDES:
             return None
-        box = next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
+        box = self.box_on(record, side)
         rgb = np.ascontiguousarray(image[..., ::-1], np.uint8)
         return encode(self.blacken(rgb, record.camera, box), _QUALITY, "webp" if suffix == ".webp" else "jpg")
+
+    def box_on(self, record: Record, side: str) -> Box | None:
+        """Where the track is on a picture of a record."""
+        return next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
 
     def box_at(self, camera: str, moment: datetime) -> Box | None:
         """Where the track was; None where no record says so."""
@@ -83,6 +77,14 @@ class Mask:
                 ):
                     return box
         return None
+
+
+def part(image: NDArray[Any], box: Box, margin: float = MARGIN) -> NDArray[Any]:
+    """The view of a box in an image, and of some of its own widths and heights around it."""
+    (rows, columns), (x, y, width, height) = image.shape[:2], box
+    left, right = (min(max(edge, 0.0), 1.0) for edge in (x - margin * width, x + (1 + margin) * width))
+    top, bottom = (min(max(edge, 0.0), 1.0) for edge in (y - margin * height, y + (1 + margin) * height))
+    return image[round(top * rows) : round(bottom * rows), round(left * columns) : round(right * columns)]
 
 
 def _box_at(record: Record, sentence: RecordSentence, moment: datetime) -> Box | None:

@@ -25,8 +25,7 @@ from rich.console import Console
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
-from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
+from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, Show, replay
 from models.captioner import Captioner
 from pipeline.journal import read_camera
 from pipeline.report.words import many

@@ -16,9 +16,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import find_changes
-from pipeline.distance import l2_luma, l2_rgb
+from pipeline.distance import l2_luma
 from pipeline.narration.narration import Narration, narrate
-from pipeline.pairs import FramePair
+from pipeline.pairs import FramePair, pair_l2
 from pipeline.record import sentence_members
 from pipeline.sources import SourceError, read_still
 from pipeline.sources.times import moment_in_name
@@ -135,8 +135,7 @@ def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FrameP
     after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
     upper = plan.upper or PairThresholds().upper
     beyond = l2_luma(before.luma, after.luma)[0] > upper
-    l2 = l2_rgb(before.image, after.image)[0]
-    return FramePair(before, after, l2, beyond_upper=beyond, gap_known=gap_s is not None)
+    return FramePair(before, after, pair_l2(before, after), beyond_upper=beyond, gap_known=gap_s is not None)
 
 
 def describe(

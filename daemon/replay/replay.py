@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 import threading
 from collections import deque
@@ -11,12 +12,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from daemon.config.plan import CameraPlan
 from daemon.config.values import format_offset
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
-from daemon.replay.progress import ReplayProgress
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
@@ -88,6 +93,46 @@ class ReplayReport:
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+class ReplayProgress:
+    """Progress of a replay: one bar on stderr, on a terminal only; a context manager around it."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[narrations]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            redirect_stdout=False,  # narrations that are piped somewhere must not end up on the terminal
+        )
+        self._task = self._progress.add_task("reading", total=None, narrations=many(0, "narration"))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def print(self, line: str) -> None:
+        """Print a line to stdout: above the bar where both are on a terminal; from any thread."""
+        if self._progress.console.is_terminal and sys.stdout.isatty():
+            self._progress.console.print(Text(line), soft_wrap=True)
+            return
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    def update(self, description: str, read_s: float, total_s: float | None, narrations: int) -> None:
+        """Show the seconds of footage read so far, and in total where that is known."""
+        number = many(narrations, "narration")
+        self._progress.update(
+            self._task, completed=read_s, total=total_s, description=description, narrations=number
+        )
 
 
 def replay(

@@ -33,6 +33,7 @@ from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 _GAP_REASONS = {
     "camera_down": "the camera gave no pictures",
+    "no_footage": "there is no footage of it",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
     "starting": "narrated was starting",
@@ -242,7 +243,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload, outage, or starting, which is recorded as an outage.
+        reason: camera_down, overload, outage, or starting or no_footage, which are recorded as outages.
         context: of the camera.
     """
     last, camera = stamp(after), after.camera
@@ -262,7 +263,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         settings_sha256=context.settings_sha256,
         since=since,
         until=last.time,
-        reason="outage" if reason == "starting" else reason,
+        reason="outage" if reason in {"starting", "no_footage"} else reason,
     )
 
 

@@ -8,6 +8,7 @@ from pipeline.publisher.publisher import (
     Publisher,
     StreamConflictError,
     StreamMovedError,
+    drain,
     lease_key,
     stream_key,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "StreamConflictError",
     "StreamMovedError",
     "StreamReader",
+    "drain",
     "lease_key",
     "stream_key",
     "subscribe",

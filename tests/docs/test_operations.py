@@ -13,10 +13,9 @@ import redis
 from doc_pages import page
 from embedded_redis import EmbeddedServer
 from narrations import narration
-from unpublished import drain
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, subscribe
+from pipeline.publisher import Publisher, drain, subscribe
 
 LIMIT_S = 30.0
 

@@ -123,4 +123,4 @@ def train(
         f"{out}: {ended} {len(trained.curves)} epochs, {trained.seconds:.1f} s each; "
         f"kept {trained.best_epoch}"
     )
-    print_evaluation(out.stem, scores.plain(), trivial)
+    print_evaluation(out.stem, scores.figures, trivial)

@@ -18,11 +18,8 @@ from pipeline.sources import Frame, SourceError, SourceOptions, open_source
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds, calibrate
 from train.samples import new_folder, write_image
 
-POOL = 48
-"""Frames of one video that are held to draw pairs from: 1,128 pairs, some 300 MB of 1080p footage."""
-
-TRIES = 20
-"""Pairs that are drawn at most for each one that is wanted."""
+POOL = 48  # frames of one video that are held to draw pairs from: 1,128 pairs, some 300 MB of 1080p footage
+TRIES = 20  # pairs that are drawn at most for each one that is wanted
 
 
 def random_pairs(

@@ -26,9 +26,7 @@ from train.samples import image_in
 
 FRAMES = "frames.jsonl"
 
-LARGEST = 1280
-"""Pictures are kept at most this wide."""
-
+LARGEST = 1280  # pictures are kept at most this wide
 _THUMBNAIL = 160
 
 

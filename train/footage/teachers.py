@@ -26,12 +26,8 @@ from models.families import COCO
 from pipeline.sources import Image
 from train.footage.votes import FAMILY, Raw
 
-LEAST = 0.1
-"""Scores below are not reported."""
-
-TILED_FROM = 600
-"""Footage at least so many pixels wide is looked at in tiles as well."""
-
+LEAST = 0.1  # scores below are not reported
+TILED_FROM = 600  # footage at least so many pixels wide is looked at in tiles as well
 KNOWN = {
     "person-vehicle-bike-detection-2": ("vehicle", "person", "bike"),
     "person-vehicle-bike-detection-crossroad-1016": ("bike", "vehicle", "person"),

@@ -31,12 +31,8 @@ FAMILY = {name: "two-wheeler" if name == "bike" else family_of(object_of(name)) 
 LIKELY, UNLIKELY = 0.62, 0.25
 """From which probability a candidate is an object, and below which it is nothing."""
 
-SAME = 0.5
-"""Boxes of one family that share this much (intersection over union) show one object."""
-
-TRUST = 0.8
-"""The most that one detector alone is believed."""
-
+SAME = 0.5  # boxes of one family that share this much (intersection over union) show one object
+TRUST = 0.8  # the most that one detector alone is believed
 _LARGE, _AGREED = 0.2, 3  # of the frame: what is so large needs so many detectors
 _STILL = 0.6  # intersection over union of what stands still from frame to frame
 _OFTEN = 0.35  # share of a clip's frames in which what stands still was seen

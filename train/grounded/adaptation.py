@@ -30,12 +30,8 @@ from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, StageOptions, Stages
 from train.progress import Progress
 
-LAST_PART = 0.25
-"""Share of each camera's footage that is held out."""
-
-FEWEST = 20
-"""With fewer sure objects in either part, nothing is adapted."""
-
+LAST_PART = 0.25  # share of each camera's footage that is held out
+FEWEST = 20  # with fewer sure objects in either part, nothing is adapted
 _GAP_S = 2.0  # between the two parts of one clip: nearer frames show much the same
 _SEVERAL = 4  # of so many files of a camera whole ones are held out; of fewer each clip is parted
 _WORSE = 0.005  # share of observations classified right that chance alone may cost

@@ -32,9 +32,7 @@ from train.checkpoints import trained_changes
 from train.footage.frames import LabelledFrame, by_camera, picture
 from train.footage.votes import Vote
 
-UNKNOWN_GAP = 0.3
-"""Share of the pairs whose gap is withheld: of many stills it is unknown."""
-
+UNKNOWN_GAP = 0.3  # share of the pairs whose gap is withheld: of many stills it is unknown
 _NOTHING, _MATCH, _THERE, _EXACTLY = 0.2, 0.5, 0.35, 0.9  # overlaps with the teacher's boxes
 _UNCHANGED = 0.25  # share of a box that differs
 _STRANGE, _DIFFERS, _ALIKE = 0.3, 0.6, 0.75  # correlations of the two pictures

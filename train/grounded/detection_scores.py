@@ -23,9 +23,7 @@ from train.footage.votes import Vote
 MEASURED = ("person", "vehicle", "two-wheeler")
 """The families that are measured."""
 
-FEWEST = 15
-"""With fewer sure candidates of a family on a camera, nothing is measured there."""
-
+FEWEST = 15  # with fewer sure candidates of a family on a camera, nothing is measured there
 _SAME, _DOUBT = 0.5, 0.4
 
 

@@ -17,9 +17,7 @@ from train.grounded.losses import corner_overlaps, corners
 
 SAME, OTHER, UNKNOWN = 1, 0, -1
 
-STILL = 0.75
-"""Least intersection over union of a parked object with itself in two frames."""
-
+STILL = 0.75  # least intersection over union of a parked object with itself in two frames
 _PLACE = 0.3  # from which overlap one place is meant
 _LONG_S = 600.0  # over which gap what is elsewhere is another one
 _STRANGE = 0.35  # cosine of the teacher's vectors below which two are certainly not one

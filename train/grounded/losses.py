@@ -17,9 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from models.grounded.detections import BINS
 from models.grounded.detector import Answer
 
-NEAREST = 10
-"""Cells that one object is assigned to at most."""
-
+NEAREST = 10  # cells that one object is assigned to at most
 _SCORE, _PLACE = 1.0, 4.0  # exponents of class score and overlap in the alignment
 _DOUBT = 0.3  # a cell whose box shares so much with a doubtful object learns no class
 

@@ -19,9 +19,7 @@ from train.footage.votes import Vote
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
 """Heights and widths of the pictures, about as many pixels as the detector sees of a frame."""
 
-HELD = 960
-"""Decoded pictures are held in memory at most this wide."""
-
+HELD = 960  # decoded pictures are held in memory at most this wide
 _GREY = 114
 _LEAST_SIDE = 5.0  # pixels: what is smaller is neither there nor not
 _VISIBLE = 0.45  # share of a box that a window must show for it to be there

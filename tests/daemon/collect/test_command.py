@@ -6,11 +6,10 @@ import pytest
 from forked_commands import forker
 from narrations import narration
 from serving_here import Served, ServedHouse
-from unpublished import drain
 from waiting import until
 
 from pipeline.journal import DAILY, Journal, verify
-from pipeline.publisher import Publisher
+from pipeline.publisher import Publisher, drain
 
 
 @pytest.fixture

@@ -252,7 +252,7 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> 
     live = found.record.model_copy(
         update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
     )
-    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path, Mask())
+    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path, Mask(), {})
     assert not isinstance(cut, str)
     assert cut[1] == recorder.name
     with av.open(str(cut[0])) as container:

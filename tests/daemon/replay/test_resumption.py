@@ -67,7 +67,7 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     done = narrated(*arguments, "--resume")
     assert done.code == 0, done.err
     shown = len(done.out.splitlines())
-    assert shown == 4 if lost else shown <= 6 - 2 * cameras  # finished cameras are not told again
+    assert shown == 4 if lost else shown <= 6 - 2 * cameras  # finished cameras are not reported again
     pictures = [{p.name for p in (f / "evidence").rglob("*") if p.is_file()} for f in (out, undisturbed)]
     assert pictures[0] == pictures[1]
     for name in WRITTEN:

@@ -120,6 +120,12 @@ class TestSignatures:
         assert (result.ok, signed.seq) == (True, 5)
         assert signed.time.startswith(str(datetime.now(UTC).year))
 
+    def test_out_of_order_are_reported(self, tmp_path: Path, records: list[Record]) -> None:
+        path = tmp_path / "yard.signatures"
+        first, second, third = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(second + first + third)
+        assert reasons(tmp_path) == [f"{path}:2: it is of record 3, behind one of 5"]
+
     def test_a_torn_one_is_cut_off_and_signing_goes_on(self, tmp_path: Path, records: list[Record]) -> None:
         path = tmp_path / "yard.signatures"
         path.write_bytes(path.read_bytes() + b'{"camera":"ya')

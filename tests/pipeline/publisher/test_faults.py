@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
-from unpublished import drain, unpublished
+from unpublished import unpublished
 from waiting import until
 
 from pipeline.journal import Journal
@@ -22,6 +22,7 @@ from pipeline.publisher import (
     Delivery,
     Publisher,
     ServerAwayError,
+    drain,
     stream_key,
 )
 

@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from unpublished import drain, unpublished
+from unpublished import unpublished
 
 from pipeline.journal import Journal
 from pipeline.publisher import (
@@ -12,6 +12,7 @@ from pipeline.publisher import (
     ServerAwayError,
     StreamConflictError,
     StreamMovedError,
+    drain,
     stream_key,
     subscribe,
 )

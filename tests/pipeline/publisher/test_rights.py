@@ -11,10 +11,9 @@ from threading import Event, Timer
 import pytest
 import redis
 from embedded_redis import EmbeddedServer
-from unpublished import drain
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, PublisherError, subscribe
+from pipeline.publisher import Publisher, PublisherError, drain, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 LIMIT_S = 20.0

@@ -7,11 +7,10 @@ import time
 import pytest
 import redis
 from narrations import narration
-from unpublished import drain
 from waiting import until
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, subscribe
+from pipeline.publisher import Publisher, drain, subscribe
 
 KEY = "narrated:{yard}:changes"
 
