@@ -31,6 +31,7 @@ import numpy as np
 import replays
 import scoring
 import validation_tracks
+from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 from predictors import DATA
 from sklearn.linear_model import LogisticRegression
@@ -320,7 +321,7 @@ def _detect(path: Path, file: Path) -> None:
     from pipeline.pairs import SMALL_WIDTH  # noqa: PLC0415
     from pipeline.sources.picture import small_rgb_of  # noqa: PLC0415
 
-    captioner, times, found, images, tick = load_captioner(), [], [], [], 0.0
+    captioner, scaler, times, found, images, tick = load_captioner(), VideoReformatter(), [], [], [], 0.0
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         start = None
@@ -329,7 +330,7 @@ def _detect(path: Path, file: Path) -> None:
             if (seconds := frame.time - start) < tick - 1e-3:
                 continue
             tick += 1 / RATE_HZ
-            images.append(small_rgb_of(frame, SMALL_WIDTH))
+            images.append(small_rgb_of(frame, SMALL_WIDTH, scaler))
             times.append(seconds)
             found += detect([images[-1]], captioner)
     np.savez(

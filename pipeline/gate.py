@@ -16,6 +16,7 @@ from datetime import datetime
 from pipeline.distance import l2_luma
 from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder
 from pipeline.sources import Frame, Image, Polygon, seconds_between
+from pipeline.sources.picture import without_picture
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 HOLD_S = 3.0
@@ -130,7 +131,7 @@ class Gate:
             self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time
-        self._recent.append(frame.without_picture())
+        self._recent.append(without_picture(frame))
         while len(self._recent) > 1 and _seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
             self._recent.popleft()
         return self._moved is not None and (frame.time - self._moved).total_seconds() <= HOLD_S

@@ -65,9 +65,10 @@ def read_rule(
     if not text or text.split()[0] in _UNKNOWN:
         raise SearchError(f"{when!r} is no rule: write what happens, such as a car parks in the lot")
     parts: dict[str, Any]
+    more = None
     if match := _STILL.fullmatch(text):
         first, hours = _part(match["first"] + match["rest"], asker)
-        then, _ = _part(match["then"] + match["place"], asker)
+        then, more = _part(match["then"] + match["place"], asker)
         parts = {
             "form": Form.STILL,
             "filters": _event(first),
@@ -80,7 +81,9 @@ def read_rule(
             )
     elif match := _THEN.fullmatch(text):
         first, hours = _part(match["first"] + match["rest"], asker)
-        then, _ = _part(match["then"], asker)
+        then, more = _part(match["then"], asker)
+        if not then.objects and {*then.kinds} - {"light_changed", "view_changed", "obstructed"}:
+            raise SearchError(f"{match['then']!r} does not say who or what: write a person leaves")
         form = Form.NEVER if match["no"] else Form.THEN
         parts = {
             "form": form,
@@ -105,9 +108,10 @@ def read_rule(
             raise SearchError("a length goes with who is there, not with what happens: leave the verb out")
         kinds = filters.kinds if form is Form.EVENT else ()
         parts = {"form": form, "filters": replace(filters, longer_s=None, kinds=kinds), "seconds": seconds}
-    if hours and between:
-        raise SearchError("it has hours in its words and under hours: write them once")
-    return _checked(Rule(name, when, **parts, between=between or hours, cooldown_s=cooldown_s))
+    given = [each for each in (between, hours, more) if each]
+    if len(given) > 1:
+        raise SearchError("it has hours twice, in its words or under hours: write them once")
+    return _checked(Rule(name, when, **parts, between=next(iter(given), None), cooldown_s=cooldown_s))
 
 
 def _part(words: str, asker: Asker) -> tuple[Filters, tuple[int, int] | None]:
@@ -127,12 +131,16 @@ def _part(words: str, asker: Asker) -> tuple[Filters, tuple[int, int] | None]:
         raise SearchError(
             "who puts down or takes away is not told: write a bag is put down, or is taken away"
         )
+    if any(len(each) > 1 for each in (filters.objects, filters.zones)) and "and" in words.split():
+        raise SearchError("'and' may mean both at once or either: write or, or a rule for each")
+    if filters.open:
+        raise SearchError("'still' and 'now' go with an event before: a car parks and is still there")
     span = parser.span.span()
     if span.since or span.until:
         raise SearchError(
             f"{parser.span.phrases[0]!r} is one span, and a rule is for every day: write its hours"
         )
-    return replace(filters, open=False), span.between
+    return filters, span.between
 
 
 def _event(filters: Filters) -> Filters:

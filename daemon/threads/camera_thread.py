@@ -15,6 +15,7 @@ from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, Slots, watch
 from pipeline.loop import Loop
 from pipeline.sources import ConnectionState, Frame, Source, SourceReport
+from pipeline.sources.picture import without_picture
 from pipeline.sources.rtsp import BACKOFF_S
 from pipeline.thresholds import PairThresholds, calibrate
 
@@ -210,7 +211,7 @@ def _remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[F
     slots = Slots(PAIR_INTERVAL_S)
     for frame in frames:
         if slots.takes(frame):
-            planes.append(frame.without_picture())
+            planes.append(without_picture(frame))
         yield frame
 
 

@@ -83,24 +83,6 @@ class Frame:
         """RGB uint8 ``(height, width, 3)`` at full size, converted at the first use."""
         return self.picture.rgb()
 
-    def without_picture(self) -> Frame:
-        """Its time and plane, for whoever holds it longer than others hold its picture."""
-        return replace(self, picture=_NO_PICTURE)
-
-
-class _NoPicture:
-    def rgb(self) -> Image:
-        raise AssertionError("only the luma plane of this frame was kept")
-
-    def small(self, width: int) -> Image:  # noqa: ARG002 - of the protocol
-        return self.rgb()
-
-    def release(self) -> None:
-        pass
-
-
-_NO_PICTURE = _NoPicture()
-
 
 class Timed(Protocol):
     """A frame, or its stamp."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation
+from av.video.reformatter import Interpolation, VideoReformatter
 
 from pipeline.sources.areas import polygon_mask
-from pipeline.sources.frame import Image, Luma, SourceOptions
+from pipeline.sources.frame import Frame, Image, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
     [
@@ -61,6 +62,15 @@ class LazyPicture:
         return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
 
 
+def without_picture(frame: Frame) -> Frame:
+    """Its time and plane, for whoever holds it longer than others hold its picture."""
+    return replace(frame, picture=LazyPicture(_no_picture))
+
+
+def _no_picture() -> Image:
+    raise AssertionError("only the luma plane of this frame was kept")
+
+
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
 _THREADS = 1
 
@@ -70,11 +80,17 @@ def rgb_of(frame: VideoFrame) -> Image:
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
 
 
-def small_rgb_of(frame: VideoFrame, width: int) -> Image:
-    """The same at most so wide, in its own proportions; the full size is never made."""
+def small_rgb_of(frame: VideoFrame, width: int, scaler: VideoReformatter) -> Image:
+    """The same at most so wide, in its own proportions; the full size is never made.
+
+    Args:
+        frame: decoded.
+        width: in pixels.
+        scaler: of one thread, for frames of a camera: a frame's own would be held with it.
+    """
     width = min(width, frame.width)
-    height = max(1, round(frame.height * width / frame.width))
-    return rgb_of(frame.reformat(width, height, "rgb24", interpolation=Interpolation.AREA, threads=_THREADS))
+    height, by_area = max(1, round(frame.height * width / frame.width)), Interpolation.AREA
+    return rgb_of(scaler.reformat(frame, width, height, "rgb24", interpolation=by_area, threads=_THREADS))
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -120,12 +136,17 @@ class View:
 
     def __init__(self, options: SourceOptions) -> None:
         self._width, self._privacy, self._masks = options.analysis_width, options.privacy, options.masks
+        self._scaler, self._scaling = VideoReformatter(), threading.Lock()
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
         return self._plane(luma_of(frame)), LazyPicture(
-            lambda: self._private(rgb_of(frame)), lambda width: self._private(small_rgb_of(frame, width))
+            lambda: self._private(rgb_of(frame)), lambda width: self._small(frame, width)
         )
+
+    def _small(self, frame: VideoFrame, width: int) -> Image:
+        with self._scaling:
+            return self._private(small_rgb_of(frame, width, self._scaler))
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""

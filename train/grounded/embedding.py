@@ -27,7 +27,8 @@ from models.captioner import Captioner
 from models.embedding import SIZE, AppearanceEmbedding
 from pipeline.disk import replacing
 from pipeline.narration.batch import detect
-from pipeline.pairs import small_image
+from pipeline.pairs import SMALL_WIDTH
+from pipeline.sources.picture import shrink
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
@@ -173,7 +174,7 @@ def _follow(
     for _, seconds, image in sample_frames(camera.folder / file, _EVERY_S):
         if seconds is None or seconds > _CLIP_S:
             break
-        small = small_image(image)
+        small = shrink(image, SMALL_WIDTH)
         tracker = tracker or Tracker(small.shape[1] / small.shape[0])
         tracker.update(seconds, detect([small], captioner)[0], small)
         for track in tracker.tracks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +14,11 @@ import pytest
 from rectangles import COLOURS, GREY, see_rectangles
 
 from daemon.config.plan import CameraPlan
+from daemon.config.settings import FilterSettings
+from daemon.forward.target import Filter
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Span
+from daemon.questions.question import Filters, Question, Span
+from daemon.rules.book import RuleBook
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Rule
 from daemon.search.search import Search
@@ -230,3 +234,18 @@ def test_a_rule_has_the_pictures_and_the_settings_of_its_record(told: Path) -> N
     assert rule.event == "rule"
     assert rule.held is None
     assert [s.type for s in rule.sentences] == ["none"]
+    assert Filter(FilterSettings(kind=("rule",), object=("car",))).select(rule) == rule.sentences
+    with Search(told / "journal", LOCAL) as search:
+        search.index.update()
+        found = search.answer(Question(Filters(kinds=("rule",), text='"a car comes"'))).results
+        assert rule.id in [each.record.id for each in found]
+
+
+def test_a_restart_is_no_way_around_a_cooldown(told: Path) -> None:
+    records = list(read_journal(told / "journal" / "yard.jsonl"))
+    first = next(n for n, each in enumerate(records) if each.rule and each.rule.name == "a car leaves") + 1
+    (rule,) = (replace(each, cooldown_s=43_200.0) for each in rules() if each.name == "a car leaves")
+    for known, fires in ((first, 0), (0, 1)):
+        book = RuleBook([rule], LOCAL)
+        book.recall(reversed(records[:known]), "")
+        assert sum(len(book.take(each)) for each in records[known:]) == fires

@@ -11,7 +11,7 @@ from daemon.questions.local_time import LocalTime, microseconds, moment_of
 from daemon.questions.question import SearchError
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Told
-from daemon.rules.watch import Firing, Watch
+from daemon.rules.watch import Cooldown, Firing, Watch
 
 NOON = datetime(2026, 5, 14, 12, tzinfo=UTC)
 PLACES = ("gate", "desk", "lot", "gate line", "gate line into the yard", "gate line to the street")
@@ -266,6 +266,13 @@ def test_what_nobody_has_told_of_for_a_day_is_not_there() -> None:
         ("parked for 10 minutes", "does not say who or what is there"),
         ("nobody comes to the desk for 15 min", "leave the verb out"),
         ("", "is no rule"),
+        ("a person and a dog at the gate", "'and' may mean both at once or either"),
+        ("a person at the gate and in the lot", "'and' may mean both at once or either"),
+        ("a person comes and then leaves within 5 min", "does not say who or what"),
+        ("a person stands still at the gate", "go with an event before"),
+        ("a car comes at night and then a car leaves at night within 5 min", "write them once"),
+        ("a van at the gate for less than 10 minutes", "a longest length"),
+        ("more than 5 people leave the lot", "leave the verb out"),
     ],
 )
 def test_a_rule_that_is_not_understood_names_the_word(when: str, named: str) -> None:
@@ -276,3 +283,38 @@ def test_a_rule_that_is_not_understood_names_the_word(when: str, named: str) -> 
 def test_times_are_kept_to_the_microsecond() -> None:
     firing = Firing(microseconds(NOON) + 1, (), "car", 0.9, maybe=False)
     assert moment_of(firing.at) - NOON == timedelta(microseconds=1)
+
+
+def test_a_stay_goes_on_while_the_machine_is_too_slow() -> None:
+    story = Story("a van at the gate for 10 min")
+    story.tell(1, "came in at the gate", "van", "v1")
+    story.watch.gap("gap", minute(12), minute(5), minute(12), "overload")
+    assert [at for at, _ in story.fired(20)] == [11]
+
+
+def test_absence_has_lasted_though_somebody_comes_before_it_is_looked_at() -> None:
+    story = Story("nobody at the desk for 15 min")
+    story.tell(0, "came in at the desk", "person", "p1")
+    story.tell(1, "went", "person", "p1", "left")
+    story.tell(16.05, "came in at the desk", "person", "p2")
+    assert story.fired() == [(16, ("went",))]
+
+
+def test_a_record_of_a_rule_moves_the_clock_on() -> None:
+    """So that the past fires what fired live, before records that were decided later."""
+    story = Story("a van at the gate for 10 min")
+    story.tell(1, "came in at the gate", "van", "v1")
+    story.watch.take(
+        Told("rule", minute(11.3), minute(11), "rule", None, "van", "", 0.9, False, None, None, "Rule.")
+    )
+    assert [at for at, _ in story.fired()] == [11]
+
+
+def test_a_rule_fires_once_within_its_cooldown() -> None:
+    rule = read_rule("a rule", "a van comes", ASKER, cooldown_s=60)
+    cooldown = Cooldown(rule)
+    moments = [0, 0.5, 0.99, 1, 1.5, 3]
+    firings = [Firing(minute(at), (), "van", 0.9, maybe=False) for at in moments]
+    assert [cooldown.admits(each) for each in firings] == [True, False, False, True, False, True]
+    cooldown.remember(minute(10))
+    assert not cooldown.admits(Firing(minute(10.5), (), "van", 0.9, maybe=False))
