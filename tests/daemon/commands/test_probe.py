@@ -99,6 +99,7 @@ def test_a_label_stays_inside_the_picture(shape: tuple[int, int], corner: tuple[
 def test_a_line_is_drawn_open() -> None:
     line = {"name": "the gate line", "points": [[0.1, 0.9], [0.7, 0.9], [0.7, 0.2]]}
     camera = Camera.model_validate({"url": "a.mp4", "lines": [line]}, strict=False)
-    drawn = (draw_areas(np.zeros((480, 640, 3), np.uint8), camera) == LINE).all(axis=2)
+    picture = draw_areas(np.zeros((480, 640, 3), np.uint8), camera).astype(int)
+    drawn = np.abs(picture - LINE).max(axis=2) < 30  # its edges are smooth
     assert drawn[428:436, 100:400].any(axis=0).all()
     assert not drawn[200:300, 150:350].any()  # an area would be closed here
