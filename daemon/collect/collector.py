@@ -29,8 +29,8 @@ class PictureQueue(Protocol):
 class Collector:
     """Copies every camera's journal from its stream, byte for byte; for one thread.
 
-    The end of a copy is the position in its stream, so that a collector that was killed goes on without a
-    loss. A camera whose chain does not continue is left alone and tried again; the others go on.
+    The end of a copy is the position in its stream, so that a collector that was killed continues without
+    loss. A camera whose chain does not continue is tried again later; the others are not delayed.
 
     Args:
         folder: of the copies.
@@ -103,7 +103,7 @@ class Collector:
         return f"{len(self._copies)} cameras, {self.records} records collected{failing}"
 
     def _begin(self, camera: str) -> str | None:
-        """The stream id behind which a camera's copy goes on; None while it cannot."""
+        """The stream id behind which a camera's copy continues; None while it cannot."""
         if monotonic() - self._failed_at.get(camera, float("-inf")) < self._retry_s:
             return None
         try:

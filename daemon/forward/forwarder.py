@@ -83,7 +83,7 @@ def run(configuration: Configuration, secrets: Secrets, *, from_start: bool = Fa
     """Forward until SIGTERM or SIGINT.
 
     Raises:
-        ForwardError, PublisherError: it cannot start, or not go on.
+        ForwardError, PublisherError: it cannot start or continue.
     """
     with Signals() as signals, ExitStack() as resources:
         forwarding = startup(configuration, secrets, resources, signals, from_start=from_start)

@@ -1,4 +1,4 @@
-"""What a target is, which records and sentences it is sent, and one record as it is sent."""
+"""A target, the filter of its records and sentences, and a record as it is sent."""
 
 from __future__ import annotations
 

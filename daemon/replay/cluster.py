@@ -69,7 +69,7 @@ def replay_on(
 ) -> ReplayReport:
     """Replay into a folder by the tasks of a cluster, whose machines have the footage at the same paths.
 
-    Ctrl-C leaves what is finished, for ``--resume``, and writes no report.
+    Ctrl-C keeps finished cameras for ``--resume``, and writes no report.
 
     Raises:
         ClusterError: the cluster does not answer.
@@ -98,7 +98,9 @@ def replay_on(
                 progress.update(part, read_s, total_s, narrations)
     except KeyboardInterrupt:
         missing = len(footage) - len(output.finished)
-        problem = f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume goes on"
+        problem = (
+            f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume continues"
+        )
         return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 

@@ -1,8 +1,8 @@
 """The folder of a replay: growing journals, at the end narrations.jsonl, subtitles and report.html.
 
-From the first camera's end to its own, ``unfinished.json`` says which cameras are finished, so that an
-interrupted replay can go on. A camera that was not finished is narrated again from its beginning: the record
-is the same to the byte as one without an interruption.
+Until it is complete, ``unfinished.json`` says which cameras are finished, so that an interrupted replay can
+be resumed. A camera that was not finished is narrated again from its beginning: the record is the same to the
+byte as one without an interruption.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OWN = ("narrations.jsonl", "report.html", "journal/*")
 
 
 class OutputError(Exception):
-    """The folder cannot be used, or the replay in it not go on; the message says what to do."""
+    """The folder cannot be used, or the replay in it not resumed; the message says what to do."""
 
 
 class Outcome(BaseModel):
@@ -67,7 +67,7 @@ def check_output(folder: Path, *, force: bool) -> None:
     if not force and any(path.stat().st_size for path in files):
         raise OutputError(
             f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
-            "go on with a replay that was interrupted"
+            "continue an interrupted replay"
         )
 
 
@@ -78,12 +78,12 @@ class OutputFolder:
         folder: made if need be; what an earlier replay wrote there is removed, but for what a resumed one
             keeps.
         of: `identity` of the replay.
-        resume: go on with an earlier replay there.
+        resume: continue an earlier replay there.
 
     Attributes:
         finished: outcomes of the cameras that are finished.
         records: by camera; at first those of cameras that an earlier replay finished.
-        journal: folder of the journals, which grow as the replay goes on.
+        journal: folder of the journals, which grow during the replay.
         evidence: folder of the pictures that they name, if any are kept.
 
     Raises:

@@ -62,7 +62,7 @@ class ReplayOptions:
         jobs: cameras that are read at the same time.
         redis_url: of the server that narrations are published to; empty publishes none.
         out: folder of the journal, subtitles and report; None writes none.
-        resume: go on with an interrupted replay in `out`.
+        resume: continue an interrupted replay in `out`.
         report: write narrations.jsonl, subtitles and the page at the end, else when the replay is resumed.
     """
 
@@ -288,7 +288,7 @@ class _Replay:
         if unbegun:
             parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
-        return f"{left}; --resume goes on" if self._options.out else left
+        return f"{left}; --resume continues" if self._options.out else left
 
     def _facts(self, outcomes: Mapping[str, Outcome], problems: list[str]) -> ReportFacts:
         plan, names = self._options.plan, list(self._footage)

@@ -32,7 +32,7 @@ SAME_PLACE = 0.25  # two sentences are about one place if their boxes share this
 
 
 class Sees(NamedTuple):
-    """What a split must hold for a captioner, see the attributes of `WordCaptioner`."""
+    """The inputs that a split must hold for a captioner, see the attributes of `WordCaptioner`."""
 
     whole: bool = False
     images: bool = False
@@ -156,7 +156,7 @@ class WordCaptioner(nn.Module, Captioner):
         self.scale_mean.copy_(features.mean(dim=0))
         self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
 
-    def scaled(self, features: Tensor) -> Tensor:
+    def standardise(self, features: Tensor) -> Tensor:
         """Features ``(..., 4)`` standardised as the training clusters' were."""
         return (features - self.scale_mean) / self.scale_std
 

@@ -173,7 +173,7 @@ class DDLA(Attending):
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """The paper's w . g(z), see `Captioner`; all 0 for the uniform prior."""
-        return self.scaled(features) @ self.prior_weights
+        return self.standardise(features) @ self.prior_weights
 
     def log_prior(self, pairs: PairBatch) -> Tensor:
         """Log P(z | X), float32 ``(B, K)``; -inf for padding."""

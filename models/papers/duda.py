@@ -158,8 +158,8 @@ class SpatialAttention(nn.Module):
         weights: Tensor = self.layers(x)
         return weights.flatten(1)
 
-    def of_both(self, before: Tensor, after: Tensor) -> Tensor:
-        """Of [before; d] and [after; d], d = after - before, of two ``(B, C, 14, 14)``: ``(B, 2, 196)``."""
+    def attend_both(self, before: Tensor, after: Tensor) -> Tensor:
+        """Weights ``(B, 2, 196)`` of [before; d] and [after; d], d the difference, of ``(B, C, 14, 14)``."""
         each = (torch.cat([own, after - before], dim=1) for own in (before, after))
         return torch.stack([self(seen) for seen in each], dim=1)
 
@@ -214,7 +214,7 @@ class DUDA(ChangeCaptioner):
 
     def encode(self, pairs: PairBatch) -> State:
         cells = self.cells(pairs)
-        attention = self.attention.of_both(*cells)
+        attention = self.attention.attend_both(*cells)
         parts = attend(cells, attention, self.options.scale)
         visual = self.embed_visual(parts.flatten(1))
         zeros = visual.new_zeros(len(visual), self.telling.hidden_size)
@@ -326,7 +326,7 @@ class _Attended(OneVector):
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
         cells = self.cells(pairs)
         if self.dual:
-            weights = self.attention.of_both(*cells)
+            weights = self.attention.attend_both(*cells)
         else:
             weights = self.attention(torch.cat(cells, dim=1)).unsqueeze(1)
         return self.embed_visual(attend(cells, weights, self.options.scale).flatten(1)), weights

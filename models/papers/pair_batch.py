@@ -37,10 +37,10 @@ class PairBatch:
     def of(cls, pairs: Sequence[PairInput]) -> PairBatch:
         """Pairs of one size, with at least one cluster among them."""
         views = torch.from_numpy(np.stack([pair.views for pair in pairs])).permute(1, 0, 4, 2, 3).contiguous()
-        return cls.padded([(p.masks, p.boxes, p.active) for p in pairs], before=views[0], after=views[1])
+        return cls.pad([(p.masks, p.boxes, p.active) for p in pairs], before=views[0], after=views[1])
 
     @classmethod
-    def padded(
+    def pad(
         cls,
         clusters: Sequence[tuple[NDArray[np.bool_], NDArray[np.float32], NDArray[np.float32]]],
         *,

@@ -1,4 +1,4 @@
-"""Who has looked at the record: a hash-chained file of its own, ``access.log``."""
+"""The log of who looked at the record: a hash-chained file, ``access.log``."""
 
 from __future__ import annotations
 

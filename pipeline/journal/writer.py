@@ -96,7 +96,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Write what is held, and give the journal up to other writers; closing twice is harmless."""
+        """Write held narrations, and let others write; closing twice is harmless."""
         with self._lock:
             if not self._closed and not self.flush() and self.held:
                 _log.error("%s: narrations lost: %d: %s", self.path, self.held, self.trouble)
@@ -167,7 +167,7 @@ class Journal:
             return None
 
     def flush(self) -> bool:
-        """Try to open the journal and to write what is held; True where it takes lines."""
+        """Try to open the journal and to write held narrations; True where it takes lines."""
         with self._lock:
             if not self.trouble:
                 return True

@@ -79,7 +79,7 @@ class StreamReader:
         return entries
 
     def forget(self, camera: str) -> None:
-        """Stop reading the camera's stream, until `begin` says where to go on."""
+        """Stop reading the camera's stream, until `begin` says where to continue."""
         self._positions.pop(stream_key(camera), None)
 
     def _discover(self, client: redis.Redis) -> None:

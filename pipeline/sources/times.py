@@ -135,7 +135,7 @@ class ReceiveClock:
     """Steady wall-clock times: the clock at the start, carried on by the monotonic clock.
 
     A clock that is set by more than a second is followed, forwards (a machine boots in 1970 and reaches its
-    time server later) and back (one step is better than wrong times for ever); else times only rise.
+    time server later) and back (one step is better than times that stay wrong); else times only rise.
     """
 
     def __init__(self, wall: Callable[[], datetime] = _wall, steady: Callable[[], float] = monotonic) -> None:

@@ -218,7 +218,7 @@ def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> G
 
 
 def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """As stages keep them."""
+    """Arrays as the tensors that stages keep."""
     return {name: torch.from_numpy(each.astype(np.float32)) for name, each in arrays.items()}
 
 

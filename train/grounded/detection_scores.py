@@ -49,7 +49,7 @@ def mean(scores: dict[str, float]) -> float:
 
 
 def fit_canvas(image: Image) -> Image:
-    """As the detector sees a frame."""
+    """A frame resized to the detector's canvas."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (wide, high), interpolation=way), np.uint8)

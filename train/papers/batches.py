@@ -81,7 +81,7 @@ class Features:
             clusters.append((mask, self.boxes[index], self.active[index]))
         before, after = torch.stack([each["maps"] for each in read], dim=1)
         images = torch.stack([each["images"] for each in read], dim=1) if self.images else (None, None)
-        return PairBatch.padded(clusters, before=images[0], after=images[1], maps=(before, after))
+        return PairBatch.pad(clusters, before=images[0], after=images[1], maps=(before, after))
 
 
 def sample_features(

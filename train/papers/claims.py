@@ -58,7 +58,7 @@ class PairedDifference:
         return 0.0 if math.isnan(result) else result
 
     def _error(self) -> tuple[float, float, float]:
-        """Of the mean: standard error, degrees of freedom, and the quantile of t."""
+        """Standard error of the mean, its degrees of freedom, and the quantile of t."""
         of_seeds, of_pairs = self.between_seeds / self.seeds, self.between_pairs / max(self.pairs, 1)
         below = of_seeds**2 / max(self.seeds - 1, 1) + of_pairs**2 / max(self.pairs - 1, 1)
         freedom = (of_seeds + of_pairs) ** 2 / below if below else float(max(self.seeds - 1, 1))

@@ -85,11 +85,11 @@ def read_result(folder: Path, mark: str) -> Result | None:
 def trivial_results(samples: Sequence[Sample], training: Sequence[Sequence[str]]) -> list[Result]:
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
     captions = trivial_captions(training, len(samples))
-    results = [_untrained(name, texts, texts, samples) for name, texts in captions.items()]
+    results = [_evaluate_untrained(name, texts, texts, samples) for name, texts in captions.items()]
     if several := [sample for sample in samples if sample.further]:
         others = [replace(s, sentences=s.further[0], further=s.further[1:]) for s in several]
         first, whole = [s.sentences[0] for s in several], [" ".join(s.sentences) for s in several]
-        results.append(_untrained(HUMAN, first, whole, others))
+        results.append(_evaluate_untrained(HUMAN, first, whole, others))
     return results
 
 
@@ -101,7 +101,9 @@ def trivial_rows(samples: Sequence[Sample], training: Sequence[Sequence[str]]) -
     }
 
 
-def _untrained(name: str, first: Sequence[str], whole: Sequence[str], samples: Sequence[Sample]) -> Result:
+def _evaluate_untrained(
+    name: str, first: Sequence[str], whole: Sequence[str], samples: Sequence[Sample]
+) -> Result:
     gold = [tuple(s for annotation in sample.annotations for s in annotation) for sample in samples]
     groups = [sample_groups(sample) for sample in samples]
     found = evaluate_texts(first, gold, groups, whole=whole, annotations=joined_annotations(samples))

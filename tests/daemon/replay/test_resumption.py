@@ -60,7 +60,7 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
         breaking_after(patch, cameras, KeyboardInterrupt())
         broken = narrated(*arguments)
     assert broken.code == 130
-    assert "--resume goes on" in broken.err
+    assert "--resume continues" in broken.err
     assert verify([out / "narrations.jsonl", out / "journal"]).ok
     if lost := cameras == 2:  # as a power failure may leave it; its camera is narrated again
         min(path for path in (out / "evidence").rglob("*") if path.is_file()).unlink()

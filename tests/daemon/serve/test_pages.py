@@ -384,9 +384,14 @@ def test_who_put_a_thing_down_is_named(odd: ServedHouse, capsys: pytest.CaptureF
         assert f'Put down by: <a href="/record/{left.id}">The person has left, after 20 s.</a>' in card
         assert "Taken by" not in card
         assert "Put down by: The person has left" in served.client.get("/review?object=bag").text
-    assert cli.main(["query", "what was left behind", "--journal", str(odd.state), "--timezone", "UTC"]) == 0
-    said_there = capsys.readouterr().out
-    assert "A bag has been put down. (put down by: The person has left, after 20 s.)" in said_there
+    by = "A bag has been put down. (put down by: The person has left, after 20 s.)"
+    for question in ("what was left behind", "who left the bag", "who put down a bag in the last 9000 days"):
+        assert cli.main(["query", question, "--journal", str(odd.state), "--timezone", "UTC"]) == 0
+        assert by in capsys.readouterr().out, question
+    assert cli.main(["query", "who took the bag", "--journal", str(odd.state), "--timezone", "UTC"]) == 0
+    answer = capsys.readouterr()
+    assert "Bags that were taken away" in answer.err
+    assert "The bag has been taken.\n" in answer.out
 
 
 def test_the_timeline_is_zoomed_from_days_to_minutes(odd: ServedHouse) -> None:

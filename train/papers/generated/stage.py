@@ -159,13 +159,13 @@ def place(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
         y = rng.uniform(scenery.horizon + 0.03 * scenery.side, scenery.margin + 0.99 * scenery.side)
-        thing = _standing(scenery, label, x, y, rng)
+        thing = _stand(scenery, label, x, y, rng)
         if thing is not None:
             return thing
     return None
 
 
-def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Prop | None:
+def _stand(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Prop | None:
     """A thing whose foot is at ``(x, y)``; None where it would not stand on its ground or be cut off."""
     width, height = sprite_size(label, scenery.person_height(y))
     left, top = round(x - width / 2), round(y - height)
@@ -215,7 +215,7 @@ def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | Non
     labels = [n for n in vehicles or ("person", "bicycle", "cyclist") if n != first.label]
     label = first.label if rng.random() < 0.4 else labels[int(rng.integers(len(labels)))]  # noqa: PLR2004
     foot = (first.left + first.width / 2, first.top + first.height)
-    other = _standing(scenery, label, *foot, rng)
+    other = _stand(scenery, label, *foot, rng)
     return None if other is None or other.colour == first.colour else other
 
 
