@@ -289,8 +289,8 @@ def _is_within(track: Track, others: Sequence[Track]) -> bool:
         t is not track
         and t.unseen_s == track.unseen_s == 0
         and t.last.score > track.last.score
-        and t.family == track.family
         and share_inside(own, t.last.box) > _WITHIN
+        and t.family == track.family
         for t in others
     )
 
