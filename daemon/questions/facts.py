@@ -50,23 +50,23 @@ def facts_of(members: Mapping[str, Any], time: int) -> list[Fact]:
         time: of its after frame, in microseconds since 1970.
     """
     event = members["event"]
-    counted = event not in _UNCOUNTED and not members.get("continues")
+    counts, completes = event not in _UNCOUNTED, bool(members.get("continues"))
     facts = []
     for sentence in members["sentences"]:
         scene, spoken = sentence["object"] == "scene", _SPOKEN.search(sentence["text"])
-        kind = sentence["type"]
+        kind, action = sentence["type"], sentence.get("action") or (spoken and spoken[1])
         ended = sentence.get("until") if kind in DEPARTURES else None
         moment = ended or sentence.get("time")
         facts.append(
             Fact(
                 time_of(moment) if moment else time,
                 event if kind == "none" and event != "change" else kind,
-                sentence.get("action") or (spoken and spoken[1]),
+                action,
                 sentence["object"],
                 colour_in(sentence["text"]),
                 sentence["confidence"],
                 1 if scene else max(sentence.get("count") or 1, 1),
-                counted,
+                counts and (action == "parked" or not completes),  # it completes "has stopped"
                 sentence.get("other"),
                 sentence.get("track") or "",
                 sentence["text"],

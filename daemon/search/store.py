@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from daemon.questions.question import NoJournalsError
 
-VERSION = 7
+VERSION = 8
 """Of the tables below and of what is in them."""
 
 FILE = "index.sqlite3"

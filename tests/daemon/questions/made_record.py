@@ -95,7 +95,8 @@ def _visit(track: str, thing: str, came: str, went: str, called: str, place: str
     if track in PARKED:
         parked = begun + timedelta(minutes=1)
         text = f"The {called} has parked {place}."
-        records.append(_record(parked, _sentence(text, "moved", thing, parked, action="parked", track=track)))
+        stands = _record(parked, _sentence(text, "moved", thing, parked, action="parked", track=track))
+        records.append({**stands, "continues": f"{track}-stopped"})
     if ended:
         span = {"since": format_time(begun), "until": format_time(ended)}
         stay = (ended - begun).total_seconds()
