@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot, prod
 
 import numpy as np
 
@@ -89,8 +90,9 @@ def distances(one: Floats, two: Floats, aspect: float) -> Floats:
 
 def sizes_apart(one: Box, two: Box, aspect: float) -> float:
     """Own sizes between two middles."""
-    a, b = np.array([one]), np.array([two])
-    return float(distances(a, b, aspect)[0, 0] / np.sqrt(sizes(a, aspect) * sizes(b, aspect))[0])
+    dx, dy = (one[k] + one[k + 2] / 2 - two[k] - two[k + 2] / 2 for k in (0, 1))
+    areas = (max(w * h * aspect, 1e-9) for *_, w, h in (one, two))
+    return hypot(dx * aspect, dy) / prod(areas) ** 0.25
 
 
 def cover(one: Floats, two: Floats) -> Floats:

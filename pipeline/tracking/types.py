@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,23 +157,7 @@ class Track:
 
     def vote(self) -> tuple[str, float]:
         """Its name by vote of all observations, left open where they differ; its family's share of them."""
-        shares = self.classes / max(float(self.classes.sum()), 1e-9)
-        votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
-        families: dict[str, float] = {}
-        for name, share in votes.items():
-            families[family_of(name)] = families.get(family_of(name), 0.0) + share
-        wheels = families["two-wheeler"]
-        if self.ridden >= _RIDDEN and wheels >= _WHEELS:
-            share = wheels + families["person"]
-            if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
-                return "cyclist", share
-            return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
-        family = max(families, key=lambda each: families[each])
-        name = max((each for each in votes if family_of(each) == family), key=lambda each: votes[each])
-        share = families[family]
-        if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
-            name = "vehicle"
-        return name, share
+        return _vote(self.classes.tobytes(), self.ridden)
 
     def at(self, time_s: float) -> Box | None:
         """Where it was, straight between two observations; None before the first and after the last."""
@@ -186,6 +171,29 @@ class Track:
         share = (time_s - earlier.time_s) / (later.time_s - earlier.time_s)
         x, y, w, h = (a + share * (b - a) for a, b in zip(earlier.box, later.box, strict=True))
         return x, y, w, h
+
+
+@lru_cache(maxsize=512)  # every track is asked many times a frame
+def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
+    """See `Track.vote`; the classes as float64."""
+    sums = np.frombuffer(classes)
+    shares = sums / max(float(sums.sum()), 1e-9)
+    votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
+    families: dict[str, float] = {}
+    for name, share in votes.items():
+        families[family_of(name)] = families.get(family_of(name), 0.0) + share
+    wheels = families["two-wheeler"]
+    if ridden >= _RIDDEN and wheels >= _WHEELS:
+        share = wheels + families["person"]
+        if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
+            return "cyclist", share
+        return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
+    family = max(families, key=lambda each: families[each])
+    name = max((each for each in votes if family_of(each) == family), key=lambda each: votes[each])
+    share = families[family]
+    if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
+        name = "vehicle"
+    return name, share
 
 
 @dataclass(frozen=True, slots=True)
