@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 
 import redis
 from embedded_redis import EmbeddedServer, find_servers
-from plain_narration import narration
+from narrations import narration
 
 from daemon.collect.collector import Collector
 from daemon.collect.pictures import PictureFetcher

@@ -3,7 +3,8 @@
     python benchmarks/bench_query.py [--records 1000000] [--days 90] [--folder DIR] [--verify]
 
 Writes chained journals of visits (entered, then left after a while, each with its track), has them indexed,
-asks each question three times in one process, and makes the digest of the last whole day three times. With
+asks each question and tries each rule three times in one process, and makes the digest of the last whole day
+three times. At last 100 rules are watched over an hour of a camera with two records a second. With
 620,000 records of 31 days that day, and each of the four weeks before, has 10,000 visits. With --verify the
 chains are verified instead, on one processor and on all: time of the clock, which depends on what else the
 machine does, and of all processors.
@@ -26,10 +27,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.digest.digest import write_digest
+from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
+from daemon.rules.book import RuleBook
+from daemon.rules.reading import read_rule
 from daemon.search.search import Search
-from pipeline.record import format_time
+from daemon.search.trial import try_rule
+from pipeline.record import format_time, read_record
 
 SEED = 7
 SEGMENT = 100_000
@@ -53,6 +58,14 @@ QUESTIONS = (
     "who is still there",
     "how many people were in the lot at noon yesterday",
     "people at night in the last 7 days",
+)
+
+RULES = (
+    "a van stands at the entrance longer than 10 min",
+    "more than 5 people in the lot",
+    "nobody at the entrance for 15 min between 9 and 17",
+    "a car comes and the car is still there after 5 min",
+    "a person comes to the lot at night",
 )
 
 
@@ -144,8 +157,40 @@ def main() -> None:
             print("\n| question | found | of the processor, ms | by the clock, ms |\n|---|---:|---:|---:|")
             for words in QUESTIONS:
                 ask(search, words, START + timedelta(days=given.days))
+            for words in RULES:
+                try_one(search, words, START + timedelta(days=given.days))
             make_digest(search, START + timedelta(days=given.days))
+        watch_rules()
         print(f"\n{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB at most")
+
+
+def try_one(search: Search, words: str, end: datetime) -> None:
+    """Try a rule on all records three times, and print the slowest."""
+    worked, taken = [], []
+    for _ in range(3):
+        begin, busy = time.perf_counter(), time.process_time()
+        found = try_rule(search, read_rule("tried", words, search.asker()), Span(), end)
+        worked.append(time.process_time() - busy)
+        taken.append(time.perf_counter() - begin)
+    print(
+        f"| rule: {words} | {len(found):,} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f} |", flush=True
+    )
+
+
+def watch_rules() -> None:
+    """Watch 100 rules over an hour with two records a second, and print their share of a core."""
+    places = ("entrance", "lot")
+    asker = Asker(("yard",), frozenset(), LONDON, places.__contains__, lambda: list(places))
+    rules = [read_rule(f"{n}", RULES[n % len(RULES)], asker) for n in range(100)]
+    book, count = RuleBook(rules, LONDON), 7200
+    records = [read_record(line) for line in lines("yard", count, 1)]
+    busy = time.process_time()
+    met = sum(len(book.take(record)) for record in records)
+    for second in range(0, 3600, 20):
+        met += len(book.tick(records[-1].after.moment + timedelta(seconds=second)))
+    used = time.process_time() - busy
+    print(f"\n100 rules over {count:,} records: {met:,} firings, {used:.2f} s of the processor, ", end="")
+    print(f"{used / 3600:.2%} of a core at two records a second")
 
 
 def make_digest(search: Search, end: datetime) -> None:

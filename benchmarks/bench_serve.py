@@ -20,7 +20,6 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
 import bench_query
@@ -107,16 +106,15 @@ def main() -> None:
     """Write, serve, ask."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--days", type=float, default=1)
+    parser.add_argument("--days", type=int, default=1)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--clients", type=int, default=8)
     given = parser.parse_args()
-    bench_query.SPAN = timedelta(days=given.days)
     with tempfile.TemporaryDirectory() as own:
         folder = given.folder or Path(own)
         if not any(folder.glob("*.jsonl")):
             folder.mkdir(parents=True, exist_ok=True)
-            bench_query.write(folder, given.records)
+            bench_query.write(folder, given.records, given.days)
         os.environ["STATE_DIRECTORY"] = own
         print(f"{given.records:,} records\n")
         measure(folder, given.clients)

@@ -1,12 +1,17 @@
 """How true the tracker's events are, and how many it tells: its confidence is fitted here.
 
-    python benchmarks/track_events.py [--cache DIR] [--threshold P] [--test] [--people] [--write] [--show]
+    python benchmarks/track_events.py [--cache DIR] [--threshold P]
+        [--test] [--people] [--turns] [--write] [--show]
 
 The shipped detector looks at five frames a second of the validation clips (`validation_tracks.jsonl`), one
 `pipeline.tracking.Tracker` a clip follows, and ../shared/bench/tracks.py judges every entrance and departure.
 The confidence is fitted with each camera left out in turn; the table is of these. `--write` fits it on all of
 them and writes `pipeline/tracking/confidence.json`. `--test` and `--people` judge the shipped confidence on
 the clips with published tracks, from which nothing is chosen. Detections are kept in the cache.
+
+`--turns` counts what has stopped, set off, was put down or taken, or got in or out, of 36 such events of
+eight training clips that were timed by hand (`validation_turns.jsonl`: kind, family, second, a point x, y of
+it), forwards, and backwards in time, where a stop is a start. What is told besides is listed, to be judged.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ import numpy as np
 import replays
 import scoring
 import validation_tracks
+from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 from predictors import DATA
 from sklearn.linear_model import LogisticRegression
@@ -37,6 +43,10 @@ from pipeline.tracking.evidence import EVIDENCE, End
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 RATE_HZ = 5.0
+TURNS = Path(__file__).with_name("validation_turns.jsonl")
+NEAR_S = 2.5
+BACKWARDS = {"stopped": "resumed", "placed": "removed", "got_in": "got_out"}
+BACKWARDS |= {later: earlier for earlier, later in BACKWARDS.items()}
 RIDGE = 0.03
 """Inverse strength of the ridge."""
 
@@ -113,6 +123,7 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, default=TrackerSettings().least_confidence)
     parser.add_argument("--test", action="store_true", help="judge the five clips with published tracks")
     parser.add_argument("--people", action="store_true", help="judge the four clips of people")
+    parser.add_argument("--turns", action="store_true", help="count the turns that were timed by hand")
     parser.add_argument("--write", action="store_true", help="write the confidence, fitted on all cameras")
     parser.add_argument("--show", action="store_true", help="every sentence and what is not told")
     chosen = parser.parse_args()
@@ -120,7 +131,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         cache = chosen.cache or Path(scratch)
         cache.mkdir(parents=True, exist_ok=True)
-        if chosen.test or chosen.people:
+        if chosen.turns:
+            for backwards in (False, True):
+                judge_turns(settings, cache, backwards=backwards)
+        elif chosen.test or chosen.people:
             judge_published(PEOPLE if chosen.people else replays.CLIPS, settings, cache, show=chosen.show)
         else:
             judge_validation(settings, cache, show=chosen.show, write=chosen.write)
@@ -179,6 +193,36 @@ def judge_validation(settings: TrackerSettings, cache: Path, *, show: bool, writ
             **{kind: np.round(getattr(weights, kind), 5).tolist() for kind in ("entrance", "departure")},
         }
         FILE.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+
+
+def judge_turns(settings: TrackerSettings, cache: Path, *, backwards: bool) -> None:
+    """Count the turns of `TURNS` that are told, within `NEAR_S` and at their place."""
+    told = many = 0
+    for clip in map(json.loads, TURNS.read_text(encoding="utf-8").splitlines()):
+        footage, wanted = detected(validation_tracks.path(clip), cache), clip["turns"]
+        if backwards:
+            end_s, frames = footage.times[-1], (footage.detections, footage.images)
+            footage = Footage((end_s - footage.times)[::-1], *(each[::-1] for each in frames))
+            wanted = [[BACKWARDS[kind], family, end_s - t, x, y] for kind, family, t, x, y in wanted]
+        found = [e for e in footage.events(Tracker(footage.aspect, settings)) if e.kind in BACKWARDS]
+        for kind, family, time_s, x, y in wanted:
+            near = (e for e in found if e.kind == kind and abs(e.time_s - time_s) <= NEAR_S)
+            hit = next((e for e in near if _shows(e, x, y)), None)
+            told, many = told + (hit is not None), many + 1
+            if hit is None:
+                print(f"{clip['camera']}: not told: {time_s:.1f} {family} {kind}")
+            else:
+                found.remove(hit)
+        print(*(f"{clip['camera']}: besides: {line(each)}" for each in found), sep="\n")
+    print(f"{'backwards' if backwards else 'forwards'}: {told} of {many} told")
+
+
+def _shows(event: Event, x: float, y: float) -> bool:
+    boxes = [box for box in (event.box_before, event.box_after) if box]
+    return any(
+        -0.05 <= x - left <= wide + 0.05 and -0.07 <= y - top <= high + 0.07
+        for left, top, wide, high in boxes
+    )
 
 
 def candidates(clip: dict[str, Any], footage: Footage, settings: TrackerSettings) -> list[Candidate]:
@@ -274,9 +318,10 @@ def detected(path: Path, cache: Path) -> Footage:
 def _detect(path: Path, file: Path) -> None:
     from models import load_captioner  # noqa: PLC0415 - ONNX Runtime is needed here alone
     from pipeline.narration.batch import detect  # noqa: PLC0415
-    from pipeline.pairs import small_image  # noqa: PLC0415
+    from pipeline.pairs import SMALL_WIDTH  # noqa: PLC0415
+    from pipeline.sources.picture import small_rgb_of  # noqa: PLC0415
 
-    captioner, times, found, images, tick = load_captioner(), [], [], [], 0.0
+    captioner, scaler, times, found, images, tick = load_captioner(), VideoReformatter(), [], [], [], 0.0
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         start = None
@@ -285,7 +330,7 @@ def _detect(path: Path, file: Path) -> None:
             if (seconds := frame.time - start) < tick - 1e-3:
                 continue
             tick += 1 / RATE_HZ
-            images.append(small_image(frame.to_ndarray(format="rgb24")))
+            images.append(small_rgb_of(frame, SMALL_WIDTH, scaler))
             times.append(seconds)
             found += detect([images[-1]], captioner)
     np.savez(

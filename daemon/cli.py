@@ -29,7 +29,6 @@ VERBS = {
     "verify": "Check that no byte of the journals, their pictures or their signatures has changed.",
     "check-config": "Check a configuration file and everything that it names.",
     "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
-    "snapshot": "Save one picture of a camera; privacy areas are black in it.",
     "doctor": "Check the installation.",
     "worker": "Detect objects for daemons on other machines.",
 }
@@ -76,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for them reads all packages' names
     try:
         app(args=None if arguments is None else list(arguments), prog_name="narrated")
     except SystemExit as end:

@@ -48,8 +48,8 @@ def _in(module: str, name: str) -> Callable[[], type[Captioner]]:
 CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
     "grounded": _in("grounded.grounded", "Grounded"),
     "ddla": _in("papers.ddla", "DDLA"),
-    "nn": _in("papers.nearest", "Nearest"),
-    "nn-multi": _in("papers.nearest", "NearestMulti"),
+    "nn": _in("papers.ddla", "Nearest"),
+    "nn-multi": _in("papers.ddla", "NearestMulti"),
     "capt": _in("papers.ddla", "Capt"),
     "capt-masked": _in("papers.ddla", "CaptMasked"),
     "capt-multi": _in("papers.ddla", "CaptMulti"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from models.boxes import Box
-from models.language.places import Zone
+from models.language.places import Line, Zone
 from models.language.templates import Statement
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Sentence:
         since_known: False where it began at `since_s` or earlier.
         duration_s: how long it lasted, or has lasted so far.
         same_as: an earlier track that is probably the same one, and its probability.
+        other: id of the track that it met, got into or out of, or by which it was put down or taken.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Sentence:
     since_known: bool = True
     duration_s: float | None = None
     same_as: tuple[str, float] | None = None
+    other: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class DescribeOptions:
         colours: name certain colours.
         depth: near and far ("in the foreground on the left") in place of bottom and top, for cameras that
             look ahead rather than down.
+        lines: who crosses one is reported.
         no_change: keep sentences that say that nothing changed, for scoring.
     """
 
@@ -97,6 +100,7 @@ class DescribeOptions:
     zones: tuple[Zone, ...] = ()
     colours: bool = True
     depth: bool = False
+    lines: tuple[Line, ...] = ()
     no_change: bool = False
 
 

@@ -18,6 +18,7 @@ from pipeline.scenery import Scenery
 from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.stories import Stories
 from pipeline.tracking import Detections, Event, Tracker
+from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class CameraState:
         saved: the tracker's state when an earlier process saved it, until it is taken up.
         people: what those look like who are there or have left; None without an embedding.
         scenery: places where nothing is reported again.
+        crossings: of the camera's lines.
     """
 
     limits: MessageLimits
@@ -63,6 +65,7 @@ class CameraState:
     saved: dict[str, Any] | None = None
     people: Reidentification | None = None
     scenery: Scenery = field(default_factory=Scenery)
+    crossings: Crossings = field(default_factory=lambda: Crossings(()))
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
@@ -83,6 +86,7 @@ class CameraState:
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
         events = self.scenery.filter(events, self.tracker.tracks, aspect)
+        events = [*events, *self.crossings.update(self.tracker.tracks, time_s, aspect)]
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
         for event in events:

@@ -35,7 +35,7 @@ def evidence_beside(journals: Path) -> Path | None:
 
 
 class EvidenceStore:
-    """Pictures by content: what is stored twice is there once, and a changed byte shows.
+    """Pictures by content: equal ones are stored once, and a changed byte shows.
 
     For several threads of one process, the only one that puts and removes there.
 
@@ -114,7 +114,7 @@ class EvidenceStore:
 
     def size(self) -> int:
         """Bytes of all pictures; the folder, which may hold millions, is listed once."""
-        if self._size is None:  # what is put meanwhile may be missing
+        if self._size is None:  # pictures put meanwhile may be missing
             self._size = sum(path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*"))
         return self._size
 

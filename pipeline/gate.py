@@ -16,6 +16,7 @@ from datetime import datetime
 from pipeline.distance import l2_luma
 from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder
 from pipeline.sources import Frame, Image, Polygon, seconds_between
+from pipeline.sources.picture import without_picture
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 HOLD_S = 3.0
@@ -74,11 +75,11 @@ class MotionFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gap:
-    """A while without frames of a live camera.
+    """A while without frames of a live camera, or between two files.
 
     Attributes:
         before, after: the last frame before it and the first one after it.
-        reason: camera_down, or starting where the captioner was loading.
+        reason: camera_down, starting where the captioner was loading, or no_footage.
     """
 
     before: Frame
@@ -130,7 +131,7 @@ class Gate:
             self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time
-        self._recent.append(frame)
+        self._recent.append(without_picture(frame))
         while len(self._recent) > 1 and _seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
             self._recent.popleft()
         return self._moved is not None and (frame.time - self._moved).total_seconds() <= HOLD_S
@@ -179,7 +180,7 @@ def watch(
         thresholds: of this camera, see `pipeline.thresholds.calibrate`.
         masks: see `pipeline.pairs.candidate_pairs`.
         tracked: pass on frames for tracking, and only the pairs that no track explains.
-        live: yield gaps, and every `SEEN_S` a `Seen`: footage has only parts.
+        live: yield every `SEEN_S` a `Seen`. Stills far apart, in footage, have no gaps between them.
 
     Raises:
         ValueError: frames of two cameras are mixed.
@@ -187,7 +188,7 @@ def watch(
     finder = PairFinder(thresholds, masks, changes=not tracked)
     gate = Gate(thresholds)
     preroll: deque[Frame] = deque()
-    is_open = has_gap = False
+    is_open = has_gap = flows = False
     last: Frame | None = None
     quiet_since: Frame | None = None
     slots = Slots(PAIR_INTERVAL_S)
@@ -195,8 +196,9 @@ def watch(
     for frame in frames:
         if last and seconds_between(last, frame) >= GAP_S:
             has_gap = True
-            if live:
-                yield Gap(last, frame)
+            if live or flows:
+                yield Gap(last, frame, "camera_down" if live else "no_footage")
+        flows = last is not None and seconds_between(last, frame) < PAUSE_S
         if live and notes.takes(frame):
             yield Seen(frame)
         if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):

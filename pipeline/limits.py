@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 
 from models.families import KINDS, family_of
 from models.language.places import Zone, place_bin, zone_of
-from models.language.templates import noun_phrase
+from models.language.templates import PAST, noun_phrase
 from models.sentences import PlacedSentence, Sentence
 
 HOUR = timedelta(hours=1)
@@ -156,21 +156,6 @@ def _minute(time: datetime) -> datetime:
     return time.replace(second=0, microsecond=0)
 
 
-_PAST = {
-    "entered": "came in",
-    "left": "left",
-    "appeared": "appeared",
-    "disappeared": "disappeared",
-    "stopped": "stopped",
-    "resumed": "moved on",
-    "parked": "parked",
-    "met": "met",
-    "waiting": "waited",
-    "placed": "were put down",
-    "removed": "were taken",
-    "got_in": "got into a vehicle",
-    "got_out": "got out of a vehicle",
-}
 _SIDES = {
     "far": "in the background",
     "near": "in the foreground",
@@ -181,9 +166,9 @@ _SIDES = {
 
 def _count_words(counts: Counter[tuple[str, str, str]]) -> str:
     """Such as "23 cars came in on the left, 6 people left on the right", the most frequent first."""
-    known = [(n, *kind) for kind, n in counts.items() if kind[0] in _PAST and kind[1] in KINDS]
+    known = [(n, *kind) for kind, n in counts.items() if kind[0] in PAST and kind[1] in KINDS]
     parts = []
     for count, action, name, edge in sorted(known, key=lambda each: (-each[0], each[1:])):
-        words = _PAST[action].replace("were", "was") if count == 1 else _PAST[action]
+        words = PAST[action].replace("were", "was") if count == 1 else PAST[action]
         parts.append(f"{noun_phrase(name, count)} {words} {_SIDES.get(edge, '')}".strip())
     return ", ".join(parts)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.distance import l2_luma, l2_rgb
-from pipeline.sources import Frame, Image, Polygon, polygon_mask
-from pipeline.sources.picture import shrink
+from pipeline.sources import Frame, Polygon, polygon_mask
+from pipeline.sources.picture import without_picture
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
 SMALL_WIDTH = 640  # small pictures are at most this many pixels wide: the width of the detector's input
@@ -65,11 +65,6 @@ class FramePair:
     def gap_s(self) -> float | None:
         """Seconds between the frames; None where that is not known."""
         return (self.after.time - self.before.time).total_seconds() if self.gap_known else None
-
-
-def small_image(image: Image) -> Image:
-    """A picture RGB uint8 ``(height, width, 3)``, shrunk to `SMALL_WIDTH`."""
-    return shrink(image, SMALL_WIDTH)
 
 
 def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> float:
@@ -218,9 +213,9 @@ class PairFinder:
         changed = blocks > self._thresholds.lower
         peak = float(blocks.max())
         if self._changed is None:
-            self._changed = self._moved = frame
+            self._changed = self._moved = without_picture(frame)
         elif self._screen(previous, frame)[1][changed].max() > self._thresholds.lower:
-            self._moved = frame
+            self._moved = without_picture(frame)
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak

@@ -111,7 +111,7 @@ def may_mean(description: str) -> Any:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class RecordFrame(_Part):
@@ -208,6 +208,9 @@ class RecordSentence(_Part):
         "from since to until, or so far, in seconds; at least where since is 'before'"
     )
     same_as: SameAs | None = may_mean("an earlier track that is probably the same one, come back")
+    other: Words | None = may_mean(
+        "the track that it met, got into or out of, or by which it was put down or taken"
+    )
 
     @property
     def before(self) -> RecordBox | None:
@@ -285,7 +288,7 @@ class Record(_Part):
     )
     event: Event = means(
         "objects changed (change); the whole scene did (light_changed, view_changed, obstructed); many "
-        "events in one (summary); a rule was met (rule); nothing was seen or recorded for a while (gap); "
+        "events in one (summary); a rule was met (rule); nothing was observed or recorded for a while (gap); "
         "records were deleted (deletion); in narrated/1 only, an hourly limit began (cap_reached) or ended "
         "(cap_ended)"
     )
@@ -304,7 +307,7 @@ class Record(_Part):
     deletion: Deletion | None = may_mean("with event deletion: which records")
     rule: RuleFired | None = may_mean("with event rule: which one, and why")
     reason: Literal["overload", "camera_down", "outage", "mask"] | None = may_mean(
-        "with event gap: why nothing was seen or recorded from since to until; mask: of a part of the picture"
+        "with event gap: why nothing was observed or recorded from since to until (mask: in an area)"
     )
     since: Time | None = may_mean("with event gap: its beginning")
     rate_hz: Annotated[float, Field(gt=0, le=1000)] | None = may_mean(
@@ -312,7 +315,7 @@ class Record(_Part):
     )
     state_sha256: Digest | None = may_mean("SHA-256 (hex) of what the camera had learnt before, where it had")
     abstained: Words | None = may_mean(
-        "why fewer sentences are here than were seen: unsure, nothing of an object, or held"
+        "why changes are left out of the sentences: unsure, nothing of an object, or held"
     )
     fallback: Words | None = may_mean(
         "why no captioner wrote this (late, or captioner failed): the text only says where something changed"
@@ -588,6 +591,7 @@ def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
         "since": since if since is None or sentence.since_known else f"before {since}",
         "until": moment(sentence.until_s),
         "duration_s": None if sentence.duration_s is None else _round(sentence.duration_s, _SECOND_DIGITS),
+        "other": sentence.other or None,
         "same_as": same and {"track": same[0], "probability": _round(same[1], _DIGITS)},
     }
 

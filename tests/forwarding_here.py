@@ -32,9 +32,9 @@ from pipeline.record import Evidence
 def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
     """The forwarder in this process, until the block ends."""
     configuration, secrets = load_configuration(path), Secrets()
-    settings = check(configuration, secrets)
+    check(configuration, secrets)
     with Signals() as signals, ExitStack() as resources:
-        running = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
+        running = startup(configuration, secrets, resources, signals, from_start=from_start)
         try:
             until(lambda: all(joined(sender) for sender in running.senders.values()))
             yield running
@@ -50,26 +50,26 @@ def joined(sender: Sender) -> bool:
 
 
 class Camera:
-    """Tells and publishes as the daemon does: journal first, then the stream."""
+    """Journals and publishes as the daemon does: journal first, then the stream."""
 
     def __init__(self, folder: Path, name: str, url: str) -> None:
         self._journal = Journal(folder, name, fsync=False)
         self._publisher = Publisher(url, timeout_s=2)
         self._delivery = Delivery(self._journal, self._publisher)
-        self._name, self._told = name, 0
+        self._name, self._count = name, 0
 
-    def tell(self, count: int = 1, evidence: Evidence | None = None, **changed: Any) -> list[str]:
-        """Publish so many narrations; their ids."""
+    def narrate(self, count: int = 1, evidence: Evidence | None = None, **changed: Any) -> list[str]:
+        """Publish that many narrations; their ids."""
         ids = []
         for _ in range(count):
-            self._told += 1
-            narration = narrations.narration(self._told, self._name, **changed)
+            self._count += 1
+            narration = narrations.narration(self._count, self._name, **changed)
             ids.append(self._journal.append(narration, evidence=evidence).id)
         self.publish()
         return ids
 
     def publish(self) -> None:
-        """What is not on the stream yet, or was lost by the server."""
+        """Publish what is not on the stream yet, or was lost by the server."""
         self._delivery.drain(threading.Event())
 
     def close(self) -> None:
@@ -159,15 +159,15 @@ class Broker:
 
 
 class Listener:
-    """Home Assistant's place: a subscriber that keeps what it hears."""
+    """A subscriber, as Home Assistant is; keeps what it receives."""
 
     def __init__(self, port: int, user: str = "", password: str = "") -> None:
-        self.heard: list[tuple[str, bytes, bool]] = []
+        self.received: list[tuple[str, bytes, bool]] = []
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
         if user:
             self._client.username_pw_set(user, password)
         subscribed = threading.Event()
-        self._client.on_message = lambda _c, _d, m: self.heard.append((m.topic, m.payload, m.retain))
+        self._client.on_message = lambda _c, _d, m: self.received.append((m.topic, m.payload, m.retain))
         self._client.on_connect = lambda *_: self._client.subscribe("#", qos=1)
         self._client.on_subscribe = lambda *_: subscribed.set()
         self._client.connect("127.0.0.1", port)
@@ -175,8 +175,8 @@ class Listener:
         assert subscribed.wait(LIMIT_S)
 
     def on(self, topic: str) -> list[bytes]:
-        """What came on a topic."""
-        return [payload for heard, payload, _ in list(self.heard) if heard == topic]
+        """The payloads of a topic."""
+        return [payload for name, payload, _ in list(self.received) if name == topic]
 
     def close(self) -> None:
         self._client.disconnect()

@@ -1,4 +1,4 @@
-"""What of a journal a publisher has not been handed yet."""
+"""Records of a journal that are not published yet."""
 
 from __future__ import annotations
 

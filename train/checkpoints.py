@@ -29,12 +29,7 @@ def refuse_folder(out: Path) -> None:
 
 
 def load_grounded(path: Path | None) -> Grounded:
-    """A grounded captioner, the packaged one for None.
-
-    Raises:
-        TrainError: the checkpoint is of another one.
-        CheckpointError: it cannot be read.
-    """
+    """A grounded captioner, the packaged one for None; TrainError if the checkpoint is of another one."""
     captioner = load_captioner(path)
     if not isinstance(captioner, Grounded):
         raise TrainError(

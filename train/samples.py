@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,9 +88,6 @@ def load_samples(folder: Path, split: str) -> list[Sample]:
 
     Blank sentences and sentences that are only a number (the released annotations have 66 and 63) are
     left out, and so is an annotation in which no word is left. Images are not opened.
-
-    Raises:
-        SampleError: the file is missing or broken, or there are no words in it.
     """
     path = folder / f"{split}.json"
     results: dict[str, Sample] = {}
@@ -137,15 +134,12 @@ def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
         raise SampleError(f"{path} is not valid JSON ({error}); fetch it again") from error
 
 
-def sample_entry(sample: Sample) -> dict[str, object]:
-    """The JSON entry of a sample's first annotation."""
-    return {
-        "img_id": sample.id,
-        "sentences": list(sample.sentences),
-        "camera": sample.camera,
-        "kind": sample.kind,
-        "changes": [asdict(c) for c in sample.changes],
-    }
+def sample_entry(
+    name: str, sentences: Iterable[str], camera: str, kind: str, changes: Iterable[object]
+) -> dict[str, object]:
+    """The JSON entry of an annotation, see `Sample`; changes as plain values."""
+    own = {"img_id": name, "sentences": list(sentences), "camera": camera, "kind": kind}
+    return {**own, "changes": list(changes)}
 
 
 def has_words(text: str) -> bool:
@@ -160,11 +154,7 @@ def image_in(path: Path) -> Image | None:
 
 
 def write_image(path: Path, image: Image, flags: Sequence[int] = (cv2.IMWRITE_PNG_COMPRESSION, 1)) -> None:
-    """Write an RGB image ``(height, width, 3)``, as a lightly compressed PNG unless OpenCV's flags say more.
-
-    Raises:
-        SampleError: the file cannot be written.
-    """
+    """Write an RGB image ``(height, width, 3)``, lightly compressed unless OpenCV's flags say more."""
     bgr = np.ascontiguousarray(image[..., ::-1])
     if not cv2.imwrite(str(path), bgr, flags):
         raise SampleError(f"{path} cannot be written; is the disk full or the folder read-only?")
@@ -181,9 +171,6 @@ def new_folder(out: Path) -> Iterator[Path]:
 
     A half-written folder must not be mistaken for a set of samples, so the work happens in
     ``<out>.part``, which an interrupted run leaves behind and the next run replaces.
-
-    Raises:
-        SampleError: `out` exists already, or cannot be made.
     """
     if out.exists():
         raise SampleError(f"{out} exists already; delete it or choose another folder")

@@ -29,8 +29,8 @@ class PictureQueue(Protocol):
 class Collector:
     """Copies every camera's journal from its stream, byte for byte; for one thread.
 
-    The end of a copy is the position in its stream, so that a collector that was killed goes on without a
-    loss. A camera whose chain does not continue is left alone and tried again; the others go on.
+    The end of a copy is the position in its stream, so that a collector that was killed continues without
+    loss. A camera whose chain does not continue is tried again later; the others are not delayed.
 
     Args:
         folder: of the copies.
@@ -103,7 +103,7 @@ class Collector:
         return f"{len(self._copies)} cameras, {self.records} records collected{failing}"
 
     def _begin(self, camera: str) -> str | None:
-        """The stream id behind which a camera's copy goes on; None while it cannot."""
+        """The stream id behind which a camera's copy continues; None while it cannot."""
         if monotonic() - self._failed_at.get(camera, float("-inf")) < self._retry_s:
             return None
         try:
@@ -128,7 +128,7 @@ class Collector:
                 f"entry {entry.id} of its stream does not continue the copy that ends with record "
                 f"{copy.end.seq} ({error}). Where the stream was trimmed, or the camera has a new journal: "
                 f"copy the files {entry.camera}.* of the journal on its own machine to {self._folder}, or "
-                "move the copy away to begin anew",
+                "move the copy away to start another",
             )
         except OSError as error:
             self._fail(entry.camera, f"cannot write to {self._folder}: {error.strerror or error}")

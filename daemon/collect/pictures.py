@@ -104,8 +104,8 @@ class PictureSource:
 class PictureFetcher:
     """Fetches what it is asked for in a thread of its own, from whichever page has it.
 
-    What no page has is given up, since pictures are stored before their records are published; while a page
-    is away, what it may have is wanted.
+    A picture that no page has is given up, since pictures are stored before their records are published;
+    while a page does not answer, it may have it, and the picture stays wanted.
 
     Attributes:
         fetched, missing: how many pictures.
@@ -130,7 +130,7 @@ class PictureFetcher:
         self.loop.wake()
 
     def want_missing(self, journals: Path) -> None:
-        """Fetch what is missing of journals written within `LOOK_BACK_S`; before the thread starts."""
+        """Fetch missing pictures of journals written within `LOOK_BACK_S`; before the thread starts."""
         since = time.time() - LOOK_BACK_S
         for path in journals.glob("*.jsonl"):
             if path.stat().st_mtime > since:
@@ -151,7 +151,7 @@ class PictureFetcher:
             self.loop.wake()
 
     def _turn(self) -> bool:
-        """Fetch some pictures; True where that got on."""
+        """Fetch some pictures; True where any is not wanted any more."""
         before = self._wanted.copy()
         for digest in islice(before, _AT_ONCE):
             if self.loop.stopped.is_set():

@@ -16,9 +16,10 @@ from pipeline.report.words import many
 def check_config(config: ConfigurationFile) -> None:
     """Check a configuration file and what it names: secrets, checkpoint, folders, server, footage."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
+    from daemon.rules.configured import rule_problems  # noqa: PLC0415
 
     configuration = load_configuration(config)
-    for warning in check_configuration(configuration, Secrets(), config):
+    for warning in check_configuration(configuration, Secrets(), config, rule_problems(configuration)):
         warn(warning)
     if listen := configuration.http.listen:
         try:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from daemon.commands.options import CaptionerChoice, load_chosen_captioner
+from daemon.commands.options import load_chosen_captioner
 from daemon.commands.replay import finish
 from daemon.commands.serve import serve_page
 from daemon.config.settings import ServeSettings
@@ -21,7 +21,6 @@ def demo(
     ] = None,
     *,
     out: Annotated[Path, Option(help="Folder for the report; its narrations are replaced.")] = Path("demo"),
-    captioner: CaptionerChoice = None,
     serve: Annotated[
         bool | None,
         Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
@@ -35,7 +34,7 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = load_chosen_captioner(captioner)
+    loaded = load_chosen_captioner(None)
     finish(run_demo(clip, loaded, out), out)
     if shown:
         page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port

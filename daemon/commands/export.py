@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from pipeline.report.words import many
 
 if TYPE_CHECKING:
     from daemon.export.export import Manifest
+    from daemon.search.results import SearchResult
 
 _SOME_FAILED = 3
 
@@ -32,6 +34,9 @@ def export(
         list[str] | None,
         Option(help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."),
     ] = None,
+    mask: Annotated[
+        str, Option(metavar="TRACK", help="Only records of this track; all but its box is black.")
+    ] = "",
     linked: Annotated[
         bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")
     ] = False,
@@ -42,6 +47,7 @@ def export(
     with chosen.search() as (search, asked):
         from daemon.export.clips import Footage  # noqa: PLC0415
         from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
+        from daemon.export.masks import Mask  # noqa: PLC0415
         from daemon.search.output import caveats  # noqa: PLC0415
 
         if asked.measure.count:
@@ -49,20 +55,38 @@ def export(
         answer = search.answer(asked)
         if not answer.count:
             raise SearchError("nothing was found, so nothing is written")
+        results = answer.results if not mask else _of_track(answer.results, mask)
+        if clips and not chosen.config and any(g.reason == "mask" for g in search.selection.gaps(asked)):
+            warn("recordings show what privacy areas hide, which are in the configuration: give --config")
         options = ExportOptions(
             journals=search.folder,
             local=search.local,
-            selection=restate(asked, search.local),
+            selection=restate(asked, search.local) + (f", only track {mask}" if mask else ""),
             gaps=caveats(search, asked),
             linked=linked,
             footage=Footage(clips, search.local) if clips else None,
+            mask=Mask(mask, chosen.privacy(), [each.record for each in results] if mask else ()),
             force=force,
         )
-        manifest, pictures, total = write_export(answer.results, out, options)
+        manifest, pictures, total = write_export(results, out, options)
         _record(search.folder, f"{options.selection} to {out}")
     _print(manifest, pictures, total, out, json=json)
     if manifest.problems:
         raise typer.Exit(_SOME_FAILED)
+
+
+def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]:
+    """Those that name a track.
+
+    Raises:
+        SearchError: none does.
+    """
+    named = [each for each in results if any(s.track == track for s in each.record.sentences)]
+    if not named:
+        raise SearchError(
+            f"none of these records names the track {track!r}; narrated query --json shows tracks"
+        )
+    return named
 
 
 def _record(journals: Path, detail: str) -> None:

@@ -32,7 +32,7 @@ def forward(
     configuration = load_configuration(config)
     if (target or json) and not (dead or retry):
         raise typer.BadParameter("--target and --json go with --dead or --retry")
-    from daemon.forward.forwarder import check, hush_libraries, run  # noqa: PLC0415 - the client of Redis
+    from daemon.forward.forwarder import check, run, silence_libraries  # noqa: PLC0415 - the client of Redis
     from daemon.service.log import start_logging  # noqa: PLC0415
 
     secrets = Secrets()
@@ -40,9 +40,9 @@ def forward(
         _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), target, retry, json=json)
         return
     start_logging()
-    hush_libraries()
-    settings = check(configuration, secrets, str(config))
-    raise typer.Exit(run(configuration, secrets, settings, from_start=from_start))
+    silence_libraries()
+    check(configuration, secrets, str(config))
+    run(configuration, secrets, from_start=from_start)
 
 
 def _handle_dead_letters(url: str, target: str | None, retry: bool, *, json: bool) -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json as json_format
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
 
 import typer
 from av.error import FFmpegError
+from av.video.frame import VideoFrame
 from typer import Argument, Option
 
-from daemon.commands.options import Json, OptionalFile, address_and_settings, warn
+from daemon.commands.options import Json, OptionalFile, address_and_settings, warn, write_picture
+from daemon.commands.overlay import draw_areas
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
 from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
 from pipeline.sources.decode import IntactFrames, video_stream
+from pipeline.sources.picture import View
 from pipeline.sources.rtsp import open_camera
 from pipeline.sources.times import CaptureClock
 
@@ -33,6 +37,10 @@ def probe(
     ],
     config: OptionalFile = None,
     seconds: Annotated[float, Option(min=0.5, max=600, help="How long to look.")] = 5.0,
+    out: Annotated[
+        Path | None,
+        Option(help="Write its first picture, with a ruler, zones, masks and privacy areas, to this file."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
@@ -43,10 +51,13 @@ def probe(
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
         )
-    measured, small, failure = _measure(plan.url, plan.source, seconds), None, ""
+    (measured, first), small, failure = _measure(plan.url, plan.source, seconds), None, ""
+    if out:
+        image = View(plan.source).of_frame(first)[1].rgb()
+        write_picture(draw_areas(image, settings) if isinstance(settings, Camera) else image, out)
     if isinstance(settings, Camera) and settings.screening:
         try:
-            small = _measure(secrets.reveal(settings.screening), plan.source, seconds)
+            small, _ = _measure(secrets.reveal(settings.screening), plan.source, seconds)
         except SourceError as error:
             failure = str(error)
     if json:
@@ -78,12 +89,13 @@ def _print(measured: dict[str, Any]) -> None:
         typer.echo(f"{name:<10} {text.format(**measured)}")
 
 
-def _measure(url: str, options: SourceOptions, seconds: float) -> dict[str, Any]:
+def _measure(url: str, options: SourceOptions, seconds: float) -> tuple[dict[str, Any], VideoFrame]:
     """Open a camera and look at what it sends for so many seconds after its first picture.
 
     Returns:
         Measurements by name; ``opened_s`` and ``first_frame_s`` count from the call. What the camera does not
-        say is None: ``declared_hz``, ``keyframe_s`` (on average), ``skew_s`` (its clock less ours).
+        say is None: ``declared_hz``, ``keyframe_s`` (on average), ``skew_s`` (its clock less ours). And the
+        first intact frame.
 
     Raises:
         SourceError: it cannot be opened, or sends no picture; the message says what to do.
@@ -95,7 +107,8 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> dict[str, Any]
         raise SourceError(f"{redact(url)}: {error}") from None
     report, clock, keyframes = SourceReport(), CaptureClock(), list[float]()
     intact = IntactFrames(report, joined_midway=True)
-    first_at: float | None = None
+    first: VideoFrame | None = None
+    first_at = 0.0
     packets = frames = size = 0
     with closing(container), suppress(FFmpegError, OSError):  # it broke: what came until then is shown
         opened_s, stream = monotonic() - began, video_stream(container, options.threads)
@@ -104,21 +117,21 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> dict[str, Any]
         for packet in container.demux(stream):
             now = monotonic()
             clock.note(packet, datetime.now(UTC))
-            for _ in intact.decode(packet):
-                if first_at is None:
-                    first_at, until = now, now + seconds
+            for frame in intact.decode(packet):
+                if first is None:
+                    first, first_at, until = frame, now, now + seconds
                 else:
                     frames += 1
-            if first_at is not None:
+            if first:
                 packets, size = packets + 1, size + packet.size
             if packet.is_keyframe and packet.pts is not None:
                 keyframes.append(float(packet.pts * packet.time_base))
             if now >= until:
                 break
-    if first_at is None:
+    if first is None:
         raise SourceError(f"{redact(url)}: it opened, but no intact picture came: check the camera's stream")
     watched_s, gaps = max(now - first_at, 1e-3), len(keyframes) - 1
-    return {
+    measured = {
         "address": redact(url),
         "opened_s": opened_s,
         "first_frame_s": first_at - began,
@@ -134,3 +147,4 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> dict[str, Any]
         "keyframe_s": (keyframes[-1] - keyframes[0]) / gaps if gaps > 0 else None,
         "skew_s": clock.skew_s,
     }
+    return measured, first

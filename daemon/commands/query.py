@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
@@ -16,13 +17,16 @@ from typer import Option
 
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
-from daemon.questions.question import GROUPINGS, NoJournalsError, Question, SearchError
+from daemon.questions.question import GROUPINGS, Filters, NoJournalsError, Question, SearchError
+from daemon.rules.reading import read_rule
 from daemon.search import output
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Group
+from daemon.search.trial import try_rule
 from daemon.service.process import Signals
 from pipeline.disk import replacing
+from pipeline.report.words import many
 
 _SHOWN = 50
 _EVERY_S = 0.5
@@ -40,6 +44,9 @@ def query(
     *,
     count: Annotated[bool, Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
+    rule: Annotated[
+        str | None, Option(help="Say when a rule would have fired: --rule 'a van in the lot for 10 min'.")
+    ] = None,
     follow: Annotated[
         bool, Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
     ] = False,
@@ -50,6 +57,12 @@ def query(
     """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     shape = OutputFormat.JSONL if json else shape
     with chosen.search(count=count, by=by) as (search, asked):
+        if rule is not None:
+            if follow or chosen.question or asked != Question(Filters(asked.filters.cameras), asked.span):
+                raise SearchError("--rule goes with --camera, --since, --until and --between only")
+            with _open_output(out) as file:
+                _write(file, _tried(search, rule, asked, shape))
+            return
         if follow and (asked.measure.count or asked.of_visits or shape is OutputFormat.CSV):
             raise SearchError("--follow shows narrations as they come, as table or jsonl: it cannot count")
         with _open_output(out) as file:
@@ -79,6 +92,21 @@ def query(
                     for result in search.follow(asked, signals.stop, _EVERY_S):
                         _write(file, _record_lines([result], search, shape))
                         file.flush()
+
+
+def _tried(search: Search, words: str, asked: Question, shape: OutputFormat) -> Iterator[str]:
+    """When a rule would have fired, as table or jsonl."""
+    if shape is OutputFormat.CSV:
+        raise SearchError("when a rule would have fired is told as table or jsonl")
+    rule = read_rule("tried", words, search.asker(), between=asked.span.between)
+    if asked.filters.cameras:
+        rule = replace(rule, filters=replace(rule.filters, cameras=asked.filters.cameras))
+    typer.echo(f"understood as: {rule.restated(search.local)}", err=True)
+    found = try_rule(search, rule, asked.span, selection.present())
+    typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
+    if shape is OutputFormat.JSONL:
+        return output.json_lines(output.trial_members(search, found))
+    return output.trial_table(search, found[-_SHOWN:])
 
 
 def _count_lines(groups: list[Group], asked: Question, shape: OutputFormat) -> Iterator[str]:
@@ -113,7 +141,7 @@ def _record_lines(results: Iterable[SearchResult], search: Search, shape: Output
         return output.record_csv(results, search.local)
     if shape is OutputFormat.JSONL:
         return output.json_lines(output.record_members(results, search.local))
-    return output.table(results, search.local)
+    return output.table(results, search)
 
 
 def _write(file: TextIO, lines: Iterable[str]) -> None:

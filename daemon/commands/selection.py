@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer import Argument, Option
@@ -22,6 +22,10 @@ from daemon.questions.question import NoJournalsError, Question, SearchError, me
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
+
+if TYPE_CHECKING:
+    from daemon.config.settings import Configuration
+    from pipeline.sources import Polygon
 
 _PROGRESS_EVERY = 20_000
 _FAILED, _USAGE = 1, 2
@@ -78,12 +82,19 @@ class Selection:
                     typer.echo(f"understood as: {restate(asked, local)}", err=True)
                 yield search, asked
 
+    def privacy(self) -> dict[str, tuple[Polygon, ...]]:
+        """Privacy areas by camera; none without a configuration."""
+        cameras = self._configuration().cameras if self.config else {}
+        return {name: tuple(camera.privacy.values()) for name, camera in cameras.items()}
+
     def _state(self) -> Path:
-        if self.config is None:
-            return default_state(usual_state())
+        return self._configuration().state if self.config else default_state(usual_state())
+
+    def _configuration(self) -> Configuration:
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
-        return load_configuration(self.config).state
+        assert self.config  # noqa: S101 - asked for where it is given
+        return load_configuration(self.config)
 
 
 def takes_selection(verb: Callable[..., None]) -> Callable[..., None]:

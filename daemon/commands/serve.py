@@ -62,7 +62,9 @@ def serve_page(
         options = ServeOptions(
             folder,
             unit_folder(folder.parent if folder.name == "journal" else folder),
-            list(configuration.cameras) if configuration else None,
+            {name: camera.live_url for name, camera in configuration.cameras.items()}
+            if configuration
+            else None,
             configuration.http.listen if configuration else None,
             timezone or (configuration.timezone if configuration else None),
         )

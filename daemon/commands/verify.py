@@ -5,13 +5,12 @@ from __future__ import annotations
 import json as json_format
 import os
 import re
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
@@ -157,10 +156,12 @@ def _verify_exports(
 
 def _check(paths: list[Path], options: VerifyOptions) -> Verification:
     """Verify, with a bar on a terminal."""
-    console = Console(stderr=True)
-    with Progress(
-        console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False
-    ) as bar:
+    if not sys.stderr.isatty():
+        return verify_journals(paths, options)
+    from rich.console import Console  # noqa: PLC0415 - a script need not wait for it
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("checking", total=None)
         show = lambda done, size: bar.update(task, completed=done, total=size)  # noqa: E731
         return verify_journals(paths, replace(options, progress=show))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,13 +24,16 @@ _LIVE = ("rtsp://", "rtsps://")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
 
 
-def check_configuration(configuration: Configuration, secrets: Secrets, name: object) -> list[str]:
+def check_configuration(
+    configuration: Configuration, secrets: Secrets, name: object, found: Sequence[str] = ()
+) -> list[str]:
     """Try what the configuration names: secrets, key, checkpoint, device, server, folders, footage.
 
     Args:
         configuration: that could be read.
         secrets: where its secrets are looked up.
         name: of the file, for the messages.
+        found: mistakes that were found elsewhere.
 
     Returns:
         Warnings, one line each.
@@ -38,7 +41,7 @@ def check_configuration(configuration: Configuration, secrets: Secrets, name: ob
     Raises:
         ConfigurationError: with one line per mistake.
     """
-    problems = list(_absent_secrets(configuration, secrets))
+    problems = [*found, *_absent_secrets(configuration, secrets)]
     warnings = [
         f"{key}: a password in this file can be read by all who read it: write ${{cred:NAME}} in its place"
         for key, text in _addresses(configuration)

@@ -75,13 +75,16 @@ class CameraPlan:
             limits: count those too which decide what is held back. A record has this hash; ids are made
                 of the other one, so that a replay without limits finds each of them again.
         """
+        describe = asdict(self.describe)
+        if not self.describe.lines:
+            del describe["lines"]  # ids are as they were before there were lines
         settings = {
             "sample_hz": self.source.sample_hz,
             "analysis_width": self.source.analysis_width,
             "lower": self.lower,
             "upper": self.upper,
             "changes": asdict(self.change_options(captioner)),
-            "describe": asdict(self.describe),
+            "describe": describe,
         }
         if self.source.privacy or self.source.masks:
             settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
@@ -124,6 +127,7 @@ def camera_plan(
             zones=tuple(Zone(zone.name, zone.polygon) for zone in own.zones),
             colours=narrate.colours,
             depth=narrate.depth,
+            lines=tuple(line.line for line in own.lines),
         ),
         evidence=own.evidence,
         limits=LimitOptions(

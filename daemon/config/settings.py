@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_validator, model_validator
 
 from daemon.config.values import (
     AreaCorners,
+    Directions,
     Hertz,
+    LineName,
+    LinePoints,
     Listen,
     ListenAnywhere,
     PlaceName,
@@ -26,6 +29,9 @@ from daemon.config.values import (
 )
 from models import DEFAULT, SHIPPED
 from pipeline.record import Action, Share, check_camera
+
+if TYPE_CHECKING:
+    from models.language.places import Line
 
 
 class Rtsp(Section):
@@ -75,14 +81,40 @@ class ZoneSettings(Section):
     polygon: AreaCorners
 
 
+class LineSettings(Section):
+    """A line in the picture that has a name; who crosses it is reported."""
+
+    name: LineName  # as it stands in a sentence: "has crossed the gate line"
+    points: LinePoints
+    directions: Directions = ()  # from the left to the right of one who follows it, and back
+
+    @property
+    def line(self) -> Line:
+        """The line as the pipeline takes it."""
+        from models.language.places import Line  # noqa: PLC0415 - only where a file has lines
+
+        return Line(self.name, self.points, self.directions)
+
+
 class Camera(CameraDefaults):
     """One camera: where its frames come from, and what differs from the defaults."""
 
     url: Annotated[str, matching(r".*\S.*", "write an rtsp:// address, a file, a glob or a folder of stills")]
     screening: str | None = None  # a small second stream, which alone is decoded while nothing moves in it
+    live_url: (
+        Annotated[
+            str,
+            matching(
+                r"https?://[^\s/@]+(/[^\s]*)?",
+                "write the http:// or https:// address of a page with the live picture, without a password",
+            ),
+        ]
+        | None
+    ) = None  # where the page links to
     masks: dict[str, AreaCorners] = Field(default_factory=dict)  # ignored
     privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = ()  # of several, the first counts
+    lines: Annotated[tuple[LineSettings, ...], Field(strict=False)] = ()  # whoever crosses one is reported
 
     @model_validator(mode="after")
     def _check_screening(self) -> Self:
@@ -213,6 +245,7 @@ Topic = Annotated[
 Hours = Annotated[
     str, matching(f"{_HOUR}-{_HOUR}", 'write from and to of the day as "22:00-06:00", in quotes')
 ]
+DigestHour = Annotated[str, matching(_HOUR, 'write a time of the day as "07:00", in quotes')]
 TargetName = Annotated[
     str, matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", "write letters, digits, - and _, at most 32")
 ]
@@ -254,6 +287,7 @@ class AppriseSettings(TargetSettings):
 
     url: str
     title: Template = "{{ camera }}"
+    digest: tuple[DigestHour, ...] = Field((), strict=False)  # hours by `timezone` at which one is sent
 
 
 class ForwardSettings(Section):
@@ -272,6 +306,19 @@ class ForwardSettings(Section):
 
 
 CameraName = Annotated[str, AfterValidator(check_camera)]
+
+
+class RuleSettings(Section):
+    """A rule in words; a record says when it is met."""
+
+    name: Annotated[
+        str,
+        matching(r"[^\s\"]([^\n\"]{0,58}[^\s\"])?", "write words without quotes, 60 letters at most"),
+    ]
+    when: Annotated[str, matching(r".*\w.*", "write what happens: a van stands at the gate for 10 min")]
+    hours: Hours | None = None  # by `timezone`: "22:00-06:00"
+    cooldown: SecondsOrNone = 0.0  # it fires once within this
+    cameras: Words = ()  # all
 
 
 def _expand_captioner(value: Any) -> Any:
@@ -294,6 +341,16 @@ class Configuration(Section):
     serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()
     cameras: Annotated[dict[CameraName, Camera], Field(min_length=1)]
+    rules: Annotated[tuple[RuleSettings, ...], Field(strict=False)] = ()
+
+    @field_validator("rules")
+    @classmethod
+    def _check_rule_names(cls, rules: tuple[RuleSettings, ...]) -> tuple[RuleSettings, ...]:
+        names = [rule.name for rule in rules]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two rules are called {name!r}: give each a name of its own")
+        return rules
 
     @model_validator(mode="after")
     def _check_workers(self) -> Self:

@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ _CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 class Section(BaseModel):
     """A section of the file; strict: no unknown key, no value of another type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def parse_duration(value: object) -> float:
@@ -157,7 +158,7 @@ def _parse_corners(value: Any) -> Any:
         raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
     if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
         raise ValueError(
-            "corners are shares 0..1 of the frame, not pixels: `narrated snapshot --overlay` shows them"
+            "corners are shares 0..1 of the frame, not pixels: `narrated probe --out` draws them"
         )
     return tuple(tuple(corner) for corner in value)
 
@@ -166,6 +167,12 @@ def _check_area(corners: Corners) -> Corners:
     from models.language.places import Zone  # noqa: PLC0415 - see above
 
     return Zone("here", corners).polygon
+
+
+def _check_line(points: Corners) -> Corners:
+    if len(points) < len("ab") or any(a == b for a, b in pairwise(points)):
+        raise ValueError("write two points or more [[x, y], [x, y]], each another than the one before")
+    return points
 
 
 def _check_time_zone(name: str) -> str:
@@ -195,6 +202,14 @@ Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback)]
 """On the loopback interface."""
 PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
+LinePoints = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_line)]
+_PLAIN_WORDS = r"[A-Za-z][A-Za-z' -]{0,38}[A-Za-z]"
+LineName = Annotated[str, matching(_PLAIN_WORDS, "write a few plain words, such as the gate line")]
+Directions = Annotated[
+    tuple[()] | tuple[LineName, LineName],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+"""Words of both directions across a line; none takes those of the picture."""
 AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_area)]
 TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]
 

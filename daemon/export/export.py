@@ -16,13 +16,14 @@ from jinja2 import Environment, StrictUndefined
 
 from daemon.export.clips import Footage
 from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
+from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.results import SearchResult
 from pipeline.journal.segments import find_chains, line_end
-from pipeline.journal.signatures import load_signatures
-from pipeline.journal.timestamps import load_timestamps
+from pipeline.journal.signatures import Signature
+from pipeline.journal.timestamps import Timestamp
 from pipeline.record import Record
-from pipeline.report.card import Card
+from pipeline.report.card import SIDES, Card
 from pipeline.report.pages import BESIDE, Head, records_page
 
 _TAG = "sha256:"
@@ -37,6 +38,7 @@ class ExportOptions:
         gaps: of the record, one sentence each.
         linked: also copy the records between those selected, up to the next signature.
         footage: recordings to cut clips from.
+        mask: what to blacken in pictures and clips.
     """
 
     journals: Path
@@ -45,6 +47,7 @@ class ExportOptions:
     gaps: Sequence[str] = ()
     linked: bool = False
     footage: Footage | None = None
+    mask: Mask = field(default_factory=Mask)
     force: bool = False
 
 
@@ -56,9 +59,12 @@ class Manifest:
         chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
             time-stamped last, 0 where none is.
         problems: records and pictures that do not verify.
-        clips: camera, record and source of each recording, by its name here.
+        clips: camera, record, source and whether it was `encoded` anew of each recording, by its name here.
         without_clip: why a record has no recording, by its id.
         gone: digests of pictures that retention deleted.
+        mask: the track outside of whose box pictures are black; empty: none.
+        masked: digests of pictures that are here, by those of the unmasked ones, which the records name; None
+            where the picture was left out.
     """
 
     selection: str
@@ -70,6 +76,8 @@ class Manifest:
     clips: dict[str, dict[str, object]] = field(default_factory=dict)
     without_clip: dict[str, str] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
+    mask: str = ""
+    masked: dict[str, str | None] = field(default_factory=dict)
     schema: str = "narrated-export/2"
 
 
@@ -98,7 +106,9 @@ class _ExportWriter:
 
     def __init__(self, folder: Path, options: ExportOptions, scratch: Path) -> None:
         self._folder, self._options, self._scratch = folder, options, scratch
-        self._manifest = Manifest(options.selection, linked=options.linked, gaps=list(options.gaps))
+        self._manifest = Manifest(
+            options.selection, linked=options.linked, gaps=list(options.gaps), mask=options.mask.track
+        )
         self._pictures: dict[Path, str] = {}
         self._places: dict[str, dict[int, tuple[int, int]]] = {}
         for name in ("chain", "pictures"):
@@ -118,7 +128,7 @@ class _ExportWriter:
         (self._folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
         (self._folder / "check.py").write_bytes(check.read_bytes())
-        return manifest, len(self._pictures), write_sums(self._folder)
+        return manifest, len({*self._pictures.values()}), write_sums(self._folder)
 
     def _cards(self, results: Iterable[SearchResult]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
@@ -131,12 +141,12 @@ class _ExportWriter:
                 self._manifest.records += 1
                 self._manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
                 self._copy_pictures(each)
-                clip = self._cut_clip(record, self._options.footage) if self._options.footage else ""
+                clip = self._cut_clip(each, self._options.footage) if self._options.footage else ""
                 pictures = {
                     side: p for side, path in each.pictures.items() if (p := self._pictures.get(path))
                 }
                 address, zone = f"#r-{record.id}", self._options.local.zone
-                yield Card(record, zone, pictures, address, each.marks, clip=clip)
+                yield Card(record, zone, pictures, address, each.marks, clip=clip, notes=self._notes(record))
 
     def _copy_pictures(self, result: SearchResult) -> None:
         record, manifest = result.record, self._manifest
@@ -152,13 +162,29 @@ class _ExportWriter:
             if path is None or content is None:
                 manifest.gone.append(digest)
                 continue
-            name = self._pictures[path] = f"pictures/{path.name}"
-            (self._folder / name).write_bytes(content)
             if hashlib.sha256(content).hexdigest() != digest:
                 manifest.problems.append(f"{record.camera}, record {record.seq}: its picture was changed")
+            name = path.name
+            if manifest.mask:
+                masked = self._options.mask.picture(record, side, content, path.suffix)
+                manifest.masked[digest] = hashlib.sha256(masked).hexdigest() if masked else None
+                if masked is None:
+                    continue
+                content, name = masked, f"{manifest.masked[digest]}{path.suffix}"
+            self._pictures[path] = f"pictures/{name}"
+            (self._folder / "pictures" / name).write_bytes(content)
 
-    def _cut_clip(self, record: Record, footage: Footage) -> str:
-        clip = footage.cut(record, self._scratch)
+    def _notes(self, record: Record) -> list[str]:
+        """What is said below a record's sentences."""
+        if not self._manifest.mask:
+            return []
+        named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
+        whole = "; ".join(f"{side} {named[side]}" for side in SIDES if side in named)
+        return [f"All but track {self._manifest.mask} is black. Unmasked: {whole or 'no picture'}."]
+
+    def _cut_clip(self, result: SearchResult, footage: Footage) -> str:
+        record = result.record
+        clip = footage.cut(record, self._scratch, self._options.mask, result.pictures)
         if isinstance(clip, str):
             self._manifest.without_clip[record.id] = clip
             return ""
@@ -166,12 +192,14 @@ class _ExportWriter:
         name = f"clips/{record.camera}-{record.seq}{path.suffix}"
         (self._folder / "clips").mkdir(exist_ok=True)
         shutil.move(path, self._folder / name)
-        self._manifest.clips[name] = {"camera": record.camera, "record": record.seq, "source": source}
+        facts = {"camera": record.camera, "record": record.seq, "source": source}
+        encoded = {"encoded": True} if self._options.mask.changes(record.camera) else {}
+        self._manifest.clips[name] = facts | encoded
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        signatures = load_signatures(self._options.journals, camera)
-        stamps = load_timestamps(self._options.journals, camera)
+        signatures = Signature.load(self._options.journals, camera)
+        stamps = Timestamp.load(self._options.journals, camera)
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
             if self._options.linked:

@@ -14,8 +14,9 @@ from pathlib import Path
 from daemon.export.check import check, sha256
 from daemon.export.export import runs_of, spell_runs
 from daemon.export.files import MANIFEST, SUMS, ExportError
+from pipeline.journal.attestations import find_fault
 from pipeline.journal.segments import line_end
-from pipeline.journal.signatures import find_fault, read_signatures
+from pipeline.journal.signatures import Signature
 from pipeline.report.words import many
 
 
@@ -113,7 +114,7 @@ def _check_signatures(chain: Path, keys: Collection[str]) -> tuple[ChainProof, s
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
     path, pieces, fault = chain.with_suffix(".signatures"), runs_of(hashes), ""
-    lines = read_signatures(path.read_bytes() if path.is_file() else b"")
+    lines = Signature.read(path.read_bytes() if path.is_file() else b"")
     if keys and not lines:
         fault = f"chain/{path.name}: no signature reaches these records: export them again with --linked"
     elif broken := find_fault(lines, chain.stem, hashes, None, keys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -13,6 +14,7 @@ import apprise
 from daemon.config.secrets import Secrets
 from daemon.config.settings import AppriseSettings
 from daemon.config.template import render
+from daemon.digest.digest import SHOWN, Digest
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target
 
 _STATUS = re.compile(r"error=(\d{3})\b")
@@ -21,7 +23,7 @@ _MAY_PASS = frozenset({401, 403, 404, 407, 408, 425, 429})
 
 
 class AppriseTarget(Target):
-    """Notifies one service."""
+    """One service."""
 
     def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
@@ -32,17 +34,23 @@ class AppriseTarget(Target):
 
     @classmethod
     def check(cls, settings: AppriseSettings, secrets: Secrets) -> str:
-        """See `Target.check`."""
         known = _load(secrets.reveal(settings.url))
         return "" if known else "url: Apprise knows no such service; see its list, `apprise --details`"
 
     def send(self, message: Message) -> None:
-        """Notify; see `Target.send`."""
         values = message.values
         title, body = render(self._settings.title, values), render(self._settings.template, values)
         if not body.strip():
             raise RefusedError("the template is empty for this record")
-        picture = apprise.AppriseAttachment(str(message.picture)) if message.picture else None
+        self._notify(title, body, message.picture)
+
+    def send_digest(self, digest: Digest) -> None:
+        pictures = digest.pictured[0].pictures if digest.pictured and self._settings.picture != "none" else {}
+        body = "\n".join(f"* {each.text}" for each in digest.sentences[:SHOWN])
+        self._notify(digest.title, body, pictures.get("overlay") or next(iter(pictures.values()), None))
+
+    def _notify(self, title: str, body: str, path: Path | None) -> None:
+        picture = apprise.AppriseAttachment(str(path)) if path else None
         _statuses.last.status = 0
         # Not `Apprise.notify`, which may send in another thread.
         if all(each.notify(body=body, title=title, attach=picture) for each in self._service):

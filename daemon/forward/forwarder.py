@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from zoneinfo import ZoneInfo
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import SecretError, Secrets
-from daemon.config.settings import Configuration, ForwardSettings, secret_texts
+from daemon.config.settings import Configuration, secret_texts
 from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Sender
 from daemon.forward.target import target_class
 from daemon.service.process import ServiceWatch, Signals
-from pipeline.evidence import EvidenceStore
 from pipeline.loop import Heartbeats
 
-GRACE_S = 10.0  # from the signal to the end: what is being sent is sent to its end, as far as that fits
+GRACE_S = 10.0  # from the signal to the end, for the message that is being sent
 
 _TURN_S = 0.1
 _OWN = frozenset({"daemon", "pipeline", "models"})
@@ -34,14 +32,14 @@ class ForwardError(Exception):
     """Forwarding cannot start; the message says what to do."""
 
 
-def hush_libraries() -> None:
+def silence_libraries() -> None:
     """Keep libraries out of the log: they log addresses, which are secrets here."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: record.name.partition(".")[0] in _OWN)
 
 
-def check(configuration: Configuration, secrets: Secrets, name: str = "configuration") -> ForwardSettings:
-    """The section `forward`, if it can be used.
+def check(configuration: Configuration, secrets: Secrets, name: str = "configuration") -> None:
+    """Check that the section `forward` can be used.
 
     Raises:
         ConfigurationError: with one line per problem, none of which shows a secret.
@@ -63,12 +61,11 @@ def check(configuration: Configuration, secrets: Secrets, name: str = "configura
             problems.append(f"forward target {target}: {fault}")
     if problems:
         raise ConfigurationError([f"{name}: {problem}" for problem in problems])
-    return settings
 
 
 @dataclass(slots=True)
 class Forwarding:
-    """Everything that runs; made by `startup`, ended by `shutdown`."""
+    """Everything that runs, from `startup` to `shutdown`."""
 
     senders: dict[str, Sender]
     heartbeats: Heartbeats
@@ -82,29 +79,25 @@ class Forwarding:
         return "; ".join([", ".join(self.senders), *failing])
 
 
-def run(
-    configuration: Configuration, secrets: Secrets, settings: ForwardSettings, *, from_start: bool = False
-) -> int:
-    """Forward as `check` allows until SIGTERM or SIGINT; the exit code, 0.
+def run(configuration: Configuration, secrets: Secrets, *, from_start: bool = False) -> None:
+    """Forward until SIGTERM or SIGINT.
 
     Raises:
-        ForwardError, PublisherError: it cannot start, or not go on.
+        ForwardError, PublisherError: it cannot start or continue.
     """
     with Signals() as signals, ExitStack() as resources:
-        forwarding = startup(configuration, secrets, settings, resources, signals, from_start=from_start)
+        forwarding = startup(configuration, secrets, resources, signals, from_start=from_start)
         try:
             main_loop(forwarding)
         finally:
             shutdown(forwarding)
         for sender in forwarding.senders.values():
             sender.loop.raise_error()
-    return 0
 
 
 def startup(
     configuration: Configuration,
     secrets: Secrets,
-    settings: ForwardSettings,
     resources: ExitStack,
     signals: Signals,
     *,
@@ -113,15 +106,12 @@ def startup(
     """Start one thread a target."""
     folder = unit_folder(configuration.state / "forward")
     _lock(folder, resources)
-    zone = ZoneInfo(configuration.timezone) if configuration.timezone else None
     forwarding = Forwarding({}, Heartbeats(), ServiceWatch(), signals)
     resources.callback(forwarding.watch.close)
-    store, url = EvidenceStore(configuration.state / "evidence"), configuration.redis.url or ""
-    cameras, heartbeats = configuration.cameras, forwarding.heartbeats
-    make = partial(Sender, secrets=secrets, store=store, cameras=cameras, zone=zone, heartbeats=heartbeats)
-    for name, target in settings.targets():
-        queue = Queue(partial(secrets.reveal, url), name, folder / f"{name}.json", from_start=from_start)
-        forwarding.senders[name] = make(target, queue)
+    url = partial(secrets.reveal, configuration.redis.url or "")
+    for name, target in configuration.forward.targets():
+        queue = Queue(url, name, folder / f"{name}.json", from_start=from_start)
+        forwarding.senders[name] = Sender(target, queue, configuration, secrets, forwarding.heartbeats)
     signals.watching()
     for sender in forwarding.senders.values():
         sender.loop.start()
@@ -129,7 +119,7 @@ def startup(
 
 
 def main_loop(forwarding: Forwarding) -> None:
-    """Look after the threads, and notify systemd, until the end is asked for or a thread has failed."""
+    """Watch the threads, and notify systemd, until a signal or until a thread fails."""
     watch, signals = forwarding.watch, forwarding.signals
     watch.ready(forwarding.status)
     logger.info("forwarding to %s", forwarding.status)
@@ -139,7 +129,7 @@ def main_loop(forwarding: Forwarding) -> None:
 
 
 def shutdown(forwarding: Forwarding) -> None:
-    """End the threads; what is not sent yet waits in Redis."""
+    """Stop the threads; records that are not sent yet wait in Redis."""
     forwarding.watch.stopping()
     for sender in forwarding.senders.values():
         sender.loop.stop()
@@ -152,7 +142,7 @@ def shutdown(forwarding: Forwarding) -> None:
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:
-    """Keep a second forwarder out of the folder until the resources are closed."""
+    """Keep other forwarders out of the folder until the resources are closed."""
     try:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         file = resources.enter_context((folder / "lock").open("a"))

@@ -8,8 +8,9 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,6 @@ from daemon.config.settings import EVENT_TYPES, MqttSettings
 from daemon.config.template import render
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, Target, kind_of
 from models.families import KINDS
-from pipeline.record import Record, RecordSentence
 
 LONGEST_STATE = 255  # characters of a state; Home Assistant takes no longer one
 
@@ -38,14 +38,15 @@ _PRESENT = frozenset({"appeared", "moved", "more", "replaced"})  # changes after
 class MqttTarget(Target):
     """Publishes at QoS 1; sent is what the broker has acknowledged.
 
-    Retained are only the last sentence, the last picture, the devices and whether we are there: Home
-    Assistant, restarted, sees how things are, and no old event.
+    Only the last sentence, the last picture, the devices and our status are retained: Home Assistant,
+    restarted, shows the present state and no old event.
 
     Args:
         settings: which broker.
         secrets: put into its address.
         name: of the target; with `settings.topic` it names the session, so that a lost one is taken over.
-        cameras: announced at every connection, as the broker may have forgotten all; others when they come.
+        cameras: announced at every connection, as the broker may have lost everything; others with their
+            first record.
 
     Raises:
         AwayError: the broker cannot be reached, or refuses us.
@@ -53,7 +54,7 @@ class MqttTarget(Target):
 
     def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, cameras: list[str]) -> None:
         self._settings, self._cameras = settings, set(cameras)
-        self._shown: dict[str, Record] = {}  # the record in the retained topics, by camera
+        self._shown: dict[str, datetime] = {}  # time of the record in the retained topics, by camera
         self._answered, self._refusal = threading.Event(), ""
         address = urlsplit(secrets.reveal(settings.url))
         tls = address.scheme == "mqtts"
@@ -81,7 +82,6 @@ class MqttTarget(Target):
 
     @classmethod
     def check(cls, settings: MqttSettings, secrets: Secrets) -> str:
-        """See `Target.check`."""
         try:
             address = urlsplit(secrets.reveal(settings.url))
             usable = address.scheme in ("mqtt", "mqtts") and address.hostname and address.port != 0
@@ -90,37 +90,27 @@ class MqttTarget(Target):
         return "" if usable else "url: write mqtt://host or mqtts://host, with a port if need be"
 
     def send(self, message: Message) -> None:
-        """Publish it; see `Target.send`."""
         until = time.monotonic() + TIMEOUT_S
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
-        record, settings = message.record, self._settings
-        shown = self._shown.get(record.camera)
-        base = f"{settings.topic}/{slug(record.camera)}"
-        sent = []
-        if record.camera not in self._cameras:
-            self._cameras.add(record.camera)
-            sent += self._announce(record.camera)
-        sentences: Iterable[RecordSentence | None] = message.sentences or [None]
-        events = (_event(message, sentence) for sentence in sentences)
-        sent += [self._publish(f"{base}/event", json.dumps(e, ensure_ascii=False)) for e in events]
-        if shown is None or record.after.moment >= shown.after.moment:  # no dead letter that is sent again
-            self._shown[record.camera] = record
-            text = render(settings.template, message.values)
-            state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
-            more = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
-            attributes = json.dumps(more | {"objects": record.objects}, ensure_ascii=False)
-            sent.append(self._publish(f"{base}/attributes", attributes, retain=True))
-            sent.append(self._publish(f"{base}/sentence", state, retain=True))
-            if picture := message.picture_bytes():
-                sent.append(self._publish(f"{base}/picture", picture, retain=True))
-            if time.time() - record.after.moment.timestamp() < settings.off_delay:
-                present = {s.object for s in message.sentences if s.type in _PRESENT}
-                sent += [self._publish(f"{base}/object/{slug(name)}", "ON") for name in sorted(present)]
-        self._wait(sent, until)
+        camera, moment = message.record.camera, message.record.after.moment
+        base = f"{self._settings.topic}/{slug(camera)}"
+        sent = [] if camera in self._cameras else self._announce(camera)
+        self._cameras.add(camera)
+        for event in _events(message):
+            sent.append(self._publish(f"{base}/event", json.dumps(event, ensure_ascii=False)))
+        if moment >= self._shown.get(camera, moment):  # a dead letter that is sent again changes no state
+            self._shown[camera] = moment
+            sent += self._show(message, base)
+        try:
+            for each in sent:
+                each.wait_for_publish(max(0.0, until - time.monotonic()))
+        except (ValueError, RuntimeError) as error:
+            raise AwayError(f"{self._host} takes nothing: {error}") from None
+        if not all(each.is_published() for each in sent):
+            raise AwayError(f"{self._host} has not acknowledged within {TIMEOUT_S:g} s")
 
     def close(self) -> None:
-        """Say that we go, and go."""
         if self._client.is_connected():
             with suppress(ValueError, RuntimeError):
                 self._publish(f"{self._settings.topic}/status", "offline", retain=True).wait_for_publish(1.0)
@@ -128,7 +118,7 @@ class MqttTarget(Target):
         self._client.loop_stop()
 
     def _connected(self, _client: Any, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:
-        """Announce all; in paho's thread, at the first connection and at every later one."""
+        """Announce all cameras, at every connection; paho calls this in its own thread."""
         self._refusal = str(code) if code.is_failure else ""
         if not self._refusal:
             for camera in sorted(self._cameras):
@@ -141,22 +131,27 @@ class MqttTarget(Target):
         settings = self._settings
         if settings.discovery is None:
             return []
-        payload = json.dumps(device(settings, camera))
-        place = f"{settings.discovery}/device/{slug(f'{settings.topic}_{camera}')}/config"
-        return [self._publish(place, payload, retain=True)]
+        topic = f"{settings.discovery}/device/{slug(f'{settings.topic}_{camera}')}/config"
+        return [self._publish(topic, json.dumps(device(settings, camera)), retain=True)]
+
+    def _show(self, message: Message, base: str) -> list[Any]:
+        """Publish the camera's state: the last sentence, its attributes and picture, and the sensors."""
+        record = message.record
+        text = render(self._settings.template, message.values)
+        state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
+        attributes = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
+        content = json.dumps(attributes | {"objects": record.objects}, ensure_ascii=False)
+        retained: dict[str, str | bytes] = {"attributes": content, "sentence": state}
+        if picture := message.picture_bytes():
+            retained["picture"] = picture
+        sent = [self._publish(f"{base}/{name}", payload, retain=True) for name, payload in retained.items()]
+        if time.time() - record.after.moment.timestamp() < self._settings.off_delay:
+            present = {s.object for s in message.sentences if s.type in _PRESENT}
+            sent += [self._publish(f"{base}/object/{slug(name)}", "ON") for name in sorted(present)]
+        return sent
 
     def _publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> Any:
         return self._client.publish(topic, payload, qos=1, retain=retain)
-
-    def _wait(self, sent: list[Any], until: float) -> None:
-        """Wait until the broker has acknowledged everything."""
-        try:
-            for each in sent:
-                each.wait_for_publish(max(0.0, until - time.monotonic()))
-        except (ValueError, RuntimeError) as error:
-            raise AwayError(f"{self._host} takes nothing: {error}") from None
-        if not all(each.is_published() for each in sent):
-            raise AwayError(f"{self._host} has not acknowledged within {TIMEOUT_S:g} s")
 
 
 def slug(text: str) -> str:
@@ -183,15 +178,10 @@ def device(settings: MqttSettings, camera: str) -> dict[str, Any]:
         switch = {"payload_on": "ON", "off_delay": round(settings.off_delay), "icon": "mdi:motion-sensor"}
         place = f"{base}/object/{slug(name)}"
         add(f"object_{slug(name)}", "binary_sensor", name.capitalize(), state_topic=place, **switch)
+    maker = {"manufacturer": "narrated", "sw_version": __version__}
     status = {"payload_available": "online", "payload_not_available": "offline"}
     return {
-        "device": {
-            "identifiers": [device_id],
-            "name": camera,
-            "manufacturer": "narrated",
-            "model": "Narrated camera",
-            "sw_version": __version__,
-        },
+        "device": {"identifiers": [device_id], "name": camera, "model": "Narrated camera"} | maker,
         "origin": {"name": "narrated", "sw_version": __version__},
         "availability": [{"topic": f"{topic}/status", **status}],
         "qos": 1,
@@ -199,13 +189,15 @@ def device(settings: MqttSettings, camera: str) -> dict[str, Any]:
     }
 
 
-def _event(message: Message, sentence: RecordSentence | None) -> dict[str, Any]:
+def _events(message: Message) -> Iterator[dict[str, Any]]:
+    """One event for each sentence, or one for a record without any."""
     record = message.record
     event: dict[str, Any] = {"id": record.id, "camera": record.camera, "time": record.after.time}
-    if sentence is None:
+    for sentence in message.sentences:
+        members = sentence.model_dump(mode="json", include={"text", "object", "confidence", "box", "action"})
+        if sentence.action is None:
+            del members["action"]
+        yield event | {"event_type": kind_of(record, sentence)} | members
+    if not message.sentences:
         kind = "unknown" if record.event == "change" else record.event
-        return event | {"event_type": kind, "text": message.values["text"]}
-    members = sentence.model_dump(mode="json", include={"text", "object", "confidence", "box", "action"})
-    if sentence.action is None:
-        del members["action"]
-    return event | {"event_type": kind_of(record, sentence)} | members
+        yield event | {"event_type": kind, "text": message.values["text"]}

@@ -57,9 +57,12 @@ class Queue:
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
-        self.target, self._server, self._path = target, RedisServer(url), path
+        self.target, self._server, self.path = target, RedisServer(url), path
         self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
-        state = _read_state(path)
+        try:
+            state = dict(json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
+            state = {}
         self._written = json.dumps(state)
         self._sent: dict[str, tuple[str, int]] = {} if from_start else state.get("sent", {})
         self._place = "0" if state or from_start else "$"  # where streams of the first look begin
@@ -92,35 +95,33 @@ class Queue:
             return list(self._entries(client, rows))
 
     def settle(self, entry: Entry) -> None:
-        """The entry leaves the queue."""
+        """Take the entry off the queue."""
         if not entry.retried:
             self._sent[entry.stream] = entry.id, entry.record.seq
         with self._server.client() as client:
             self._drop(client, entry.stream, entry.id)
 
     def bury(self, entry: Entry, reason: str) -> None:
-        """The entry leaves the queue as a dead letter."""
+        """Keep the entry as a dead letter."""
         fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
         with self._server.client() as client:
             client.xadd(dead_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
-        self.settle(entry)
 
     def read_again(self) -> None:
-        """Entries that were read and not settled come again."""
+        """Let the next read return what was read and not settled."""
         self._pending = True
 
     def save(self) -> None:
-        """Write the file, if anything has changed."""
+        """Write the file where anything has changed."""
         state = json.dumps({"sent": self._sent})
         if state != self._written:
             self._written = state
             try:
-                replace_file(self._path, state.encode(), durable=False)
+                replace_file(self.path, state.encode(), durable=False)
             except OSError as error:
-                logger.warning("%s: %s; the groups in Redis go on", self._path, error.strerror)
+                logger.warning("%s: %s; the groups in Redis go on", self.path, error.strerror)
 
     def close(self) -> None:
-        """Let the connection go."""
         self._server.close()
 
     def _join(self, client: Redis) -> None:
@@ -129,10 +130,9 @@ class Queue:
         for key in {*keys, self._retry} - self._streams:
             place = "0" if key == self._retry else self._place
             if key in self._sent:
-                facts: Any = client.xinfo_stream(key)
-                sent, _ = self._sent[key]
-                # a stream that ends before that was lost, and is published again
-                place = sent if parse_stream_id(facts["last-generated-id"]) >= parse_stream_id(sent) else "0"
+                place, facts = self._sent[key][0], client.xinfo_stream(key)
+                if parse_stream_id(facts["last-generated-id"]) < parse_stream_id(place):
+                    place = "0"  # the server has lost the stream, and it is published again
             try:
                 client.xgroup_create(key, self._group, place, mkstream=True)
             except refusals.ResponseError as error:
@@ -148,7 +148,9 @@ class Queue:
         for key, entry, fields in rows:
             sent, _ = self._sent.get(key, (NO_ENTRY, 0))
             record = None
-            if parse_stream_id(entry) > parse_stream_id(sent) and fields:  # none: trimmed since it was read
+            if fields and parse_stream_id(entry) > parse_stream_id(
+                sent
+            ):  # no fields: trimmed since it was read
                 try:
                     record = read_record(fields["json"])
                 except (KeyError, RecordError) as error:
@@ -173,9 +175,8 @@ class Queue:
 
 def read_dead_letters(client: Redis, target: str | None = None) -> list[tuple[str, str, dict[str, str]]]:
     """Target, entry (its milliseconds say when it was given up) and fields id, reason, json of each."""
-    keys = sorted(client.scan_iter(match=dead_key(target or "*"), count=1000))
     letters = []
-    for key in keys:
+    for key in sorted(client.scan_iter(match=dead_key(target or "*"), count=1000)):
         entries: Any = client.xrange(key)
         letters += [(key.split(":")[2], entry, fields) for entry, fields in entries]
     return letters
@@ -183,7 +184,7 @@ def read_dead_letters(client: Redis, target: str | None = None) -> list[tuple[st
 
 def retry_dead_letters(client: Redis, target: str | None = None) -> int:
     """Queue dead letters again, or only those of one target; how many."""
-    letters = list(read_dead_letters(client, target))
+    letters = read_dead_letters(client, target)
     for name, entry, fields in letters:
         client.xadd(retry_key(name), {"json": fields["json"]})
         client.xdel(dead_key(name), entry)
@@ -198,10 +199,3 @@ def dead_key(target: str) -> str:
 def retry_key(target: str) -> str:
     """The stream of a target's dead letters that are tried again."""
     return f"narrated:forward:{target}:retry"
-
-
-def _read_state(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        return {}

@@ -1,14 +1,14 @@
-"""The thread of one target: sends what its queue holds in order; no other target waits for it."""
+"""The thread of one target: sends the records in its queue in order; no other target waits for it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
-from datetime import tzinfo
+from zoneinfo import ZoneInfo
 
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
-from daemon.config.settings import TargetSettings
+from daemon.config.settings import Configuration, TargetSettings
 from daemon.config.template import TemplateError
+from daemon.forward.digests import DueDigests
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import (
     TIMEOUT_S,
@@ -31,48 +31,45 @@ FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
 ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
 
 _LONGEST_REASON = 300
+_DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
 
 
 class Sender:
-    """Sends one target its records, each until it is taken or a dead letter; backs off in between.
-
-    `zone` is that of hours and local times, None the machine's.
-
-    Attributes:
-        loop: the thread.
-    """
+    """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so."""
 
     def __init__(
         self,
         settings: TargetSettings,
         queue: Queue,
-        *,
+        configuration: Configuration,
         secrets: Secrets,
-        store: EvidenceStore,
-        cameras: Collection[str],
-        zone: tzinfo | None,
         heartbeats: Heartbeats,
     ) -> None:
         self._settings, self._queue, self._secrets = settings, queue, secrets
-        self._store, self._zone, self._filter = store, zone, Filter(settings.filter, zone)
-        self._cameras = [name for name in cameras if self._filter.has_camera(name)]
+        self._zone = ZoneInfo(configuration.timezone) if configuration.timezone else None
+        self._store = EvidenceStore(configuration.state / "evidence")
+        self._filter = Filter(settings.filter, self._zone)
+        self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
+        hours, file = getattr(settings, "digest", ()), queue.path.with_suffix(".digest")
+        self._digests = DueDigests(hours, configuration, file) if hours else None
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self._backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
 
     @property
     def failing(self) -> str:
-        """Why nothing goes out now; empty while all is well."""
+        """Why nothing is sent now; empty normally."""
         return self._backoff.reason
 
     def _turn(self) -> None:
         try:
             entries = self._queue.read()
-            if self._target is None:  # even if nothing waits: it tells a broker that we are online
+            if self._target is None:  # even where nothing waits: a broker shows that we are online
                 kind = target_class(self._settings)
                 self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
+            self._send_digest(self._target)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -88,31 +85,43 @@ class Sender:
         record = entry.record
         sentences = self._filter.select(record)
         if sentences is None and entry.retried:
-            sentences = record.sentences  # it was asked for, though the filter has changed
+            sentences = record.sentences  # the user asked for it, though the filter has changed
         if sentences is not None and not record.continues:
             picture = find_picture(record, self._store, self._settings.picture)
-            message = Message(record, sentences, picture, self._zone)
             try:
-                target.send(message)
+                target.send(Message(record, sentences, picture, self._zone))
             except (RefusedError, TemplateError) as error:
                 self._refusals += 1
                 if self._refusals < ATTEMPTS:
                     raise
-                reason = _reason(error)
+                self._refusals, reason = 0, _reason(error)
                 self._queue.bury(entry, reason)
                 logger.warning(
                     "target %s: record %s is a dead letter (see narrated forward --dead): %s",
                     *(self._queue.target, record.id, reason),
                 )
-                self._refusals = 0
-                return
-            self._recover()
+            else:
+                self._recover()
         self._queue.settle(entry)
+
+    def _send_digest(self, target: Target) -> None:
+        """Send the digest that is due, if any; one that the target refuses is given up."""
+        hour = self._digests and self._digests.due()
+        if not self._digests or not hour:
+            return
+        self.loop.beat(_DIGEST_LIMIT_S)
+        if digest := self._digests.write(hour):
+            try:
+                target.send_digest(digest)
+            except RefusedError as error:
+                logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
+        self._digests.settle(hour)
+        self.loop.beat()
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()
         if not isinstance(error, RefusedError | TemplateError | ServerAwayError):
-            self._close_target()  # opened again, it may have another password
+            self._close_target()  # it is opened again, with what may be another password
         wait_s = self._backoff.next_s(_reason(error))
         self.loop.beat(wait_s + LIMIT_S)
         self.loop.stopped.wait(wait_s)

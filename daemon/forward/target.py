@@ -1,9 +1,8 @@
-"""What a target is, which records and sentences it is sent, and one record as it is sent."""
+"""A target, the filter of its records and sentences, and a record as it is sent."""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, tzinfo
@@ -11,10 +10,11 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import FilterSettings, PictureChoice, TargetSettings
+from daemon.digest.digest import Digest
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 
@@ -23,18 +23,18 @@ _MOST_BYTES = 10_000_000  # of a picture
 
 
 class AwayError(Exception):
-    """The target cannot be reached, or takes nothing now: later it will. The words hold no secret."""
+    """The target cannot be reached, or takes nothing now; try again later. The message holds no secret."""
 
 
 class RefusedError(Exception):
-    """The target does not want this message; others it may take. The words hold no secret."""
+    """The target rejects this message; it may take others. The message holds no secret."""
 
 
 class Filter:
-    """Selects sentences: one passes where camera and hour fit and it meets every condition.
+    """Selects the sentences that meet every condition.
 
-    A zone is recognized by its words in the sentence. An event of the scene has no object and no zone, so
-    that a condition on either leaves it out.
+    A zone is recognized by its words in the sentence. An event of the scene has no object and no zone: a
+    condition on either rejects it.
 
     Args:
         settings: the conditions.
@@ -49,10 +49,10 @@ class Filter:
         self._hours = [time.fromisoformat(hour) for hour in (settings.hours or "").split("-") if hour]
 
     def select(self, record: Record) -> tuple[RecordSentence, ...] | None:
-        """The sentences to be sent; None where the target is sent nothing of the record.
+        """The sentences to send; None where the record is not sent.
 
-        A record without sentences (a gap) passes, empty, where nothing is asked of sentences; one of a
-        deletion only where `kind` asks for it. What a limit holds is not sent.
+        A record without sentences (a gap) passes, empty, where no condition is on sentences; one of a
+        deletion only where `kind` asks for it. Records that a limit holds are not sent.
         """
         asked = self._settings
         if record.held or not self.has_camera(record.camera) or not self._in_hours(record.after.moment):
@@ -63,9 +63,8 @@ class Filter:
         return tuple(s for s in record.sentences if self._passes(record, s)) or None
 
     def has_camera(self, name: str) -> bool:
-        """True where the camera is one of those asked for."""
-        asked = self._settings.camera
-        return not asked or any(fnmatchcase(name, pattern) for pattern in asked)
+        patterns = self._settings.camera
+        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
     def _passes(self, record: Record, sentence: RecordSentence) -> bool:
         asked = self._settings
@@ -86,14 +85,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Message:
-    """A record, its sentences and its picture for one target.
-
-    Attributes:
-        record: its id is the same at every attempt.
-        sentences: those that passed the target's filter.
-        picture: its file; None where there is none, or none any more.
-        zone: of the times in messages; None is the machine's.
-    """
+    """A record for one target: the sentences that passed its filter, the picture's file, the time zone."""
 
     record: Record
     sentences: tuple[RecordSentence, ...]
@@ -102,7 +94,7 @@ class Message:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Values by the names that templates may use; see `template.NAMES`."""
+        """Values by the names in `template.NAMES`."""
         record = self.record
         return {
             "text": " ".join(s.text for s in self.sentences) or record.text or record.event,
@@ -116,7 +108,7 @@ class Message:
         }
 
     def picture_bytes(self) -> bytes | None:
-        """The picture; None where there is none, retention took it, or it is too large to send."""
+        """The picture; None where there is none, where retention removed it, and beyond 10 MB."""
         try:
             if self.picture is None or self.picture.stat().st_size > _MOST_BYTES:
                 return None
@@ -140,27 +132,22 @@ def find_picture(record: Record, store: EvidenceStore, choice: PictureChoice) ->
     return next((path for each in references if each and (path := store.find(each))), None)
 
 
-class Target(ABC):
-    """Takes messages of these cameras; for one thread. Opening it raises `AwayError`."""
+class Target(Protocol):
+    """Sends the messages of some cameras; for one thread. Opening it raises `AwayError`."""
 
-    @abstractmethod
     def __init__(self, settings: Any, secrets: Secrets, name: str, cameras: list[str]) -> None: ...
 
     @classmethod
-    @abstractmethod
     def check(cls, settings: Any, secrets: Secrets) -> str:
         """Why nothing can ever be sent as configured, without secrets; empty where it may."""
 
-    @abstractmethod
     def send(self, message: Message) -> None:
-        """Deliver: when this returns, the target has taken the message.
+        """Deliver; raises `AwayError` or `RefusedError` where the target has not accepted the message."""
 
-        Raises:
-            AwayError, RefusedError: it has not.
-        """
+    def send_digest(self, digest: Digest) -> None:
+        """Deliver a digest, likewise."""
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to close
-        """Close connections."""
+    def close(self) -> None: ...
 
 
 def target_class(settings: TargetSettings) -> type[Target]:

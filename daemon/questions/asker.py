@@ -33,11 +33,15 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "change": "kind",
 }
 _UNIT = either(_GROUPINGS)
-_REWRITES = [
+REWRITES = [
     (pattern.replace("UNIT", _UNIT).replace("MONTH", either(MONTHS)), instead)
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*(?:in|on|at|inside|near|by) ")
+_ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
+_PUT_DOWN = {"object", "bag", "bottle"}
+_MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
 
 
@@ -51,6 +55,7 @@ class Asker:
         local: in whose time zone days and hours are meant.
         names_place: True of a place in the journals; a camera of that name needs the word "camera" then.
         places: gives the places that the journals name.
+        crossings: gives lines with the direction of a crossing, "gate line into the yard".
     """
 
     cameras: Sequence[str]
@@ -58,6 +63,7 @@ class Asker:
     local: LocalTime
     names_place: Callable[[str], bool]
     places: Callable[[], list[str]] = list
+    crossings: Callable[[], list[str]] = list
 
     def read(self, question: str, now: datetime) -> Question:
         """Understand a question.
@@ -68,7 +74,7 @@ class Asker:
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            return _Parser(self, Reading.of(question, _REWRITES), now).question()
+            return Parser(self, Reading.of(question, REWRITES), now).question()
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
@@ -86,8 +92,8 @@ class Asker:
         ]
 
 
-class _Parser:
-    """One question on its way to a `Question`."""
+class Parser:
+    """One question, or a part of a rule, on its way to a `Question`; see `Asker.read` for its errors."""
 
     def __init__(self, asker: Asker, read: Reading, now: datetime) -> None:
         self.asker, self.read, self.now = asker, read, now
@@ -104,6 +110,15 @@ class _Parser:
         self.cameras = either(self.camera_names)
 
     def question(self) -> Question:
+        """The whole question."""
+        self.take_all()
+        if not self.known and not self.span.phrases:
+            word = self.read.previous
+            raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
+        return self._whole()
+
+    def take_all(self) -> None:
+        """Read all words into `filters`, `span` and `measure`."""
         read, begin = self.read, 0
         named = {word for words in self.camera_names for word in words.split()}
         for word in read.words:
@@ -125,10 +140,6 @@ class _Parser:
             self.conjunction = read.previous in ("and", "or")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
-        if not self.known and not self.span.phrases:
-            word = read.previous
-            raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
-        return self._whole()
 
     def _whole(self) -> Question:
         filters, measure = Filters(**self.filters), Measure(**self.measure)
@@ -144,9 +155,20 @@ class _Parser:
         came = still and filters.kinds == (CAME,)  # "came yesterday and is still there"
         if still and timed and not self.past and not came:
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
-        lasting = still or (self.present and not self.past and bool(filters.objects))
+        what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not filters.kinds
+        lasting = still or (self.present and not self.past and (what or bool(filters.objects)))
         self.filters["open"] = lasting and (came or not timed)
-        things = bool(filters.objects) or "there" in self.read.words
+        words = {*self.read.words}
+        if {*filters.kinds} & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
+            raise SearchError("how long that lasted is not known; ask when it began")
+        if LEFT in filters.kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
+            raise SearchError("whether 'all' have left is not counted: ask who is still there")
+        if {"been", "since"} <= words and words & {"has", "have"}:
+            raise SearchError(
+                "'been since' may mean ever since: ask who is still there, or who was there since"
+            )
+        moving = words & {*_WORDS["motion"].split("|")}
+        things = what or bool(filters.objects) or ("there" in self.read.words and not moving)
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
@@ -172,7 +194,7 @@ class _Parser:
         )
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF):
+            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
                 raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
@@ -214,7 +236,9 @@ class _Parser:
         read = self.read
         if read.take(_WORDS["count"]):
             self.measure["count"] = True
-        elif read.take("how long(?: ago)?"):
+        elif read.take("how long ago"):
+            return True
+        elif read.take("how long"):
             self.measure["durations"] = True
             self.present |= read.next in ("has", "have")
         elif read.take("how"):
@@ -274,8 +298,14 @@ class _Parser:
             thing = read.take(r"\S+")
             if thing is None or thing[0] == "who" or thing[0] not in OBJECT_WORDS:
                 raise self._not_understood(read.previous)
+            if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
+                raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
+        lines = self.asker.crossings() if kind == "crossed" else []
+        if lines and (over := read.take(f"(?:the )?({either(lines)})")):
+            self._add(zones=[over[1]])
+            return True
         begin = read.place
-        if kind in (CAME, LEFT) and read.take("the"):  # "left the lot", "entered the lobby"
+        if kind in (CAME, LEFT, "crossed") and read.take("the"):  # "left the lot", "entered the lobby"
             camera = read.take(f"({self.cameras})(?: cameras?)?")
             if camera and not self.asker.names_place(camera[1]):
                 self._add(cameras=self.camera_names[camera[1]])
@@ -294,11 +324,22 @@ class _Parser:
             raise SearchError(
                 f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
             )
+        if verb == "left" and kind == LEFT and self._is_passive():
+            raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind == "parked" and before in ("were", "was", "is", "are"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
 
+    def _is_passive(self) -> bool:
+        """True after "was a bag" or "is anybody", False after "who was there and"."""
+        words = self.read.words[: self.read.place - 1]
+        active = {"who", "that", "which", "when", "did", "has", "have", "and", "or"}
+        to_be = [k for k, word in enumerate(words) if word in ("is", "are", "was", "were", "been")]
+        return bool(to_be) and ("been" in words or not active & {*words[to_be[-1] :]})
+
     def _kind_of(self, verb: str) -> str:
-        """The kind of a verb; of "went" by where to, empty of "went past"."""
+        """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
+        if verb == "left" and {*self.filters["objects"]} <= _PUT_DOWN and self._is_passive():
+            return "placed"
         if verb in KIND_OF:
             return KIND_OF[verb]
         if self.read.next in _WORDS["to"].split("|"):
@@ -376,7 +417,7 @@ class _Parser:
         if word not in _FILLERS and word not in ("is", "are"):
             return False
         self.read.place += 1
-        self.present |= word in ("is", "are")
+        self.present |= word in ("is", "are", "does", "do")
         self.past |= word in ("was", "were", "did", "had")
         self.known |= word in _WORDS["everything"].split("|")
         return True
@@ -415,7 +456,7 @@ class _Parser:
             *_TIMES,
             *_FILLERS,
         ]
-        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.7)
+        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Literal, TypeVar
 
-TIME_GROUPINGS = ("hour", "day", "week", "month", "weekday", "hour-of-day")
+TIME_GROUPINGS = ("minute", "hour", "day", "week", "month", "weekday", "hour-of-day")
 GROUPINGS = (*TIME_GROUPINGS, "camera", "object", "kind", "colour")
 
 Part = TypeVar("Part", "Filters", "Span", "Measure")

@@ -20,6 +20,7 @@ _KINDS = {
     "light_changed": "changes of light",
     "view_changed": "other views",
     "obstructed": "blocked views",
+    "gap": "gaps in the record",
 }
 
 
@@ -48,12 +49,17 @@ def _subject(question: Question) -> str:
     filters, measure = question.filters, question.measure
     somebody = "people, cyclists, motorcyclists and riders"
     names = _join([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
-    words = " ".join(filter(None, (_join(filters.colours, "or"), names)))
+    colours, persons = _join(filters.colours, "or"), _are_persons(filters.objects)
+    words = f"{names} in {colours}" if persons and colours else f"{colours} {names}".strip()
+    words = words.replace(" in dark", " in dark clothes").replace(" in light", " in light clothes")
     kinds = _join([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
     if words and kinds:
-        persons = bool(filters.objects) and {*filters.objects} <= {"somebody", *GROUPS["somebody"]}
         words += f" {'who' if persons else 'that'} {kinds}"
-    words = words or kinds or ("visits" if question.of_visits or measure.most else "everything")
+    words = (
+        words
+        or kinds
+        or ("visits" if measure.most or (question.of_visits and not filters.open) else "everything")
+    )
     if measure.order in ("first", "last"):
         words = f"the {measure.order}{f' {measure.limit}' if measure.limit else ''} of {words}"
     elif measure.order == "longest":
@@ -61,10 +67,14 @@ def _subject(question: Question) -> str:
     if filters.open:
         words += " still there"
     elif question.presence and question.span.since:
-        words += " that arrived or were there"
+        words += f" that arrived or {'was' if words == 'everything' else 'were'} there"
     elif measure.by_time and not filters.kinds:
         words += " by their arrival"
     return f"how long, of {words}" if measure.durations else words
+
+
+def _are_persons(objects: tuple[str, ...]) -> bool:
+    return bool(objects) and {*objects} <= {"somebody", *GROUPS["somebody"]}
 
 
 def span_words(span: Span, local: LocalTime) -> str:

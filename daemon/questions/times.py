@@ -155,12 +155,12 @@ class SpanReader:
         return length is not None
 
     def _ago(self) -> bool:
-        length = self.read.take_duration()
+        begin, length = self.read.place, self.read.take_duration()
         if length is None or not self.read.take("ago"):
             return False
         moment, around = self._back(length), timedelta(minutes=AROUND)
         day = self.local.of(moment).date()
-        if length < timedelta(days=1):
+        if length < timedelta(days=1) or "hour" in self.read.words_from(begin):
             self._set(since=moment - around, until=moment + around)
         else:
             self._set(days=self._dates(day, day, f"{day:%d %B %Y}"))
@@ -443,8 +443,8 @@ class SpanReader:
             return self._sure(low, days), self._sure(high, days)
         if high.bare or (low.half and high.twelve):
             return begin, high.after(begin)
-        if low.twelve and high.half == "pm" and low.halves[1] < end:
-            return low.halves[1], end
+        if low.twelve and high.half:  # "11 and 1 at night": what lies between is short
+            return min(low.halves, key=lambda each: (end - each) % MINUTES or MINUTES), end or MINUTES
         return (self._sure(low, days) if low.bare and begin >= end else begin), end or MINUTES
 
     def _within(self, low: int, high: int | None) -> Span:

@@ -32,7 +32,7 @@ GROUPS = {
 """Nouns that stand for several objects of the records."""
 OPEN_CLASSES = {"vehicle": ("car", "van", "bus", "truck"), "rider": ("cyclist", "motorcyclist")}
 """Object that records name where its kind was not sure, to what it may be."""
-_SOMEBODY = ["somebody", "someone", "anybody", "anyone", "who"]
+_SOMEBODY = ["somebody", "someone", "anybody", "anyone", "everybody", "everyone", "who"]
 _EVERYTHING = ["something", "thing", "things", "group", "crowd"]
 
 NOUNS = {

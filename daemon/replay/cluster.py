@@ -1,9 +1,9 @@
 """A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder is the result.
 
-A task replays its camera as `replay` does, into a folder of its own where it runs, and sends what is in it.
-The folder of the whole replay then holds one finished camera more, as after an interrupted replay; when all
-are there, such a replay is resumed, with nothing left but the report. So the record is, to the byte, the one
-that a single machine writes, and a machine that dies costs the time of its tasks.
+A task replays its camera as `replay` does, into a temporary folder, and sends what is in it. The output
+folder then has one more finished camera, as after an interrupted replay; when all are there, that replay is
+resumed, and only the report is left to write. So the record equals, to the byte, the one that a single
+machine writes, and a machine that dies costs the time of its tasks.
 """
 
 from __future__ import annotations
@@ -14,25 +14,27 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rich.console import Console
 
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import FinishedCamera, OutputFolder, identity
-from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, Show, replay
+from daemon.replay.output import Outcome, OutputFolder, identity
+from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, Show, replay
 from models.captioner import Captioner
 from pipeline.journal import read_camera
 from pipeline.report.words import many
 
 _ANSWER_S = 10.0
 _SHARE_OF_A_GPU = 0.25  # of each task: four fit on one, since decoding takes most of their time
+
+_Result = tuple[str, Outcome, dict[str, bytes]]
+"""Camera, outcome, and the contents of its journal and pictures by their paths in the folder of a replay."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +43,13 @@ class ClusterError(Exception):
     """The cluster cannot be used; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class RayCluster:
-    """Which cluster, and how a task uses it.
+class RayCluster(NamedTuple):
+    """A cluster, and what its tasks need.
 
     Attributes:
         address: as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for one that
             is started here and ends with the replay.
-        checkpoint: the captioner's file; it travels with the tasks.
+        checkpoint: the captioner's file, sent to the tasks.
         device: with one that begins with ``cuda`` a task asks for a share of a GPU.
     """
 
@@ -66,9 +67,9 @@ def replay_on(
     show: Show,
     progress: ReplayProgress,
 ) -> ReplayReport:
-    """Replay into a folder by the tasks of a cluster; all find the footage at the same paths.
+    """Replay into a folder by the tasks of a cluster, whose machines have the footage at the same paths.
 
-    Ctrl-C leaves what is finished, for ``--resume``, and writes no report.
+    Ctrl-C keeps finished cameras for ``--resume``, and writes no report.
 
     Raises:
         ClusterError: the cluster does not answer.
@@ -80,31 +81,39 @@ def replay_on(
     of = identity(footage, captioner, options.plan, options.span)
     output = OutputFolder(options.out, of, resume=options.resume)
     left = [each for each in footage if each.camera not in output.finished]
-    narrations, read_s = sum(map(len, output.restored.values())), 0.0
+    narrations, read_s = sum(map(len, output.records.values())), 0.0
     try:
         with _connect(cluster.address) as ray:
-            for number, files in enumerate(_narrate_all(ray, cluster, left, options), start=1):
-                output.adopt(files)
-                narrations += _show(output, files.camera, show)
-                read_s += files.outcome.read_s
+            for number, result in enumerate(_narrate_all(ray, cluster, left, options), start=1):
+                camera, outcome, _ = result
+                output.adopt(*result)
+                records = list(read_camera(output.journal, camera))
+                for record in records:
+                    if not record.held:
+                        begin = outcome.first or record.before.moment
+                        show(record, (record.after.moment - begin).total_seconds())
+                narrations += len(records)
+                read_s += outcome.read_s
                 part, total_s = f"{number} of {many(len(left), 'camera')}", read_s * len(left) / number
                 progress.update(part, read_s, total_s, narrations)
     except KeyboardInterrupt:
         missing = len(footage) - len(output.finished)
-        problem = f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume goes on"
+        problem = (
+            f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume continues"
+        )
         return ReplayReport(narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 
 
 @contextmanager
 def _connect(address: str) -> Iterator[Any]:
-    """Ray, connected to a cluster; it reports to nobody how it is used."""
+    """Ray, connected to a cluster, without its usage reports."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray  # noqa: PLC0415 - an extra
 
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
-        if address not in {"auto", "local"}:  # fails at once where nobody listens: Ray waits for minutes
+        if address not in {"auto", "local"}:  # fails at once where nothing listens: Ray waits for minutes
             server = urlsplit(address if "://" in address else f"ray://{address}")
             socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
@@ -114,7 +123,7 @@ def _connect(address: str) -> Iterator[Any]:
             f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
             "--ray local"
         ) from error
-    # Ray prints on stdout when a machine dies, whatever its logging is set to: there, narrations go.
+    # Whatever its logging is set to, Ray prints to stdout, among the narrations, when a machine dies.
     ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
     try:
         yield ray
@@ -122,21 +131,12 @@ def _connect(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _show(output: OutputFolder, camera: str, show: Show) -> int:
-    """Show a finished camera's records; how many it has."""
-    first, records = output.finished[camera].first, list(read_camera(output.journal, camera))
-    for record in records:
-        if not record.held:
-            show(record, (record.after.moment - (first or record.before.moment)).total_seconds())
-    return len(records)
-
-
 def _narrate_all(
     ray: Any, cluster: RayCluster, footage: list[ReplayInput], options: ReplayOptions
-) -> Iterator[FinishedCamera]:
-    """The cameras as they are finished; one whose task failed is left out, with a word in the log."""
+) -> Iterator[_Result]:
+    """The cameras as they are finished; one whose task fails is logged and left out."""
     gpus = _SHARE_OF_A_GPU if cluster.device.startswith("cuda") else 0
-    # A machine that dies is not the fault of the task: it is run elsewhere, for as long as there is one.
+    # A task whose machine dies is not at fault: it is run elsewhere while there is another machine.
     task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=-1)(_narrate)
     checkpoint = ray.put(cluster.checkpoint.read_bytes())
     running = {}
@@ -148,7 +148,7 @@ def _narrate_all(
         camera = running.pop(done)
         try:
             yield ray.get(done)
-        except Exception as error:  # noqa: BLE001 - this machine meets it again, or does not
+        except Exception as error:  # noqa: BLE001 - this machine narrates the camera, or reports the error
             cause = getattr(error, "cause", None) or error
             if isinstance(cause, ClusterError):
                 raise cause from None
@@ -158,8 +158,8 @@ def _narrate_all(
 
 def _narrate(
     footage: ReplayInput, checkpoint: bytes, device: str, options: ReplayOptions, version: str
-) -> FinishedCamera:
-    """A camera's part of a replay, as a machine of the cluster narrates it."""
+) -> _Result:
+    """Narrate one camera; a task, on a machine of the cluster."""
     if version != __version__:
         raise ClusterError(
             f"a machine of the cluster has narrated {__version__}, this one {version}: install the same"
@@ -171,12 +171,11 @@ def _narrate(
         report = replay([footage], captioner, part, lambda *_: None, ReplayProgress(Console(quiet=True)))
         paths = [*(out / "evidence").rglob("*"), out / "journal" / f"{footage.camera}.jsonl"]
         files = {str(path.relative_to(out)): path.read_bytes() for path in paths if path.is_file()}
-        return FinishedCamera(footage.camera, report.outcomes[footage.camera], files)
+        return footage.camera, report.outcomes[footage.camera], files
 
 
 @lru_cache(maxsize=1)
 def _load(checkpoint: bytes, device: str) -> Captioner:
-    """The captioner, once for all tasks of a process."""
     from daemon.config.device import load_on  # noqa: PLC0415 - only where a task runs
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:

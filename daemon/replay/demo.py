@@ -1,4 +1,4 @@
-"""`narrated demo`: a server, a clip, and a subscriber that prints what comes out of the stream."""
+"""`narrated demo`: a server, a clip, and a subscriber that prints the stream."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
-from daemon.replay.progress import ReplayProgress
-from daemon.replay.replay import ReplayOptions, ReplayReport, replay
+from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, replay
 from daemon.service.formatting import time_line
 from models.captioner import Captioner
 from pipeline.loop import Loop
@@ -37,7 +36,7 @@ class DemoClipError(Exception):
 
 
 def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
-    """Replay a clip into a server of its own, print what arrives from its stream, write the report."""
+    """Replay a clip into an embedded server, print the records of its stream, write the report."""
     check_output(out, force=True)
     footage = find_footage([str(clip)])
     camera, arrived = footage[0].camera, 0

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import av
 from av.error import FFmpegError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import find_changes
-from pipeline.distance import l2_luma, l2_rgb
+from pipeline.distance import l2_luma
 from pipeline.narration.narration import Narration, narrate
-from pipeline.pairs import FramePair
+from pipeline.pairs import FramePair, pair_l2
 from pipeline.record import sentence_members
 from pipeline.sources import SourceError, read_still
 from pipeline.sources.times import moment_in_name
@@ -36,17 +35,15 @@ class PairError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PairPaths:
-    """Two pictures to be compared.
+    """Two pictures; `gap_s`, the seconds between them, is read from the pictures where it is None."""
 
-    Attributes:
-        id: the caller's.
-        gap_s: seconds between them, where the caller knows them; None reads them off the pictures.
-    """
-
-    id: str
+    id: Annotated[str, Field(coerce_numbers_to_str=True)]
     before: Path
     after: Path
-    gap_s: float | None = None
+    gap_s: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
+
+
+_PAIR = TypeAdapter(PairPaths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +56,7 @@ class Description:
     narration: Narration
 
     def sentences(self) -> list[dict[str, Any]]:
-        """The sentences as members of a record; `moment_s`, seconds after the first picture, for `time`."""
+        """The sentences as in a record, but with `moment_s`, seconds after the first picture, for `time`."""
         every = []
         for sentence in self.narration.sentences:
             moment_s = None if sentence.moment_s is None else round(sentence.moment_s, _DIGITS)
@@ -71,8 +68,6 @@ class Description:
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
     """The pairs of a JSON Lines file, or why a line holds none; relative paths count from its folder.
 
-    A line is ``{"id", "before", "after"}``, with ``gap_s``, the seconds between them, where that is known.
-
     Raises:
         OSError: the file cannot be read.
     """
@@ -81,13 +76,9 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
             if not line.strip():
                 continue
             try:
-                pair = json.loads(line)
-                gap_s = pair.get("gap_s")
-                if gap_s is not None and (type(gap_s) not in {int, float} or not 0 <= gap_s < math.inf):
-                    raise ValueError(gap_s)  # noqa: TRY301 - as for the others
-                paths = path.parent / pair["before"], path.parent / pair["after"]
-                yield PairPaths(str(pair["id"]), *paths, gap_s)
-            except (ValueError, KeyError, TypeError, AttributeError):
+                pair = _PAIR.validate_json(line)
+                yield replace(pair, before=path.parent / pair.before, after=path.parent / pair.after)
+            except ValidationError:
                 yield PairError(
                     f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}, '
                     "with the seconds between them as gap_s where they are known"
@@ -97,7 +88,7 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
 def read_gap(before: Path, after: Path) -> float | None:
     """Seconds between two pictures by their EXIF times, else by the stamps in their names; None without.
 
-    Two equal stamps name the recording, not the moment: they are ignored.
+    Two equal stamps are ignored: they are of the recording.
     """
     for read_time in (exif_time, moment_in_name):
         first, second = read_time(before), read_time(after)
@@ -109,7 +100,7 @@ def read_gap(before: Path, after: Path) -> float | None:
 def exif_time(path: Path) -> datetime | None:
     """EXIF's DateTimeOriginal of a JPEG; None where there is none, or the file cannot be read.
 
-    UTC where it has a zone; else the camera's local time, given as UTC: good for differences.
+    Without a zone it is the camera's local time, given as UTC: good for differences.
     """
     try:
         with path.open("rb") as file, av.open(file, "r") as container:
@@ -127,7 +118,7 @@ def exif_time(path: Path) -> datetime | None:
 
 
 def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FramePair:
-    """Two pictures as a frame pair, so far apart in time as the gap says.
+    """Two pictures as a frame pair, `gap_s` apart in time.
 
     Raises:
         PairError: one of them cannot be read, or they differ in size.
@@ -144,14 +135,13 @@ def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FrameP
     after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
     upper = plan.upper or PairThresholds().upper
     beyond = l2_luma(before.luma, after.luma)[0] > upper
-    l2 = l2_rgb(before.image, after.image)[0]
-    return FramePair(before, after, l2, beyond_upper=beyond, gap_known=gap_s is not None)
+    return FramePair(before, after, pair_l2(before, after), beyond_upper=beyond, gap_known=gap_s is not None)
 
 
 def describe(
     pairs: Sequence[PairPaths], captioner: Captioner, plan: CameraPlan
 ) -> Iterator[Description | PairError]:
-    """Say what changed in each pair: in the order of `pairs`, a description, or why there is none."""
+    """Describe the change in each pair, in order; or say why that cannot be done."""
     settings = plan.settings_sha256(captioner)
     for begin in range(0, len(pairs), BATCH):
         good, results = list[FramePair](), list[PairError | tuple[str, float | None, FramePair]]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pipeline.record import check_camera
 from pipeline.sources import SourceError, redact
 from pipeline.sources.stills import is_still
 from pipeline.sources.times import name_without_stamp, natural_key
-from pipeline.sources.url import LONGEST_NAME, slug
+from pipeline.sources.url import LONGEST_NAME, match_files, slug
 
 _VIDEO = re.compile(
     r"\.(avi|mp4|m4v|mkv|mov|webm|mpe?g|(m2?)?ts|flv|wmv|asf|ogv|3gp|h?26[45]|hevc|dav)", re.IGNORECASE
@@ -33,7 +32,7 @@ class ReplayInput:
 
 
 def is_video(path: Path) -> bool:
-    """True for what is a video in a folder; a file that is named itself may be called anything."""
+    """True for the name of a video; only files of folders are chosen by name."""
     return _VIDEO.fullmatch(path.suffix) is not None
 
 
@@ -41,10 +40,9 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
     """Expand files, folders and globs.
 
     Args:
-        places: a folder stands for the videos in it, or for its stills if there are none.
-        camera: name for all of it, which is then read as the segments of one camera. Without it every file is
-            a camera of its own, but for names with a time stamp (by the rest of the name) and stills
-            (by their folder).
+        places: of a folder the videos in it, or its stills if there are none.
+        camera: name of the one camera of all of it. None makes every file a camera, but for names with a time
+            stamp (grouped by the rest of the name) and stills (by their folder).
 
     Returns:
         The footage in the order of `places` and names; a path that does not exist fails when it is opened.
@@ -71,32 +69,17 @@ def _expand(place: str) -> list[Path]:
             "a camera belongs in the configuration of `narrated run`"
         )
     path = Path(place).expanduser()
-    if path.is_dir():
-        files = [p for p in path.rglob("*") if p.is_file()]
-        return _footage_in(place, [p for p in files if not is_still(p) or p.parent == path])
-    if path.exists() or not glob.has_magic(place):
-        return [path]
-    matches = [Path(m) for m in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - absolute patterns too
-    files = sorted((p for p in matches if p.is_file()), key=_place_in_folder)
-    if not files:
-        raise SourceError(f"{place}: matches no file: check the pattern, and quote it for the shell")
-    return files
-
-
-def _footage_in(place: str, files: list[Path]) -> list[Path]:
-    """The videos among files, or the stills if there are none, in their order."""
-    footage = [p for p in files if is_video(p)] or [p for p in files if is_still(p)]
+    if not path.is_dir():
+        return match_files(path)
+    files = [p for p in path.rglob("*") if p.is_file()]
+    footage = [p for p in files if is_video(p)] or [p for p in path.iterdir() if is_still(p) and p.is_file()]
     if not footage:
         raise SourceError(f"{place}: the folder holds neither videos nor still images: check the path")
-    return sorted(footage, key=_place_in_folder)
-
-
-def _place_in_folder(path: Path) -> tuple[Path, tuple[tuple[int, str, int], ...]]:
-    return path.parent, natural_key(path)
+    return sorted(footage, key=lambda p: (p.parent, natural_key(p)))
 
 
 def _group(path: Path) -> tuple[str, Path]:
-    """Name of the file's camera, and a path that tells namesakes apart."""
+    """Name of the file's camera, and a path that differs between cameras of the same name."""
     if is_still(path):
         return path.resolve().parent.name, path.parent
     if rest := name_without_stamp(path):
@@ -105,7 +88,7 @@ def _group(path: Path) -> tuple[str, Path]:
 
 
 def _distinct(named: Sequence[tuple[str, Path]]) -> list[str]:
-    """Names that may be names of cameras, no two alike; namesakes get their folder's name in front."""
+    """Distinct names of cameras; equal ones get their folder's name in front."""
     plain = [slug(name) for name, _ in named]
     longer = [
         name if plain.count(name) == 1 else slug(f"{path.resolve().parent.name}_{name}")

@@ -1,17 +1,16 @@
 """The folder of a replay: growing journals, at the end narrations.jsonl, subtitles and report.html.
 
-From the first camera's end to its own, ``unfinished.json`` says which cameras are finished, so that an
-interrupted replay can go on. A camera that was not finished is narrated again from its beginning: the record
-is the same to the byte as one without an interruption.
+Until it is complete, ``unfinished.json`` says which cameras are finished, so that an interrupted replay can
+be resumed. A camera that was not finished is narrated again from its beginning: the record is the same to the
+byte as one without an interruption.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
 from daemon.threads.camera_thread import Span
-from daemon.threads.narrator import JournalledPair
 from models.captioner import Captioner
 from pipeline.disk import replace_file
 from pipeline.evidence import EvidenceStore
@@ -34,7 +32,7 @@ _OWN = ("narrations.jsonl", "report.html", "journal/*")
 
 
 class OutputError(Exception):
-    """The folder cannot be used, or the replay in it not go on; the message says what to do."""
+    """The folder cannot be used, or the replay in it not resumed; the message says what to do."""
 
 
 class Outcome(BaseModel):
@@ -69,51 +67,39 @@ def check_output(folder: Path, *, force: bool) -> None:
     if not force and any(path.stat().st_size for path in files):
         raise OutputError(
             f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
-            "go on with a replay that was interrupted"
+            "continue an interrupted replay"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedCamera:
-    """Journal and evidence of one finished camera: contents by their paths in the folder of a replay."""
-
-    camera: str
-    outcome: Outcome
-    files: dict[str, bytes]
-
-
 class OutputFolder:
-    """Collects the narrations; every file in it is whole, or absent.
+    """The folder of a replay, in which every file is complete, or absent.
 
     Args:
         folder: made if need be; what an earlier replay wrote there is removed, but for what a resumed one
             keeps.
         of: `identity` of the replay.
-        resume: go on with an earlier replay there.
+        resume: continue an earlier replay there.
 
     Attributes:
         finished: outcomes of the cameras that are finished.
-        restored: the records of those that an earlier replay finished, by camera.
-        journal: folder of the journals, which grow as the replay goes on.
+        records: by camera; at first those of cameras that an earlier replay finished.
+        journal: folder of the journals, which grow during the replay.
         evidence: folder of the pictures that they name, if any are kept.
 
     Raises:
-        OutputError: the folder cannot be written, or holds nothing that can go on.
+        OutputError: the folder cannot be written, or holds nothing to resume.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
         self.folder, self.journal, self.evidence = folder, folder / "journal", folder / "evidence"
-        self._state = _State(of=of)
-        self._records: dict[str, list[Record]] = {}
-        self.restored: dict[str, list[Record]] = {}
+        self.records: dict[str, list[Record]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if resume and any(folder.iterdir()):
-                self._state = self._read_state(of)
+            self._state = self._read_state(of) if resume and any(folder.iterdir()) else _State(of=of)
             self._restore()
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
-            if not self.restored and self.evidence.exists():
+            if not self.records and self.evidence.exists():
                 shutil.rmtree(self.evidence)
             self._save()
         except OSError as error:
@@ -123,28 +109,28 @@ class OutputFolder:
     def finished(self) -> dict[str, Outcome]:
         return self._state.finished
 
-    def add(self, journalled: JournalledPair) -> None:
-        """Put a narration into the report."""
-        self._records.setdefault(journalled.record.camera, []).append(journalled.record)
+    def add(self, record: Record) -> None:
+        """Put a record into the report."""
+        self.records.setdefault(record.camera, []).append(record)
 
-    def adopt(self, files: FinishedCamera) -> None:
-        """Take a camera that was narrated elsewhere; afterwards it counts as finished.
+    def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> None:
+        """Take a camera that was narrated elsewhere: its journal and pictures, by their paths in the folder.
 
         Raises:
             OutputError: the folder cannot be written.
         """
         try:
-            for name, content in files.files.items():
+            for name, content in files.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, content, durable=name.startswith("journal/"))
-            self.finish_camera(files.camera, files.outcome)
+            self.finish_camera(camera, outcome)
         except OSError as error:
             reason = f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
             raise OutputError(reason) from None
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
-        """Note that a camera's records are all here: a replay that is resumed keeps them."""
+        """Note that all records of a camera are here: a resumed replay keeps them."""
         self.finished[camera] = outcome
         self._save()
 
@@ -155,39 +141,37 @@ class OutputFolder:
             OutputError: the folder cannot be written.
         """
         try:
-            write_report(self.folder, self._records, facts, self.evidence)
+            write_report(self.folder, self.records, facts, self.evidence)
             if complete:
                 (self.folder / UNFINISHED).unlink(missing_ok=True)
         except OSError as error:
-            reason = f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are whole"
+            reason = (
+                f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are complete"
+            )
             raise OutputError(reason) from None
 
     def discard(self) -> None:
-        """Take away what was made: not one frame could be read."""
+        """Remove what was written: not one frame could be read."""
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         shutil.rmtree(self.journal, ignore_errors=True)
         with suppress(OSError):
             self.folder.rmdir()
 
     def _restore(self) -> None:
-        """Take up the finished cameras, and remove the journals of all others."""
+        """Read the records of finished cameras, and remove the journals of all others."""
+        store = EvidenceStore(self.evidence)
         for camera in list(self.finished):
-            try:
+            with suppress(JournalError):
                 records = list(read_camera(self.journal, camera))
-            except JournalError:
-                records = None
-            if records is not None and all(map(self._has_pictures, records)):
-                self.restored[camera] = self._records[camera] = records
-            else:  # lost with the power
+                named = [name for each in records for _, name in each.evidence or () if name]
+                if all(map(store.find, named)):
+                    self.records[camera] = records
+            if camera not in self.records:  # a power failure took some of it
                 del self.finished[camera]
-        kept = {self.journal / f"{camera}.jsonl" for camera in self.restored}
+        kept = {self.journal / f"{camera}.jsonl" for camera in self.records}
         for path in self.journal.glob("*"):
             if path not in kept:
                 path.unlink()
-
-    def _has_pictures(self, record: Record) -> bool:
-        named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
-        return all(map(EvidenceStore(self.evidence).find, named.values()))
 
     def _save(self) -> None:
         content = self._state.model_dump_json(indent=1).encode()

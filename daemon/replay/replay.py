@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 import threading
 from collections import deque
@@ -11,12 +12,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from daemon.config.plan import CameraPlan
 from daemon.config.values import format_offset
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
-from daemon.replay.progress import ReplayProgress
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
@@ -34,17 +39,17 @@ from pipeline.sources import Source
 from pipeline.sources.url import open_files
 from pipeline.tracking import Detections
 
-BATCH = 4  # frames and pairs of one camera that are narrated together; the pictures of two more batches wait
-
-PICTURE_BYTES = 1_000_000_000
-"""Pictures kept of one camera at most; counted for each, so that jobs and clusters change nothing."""
+BATCH = (
+    4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures
+)
+PICTURE_BYTES = 1_000_000_000  # of pictures kept per camera, so that jobs and clusters change nothing
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
-_LOOK_S = 0.02  # longest wait for another batch while one is looked at
+_LOOK_S = 0.02  # longest wait for another batch while objects are detected in one
 
 Show = Callable[[Record, float], None]
-"""Shows records as they come; the float: seconds from the first frame to the after frame."""
+"""Shows a record; the number is the seconds from the first frame to the after frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +58,12 @@ class ReplayOptions:
 
     Attributes:
         plan: settings of every camera; its name and URL are not used.
-        span: the part of each camera's footage that is looked at.
+        span: the part of each camera's footage to narrate.
         jobs: cameras that are read at the same time.
         redis_url: of the server that narrations are published to; empty publishes none.
         out: folder of the journal, subtitles and report; None writes none.
-        resume: go on with an interrupted replay in `out`.
-        report: write narrations.jsonl, subtitles and the page in the end; else a replay that is resumed does.
+        resume: continue an interrupted replay in `out`.
+        report: write narrations.jsonl, subtitles and the page at the end, else when the replay is resumed.
     """
 
     plan: CameraPlan
@@ -75,11 +80,11 @@ class ReplayReport:
     """The result of a replay.
 
     Attributes:
-        narrations: records journalled, also by the replay that this one went on with.
+        narrations: records journalled, also by the replay that was resumed.
         problems: one line, without secrets, per input that could not be read (entirely) or published, and
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
-        outcomes: what came of each finished camera.
+        outcomes: of the finished cameras.
         notes: one line each, about pictures.
     """
 
@@ -90,6 +95,46 @@ class ReplayReport:
     notes: tuple[str, ...] = ()
 
 
+class ReplayProgress:
+    """Progress of a replay: one bar on stderr, on a terminal only; a context manager around it."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[narrations]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            redirect_stdout=False,  # narrations that are piped somewhere must not end up on the terminal
+        )
+        self._task = self._progress.add_task("reading", total=None, narrations=many(0, "narration"))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def print(self, line: str) -> None:
+        """Print a line to stdout: above the bar where both are on a terminal; from any thread."""
+        if self._progress.console.is_terminal and sys.stdout.isatty():
+            self._progress.console.print(Text(line), soft_wrap=True)
+            return
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    def update(self, description: str, read_s: float, total_s: float | None, narrations: int) -> None:
+        """Show the seconds of footage read so far, and in total where that is known."""
+        number = many(narrations, "narration")
+        self._progress.update(
+            self._task, completed=read_s, total=total_s, description=description, narrations=number
+        )
+
+
 def replay(
     footage: list[ReplayInput],
     captioner: Captioner,
@@ -97,14 +142,11 @@ def replay(
     show: Show,
     progress: ReplayProgress,
 ) -> ReplayReport:
-    """Narrate footage.
-
-    Returns:
-        Counts and problems. Ctrl-C ends it early: what was narrated until then is written and published.
+    """Narrate footage. Ctrl-C ends it early: what was narrated until then is written and published.
 
     Raises:
         JournalError, PublisherError: the journal or the publisher cannot be opened.
-        OutputError: `out` cannot be written, or what is in it not go on.
+        OutputError: `out` cannot be written, or the replay in it not resumed.
     """
     with ExitStack() as resources:
         run = _Replay(footage, captioner, options, show, resources)
@@ -119,7 +161,7 @@ def replay(
 
 
 class _Replay:
-    """The state of one replay: its threads and journals."""
+    """Threads and journals of one replay; `finished` has outcomes by camera, also of a resumed replay."""
 
     def __init__(
         self,
@@ -129,48 +171,46 @@ class _Replay:
         show: Show,
         resources: ExitStack,
     ) -> None:
-        self._captioner = captioner
         self._footage = {each.camera: each for each in footage}
-        self._options, self._show = options, show
+        self._captioner, self._options, self._show = captioner, options, show
         plan = options.plan.for_captioner(captioner)
-        plans = [replace(plan, name=each.camera, url=str(each.paths[0])) for each in footage]
         out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
         of = identity(footage, captioner, options.plan, options.span)
         self._output = OutputFolder(Path(out), of, resume=options.resume)
-        self._earlier = dict(self._output.finished)
-        self.narrations = sum(map(len, self._output.restored.values()))
+        self.finished = self._output.finished
+        self.narrations = sum(map(len, self._output.records.values()))
         self._journals = {
-            plan.name: resources.enter_context(
-                Journal(self._output.journal, plan.name, fsync=options.out is not None)
-            )
-            for plan in plans
+            name: resources.enter_context(Journal(self._output.journal, name, fsync=options.out is not None))
+            for name in self._footage
         }
-        left = [plan for plan in plans if plan.name not in self._earlier]
+        left = [
+            replace(plan, name=each.camera, url=str(each.paths[0]))
+            for each in footage
+            if each.camera not in self.finished
+        ]
         self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
         store = EvidenceStore(self._output.evidence, fsync=False)
         self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES) if options.out else None
         self._narrator = Narrator(
             captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
         )
-        self._publishing = None
-        if options.redis_url:
-            self._publishing = Publishing(self._journals, Publisher(options.redis_url))
+        publisher = Publisher(options.redis_url) if options.redis_url else None
+        self._publishing = Publishing(self._journals, publisher) if publisher else None
         self._threads = [CameraThread(plan, self._queue, self._open, span=options.span) for plan in left]
-        self.finished = dict[str, Outcome]()
 
     def main_loop(self, progress: ReplayProgress) -> None:
-        """Narrate batch after batch; objects are detected in the next one meanwhile."""
+        """Narrate batch after batch; meanwhile, objects are detected in the next one."""
         if self._publishing:
             self._publishing.start()
         ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
         with ThreadPoolExecutor(1, "detector") as pool:
-            while len(self.finished) < len(self._threads):
+            while len(self.finished) < len(self._footage):
                 self._start_threads()
                 if batch := self._queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
                     ahead.append((batch, pool.submit(self._narrator.detect, batch)))
                 if ahead and (len(ahead) > 1 or ahead[0][1].done()):
-                    batch, found = ahead.popleft()
-                    self._note(self._narrator.process(batch, found.result()))
+                    batch, detections = ahead.popleft()
+                    self._report(self._narrator.process(batch, detections.result()))
                 if not ahead:
                     self._finish_cameras()
                 if self._publishing:
@@ -181,23 +221,22 @@ class _Replay:
         threads = self._threads
         read_s = sum(thread.read_s for thread in threads)
         known = [thread.duration_s for thread in threads if thread.duration_s is not None]
-        # What has not been opened yet is taken to be as long as the others.
+        # Footage that is not open yet is taken to be as long as the rest.
         total_s = max(sum(known) * len(threads) / len(known), read_s) if known else None
         ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
         progress.update(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
 
-    def _note(self, narrated: list[JournalledPair]) -> None:
-        for journalled in narrated:
-            self.narrations += 1
-            if self._options.out:
-                self._output.add(journalled)
+    def _report(self, narrated: list[JournalledPair]) -> None:
+        records = [each.record for each in narrated]
+        self.narrations += len(records)
+        for record in records if self._options.out else ():
+            self._output.add(record)
         begins = {thread.plan.name: thread.first_time for thread in self._threads}
-        for journalled in narrated:  # all are in the report by now: Ctrl-C costs lines on the terminal
-            record = journalled.record
+        for record in records:  # all are in the report by now: Ctrl-C costs lines on the terminal
             if not record.held:
                 begin = begins[record.camera] or record.before.moment
                 self._show(record, (record.after.moment - begin).total_seconds())
-        if self._publishing and narrated:
+        if self._publishing and records:
             self._publishing.loop.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
@@ -209,9 +248,9 @@ class _Replay:
         for thread in self._threads:
             thread.loop.join(_PUBLISH_LIMIT_S)
         self._queue.abandon()
-        self._note(self._narrator.finish())
-        outcomes = [*self._earlier.values(), *map(self._outcome, self._threads)]
-        problems += [line for outcome in outcomes for line in outcome.problems]
+        self._report(self._narrator.finish())
+        outcomes = self.finished | {thread.plan.name: self._outcome(thread) for thread in self._threads}
+        problems += [line for outcome in outcomes.values() for line in outcome.problems]
         fallbacks = self._narrator.captioning.fallbacks
         if failed := sum(pairs for (_, reason), pairs in fallbacks.items() if reason == "failed"):
             problems.append(
@@ -222,21 +261,20 @@ class _Replay:
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._options.out and self._options.report:
-            if any(outcome.first for outcome in outcomes):
-                self._output.finish(self._facts(problems), complete=not interrupted)
+            if any(outcome.first for outcome in outcomes.values()):
+                self._output.finish(self._facts(outcomes, problems), complete=not interrupted)
             else:
                 self._output.discard()
         return problems
 
     @property
     def notes(self) -> Iterator[str]:
-        """Where the pictures are, and what of them was not kept."""
+        """Where the pictures are, and of which narrations none are kept."""
         if self._keeper and (size := self._keeper.store.size()):
-            megabytes = f"{size / 1e6:,.0f} MB"
-            yield f"pictures: {megabytes} in {self._output.evidence} (--no-evidence keeps none)"
+            yield f"pictures: {size / 1e6:,.0f} MB in {self._output.evidence} (--no-evidence keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
-            words = many(count, "narration")
-            yield f"{camera}: {words} without pictures, {PICTURE_BYTES / 1e9:g} GB are kept"
+            kept = f"{PICTURE_BYTES / 1e9:g} GB are kept"
+            yield f"{camera}: {many(count, 'narration')} without pictures, {kept}"
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""
@@ -250,12 +288,10 @@ class _Replay:
         if unbegun:
             parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
-        return f"{left}; --resume goes on" if self._options.out else left
+        return f"{left}; --resume continues" if self._options.out else left
 
-    def _facts(self, problems: list[str]) -> ReportFacts:
-        plan = self._options.plan
-        names = list(self._footage)
-        outcomes = {**self._earlier, **{t.plan.name: self._outcome(t) for t in self._threads}}
+    def _facts(self, outcomes: Mapping[str, Outcome], problems: list[str]) -> ReportFacts:
+        plan, names = self._options.plan, list(self._footage)
         footage = [str(p) for each in self._footage.values() for p in each.paths[:_PATHS_SHOWN]]
         bounds = [("lower", plan.lower), ("upper", plan.upper)]
         thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
@@ -277,52 +313,44 @@ class _Replay:
 
     def _start_threads(self) -> None:
         running = sum(thread.loop.alive for thread in self._threads)
-        for thread in self._threads:
-            if running >= self._options.jobs:
-                return
-            if not thread.loop.started:
-                thread.loop.start()
-                running += 1
+        waiting = [thread for thread in self._threads if not thread.loop.started]
+        for thread in waiting[: self._options.jobs - running]:
+            thread.loop.start()
 
     def _finish_cameras(self) -> None:
-        """Journal the last of every camera that has ended, and note that a resumed replay need not see it."""
+        """Journal the last records of every camera that has ended, for a replay that is resumed."""
         for thread in self._threads:
             name = thread.plan.name
-            if name in self.finished or not self._queue.ended(name):
-                continue
-            self._note(self._narrator.finish(name))
-            self.finished[name] = self._outcome(thread)
-            self._output.finish_camera(name, self.finished[name])
+            if name not in self.finished and self._queue.ended(name):
+                self._report(self._narrator.finish(name))
+                self._output.finish_camera(name, self._outcome(thread))
 
     def _outcome(self, thread: CameraThread) -> Outcome:
+        if thread.loop.error is not None:
+            problems = [format_error(thread.loop.error)]
+        else:
+            problems = list(thread.report.errors)
+            if corrupt := thread.report.corrupt:
+                problems.append(f"{thread.plan.url}: {corrupt} damaged frames or packets were skipped")
         return Outcome(
             first=thread.first_time,
             last=thread.last_time,
             read_s=thread.read_s,
-            problems=tuple(self._problems(thread)),
+            problems=tuple(problems),
             unreported=self._narrator.unreported(thread.plan.name),
         )
 
     def _open(self, plan: CameraPlan) -> Source:
         return open_files(self._footage[plan.name].paths, plan.source, plan.name)
 
-    def _problems(self, thread: CameraThread) -> Iterator[str]:
-        if thread.loop.error is not None:
-            yield format_error(thread.loop.error)
-            return
-        yield from thread.report.errors
-        if thread.report.corrupt:
-            yield f"{thread.plan.url}: {thread.report.corrupt} damaged frames or packets were skipped"
-
 
 @contextmanager
 def _without_interruption() -> Iterator[None]:
-    """A second Ctrl-C while the files are finished must not leave half of one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore Ctrl-C: a second one, while files are finished, must not leave half of one."""
+    is_main = threading.current_thread() is threading.main_thread()  # no other thread gets signals
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, kept)
+        if is_main:
+            signal.signal(signal.SIGINT, before)

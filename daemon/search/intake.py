@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sqlite3
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from daemon.questions.local_time import microseconds
-from daemon.questions.words import ARRIVALS, DEPARTURES, colour_in
+from daemon.questions.facts import UNTIL_THE_NEXT, facts_of, gap_of, time_of
+from daemon.questions.words import ARRIVALS, DEPARTURES
 from pipeline.record import RecordError, hash_holds, read_record
-
-_UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
-"""Events that are no visits of their own."""
-_SPOKEN = re.compile(r" (parked|stopped|crossed)\b")
-"""Actions that records of narrated/1 name in their words alone."""
-_UNTIL_THE_NEXT = 2**62
-"""End of what a mask hides until the next record of masks."""
 
 Row = tuple[object, ...]
 
@@ -52,9 +43,10 @@ class Intake:
             if not holds:
                 read_record(raw)  # a line that carries its hash was written by narrated
             members = json.loads(raw)
-            time, digest = _time(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
+            time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
             camera, key = str(members["camera"]), key_of(members["id"])
-            sentences, gap = list(_sentences(members, time)), _gap(members, time)
+            facts, gap = facts_of(members, time), gap_of(members, time)
+            visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
         except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.fault = self.fault or f"{self.lines}: no record: the line was changed, or another program's"
             return
@@ -62,7 +54,7 @@ class Intake:
             self.fault = self.fault or f"{self.lines}: the hash does not match: the line was changed"
         record, held = self._newest + len(self.records) + 1, bool(members.get("held"))
         self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, held))
-        for n, (*row, visit, text) in enumerate(sentences):
+        for n, ((*row, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
             visit_id = self._visit(visit) if visit else None
             self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
         if gap:
@@ -79,7 +71,7 @@ class Intake:
                 "WHERE n.camera = g.camera AND n.reason = 'mask' AND n.record > g.record), end) "
                 "WHERE reason = 'mask' AND end = ?"
             )
-            self._db.execute(sql, (_UNTIL_THE_NEXT,))
+            self._db.execute(sql, (UNTIL_THE_NEXT,))
 
     def _visit(self, row: Row) -> int:
         sql = (
@@ -100,51 +92,15 @@ def key_of(identity: str) -> bytes:
     return hashlib.sha256(identity.encode()).digest()[:8]
 
 
-def _time(text: str) -> int:
-    return microseconds(datetime.fromisoformat(text.removeprefix("before ")))
-
-
-def _sentences(members: Mapping[str, Any], time: int) -> list[tuple[Any, ...]]:
-    """Kind, action, object, colour, confidence, count, counted, visit and text; of both schemas."""
-    event, camera = members["event"], members["camera"]
-    counted = event not in _UNCOUNTED and not members.get("continues")
-    rows = []
-    for sentence in members["sentences"]:
-        scene, spoken = sentence["object"] == "scene", _SPOKEN.search(sentence["text"])
-        rows.append(
-            (
-                event if sentence["type"] == "none" and event != "change" else sentence["type"],
-                sentence.get("action") or (spoken and spoken[1]),
-                sentence["object"],
-                colour_in(sentence["text"]),
-                sentence["confidence"],
-                1 if scene else max(sentence.get("count") or 1, 1),
-                counted,
-                _visit(sentence, camera, sentence["track"], time) if sentence.get("track") else None,
-                sentence["text"],
-            )
-        )
-    return rows or [(event, None, "", "", 0.0, 1, False, None, members["text"])]
-
-
-def _visit(sentence: Mapping[str, Any], camera: str, track: str, time: int) -> Row:
+def _visit(sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:
     """Camera, track, object, begin, end and last sign of a visit, as far as a sentence says."""
-    at = _time(sentence["time"]) if sentence.get("time") else time
+    if not sentence.get("track"):
+        return None
+    at = time_of(sentence["time"]) if sentence.get("time") else time
     begin, end = at, None
     if sentence["type"] in DEPARTURES:
-        end = _time(sentence["until"]) if sentence.get("until") else at
+        end = time_of(sentence["until"]) if sentence.get("until") else at
         begin = end - round((sentence.get("duration_s") or 0) * 1_000_000)
     if sentence.get("since") and sentence["type"] in (*ARRIVALS, *DEPARTURES):
-        begin = min(begin, _time(sentence["since"]))
-    return camera, track, sentence["object"], begin, end, at
-
-
-def _gap(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:
-    """Begin, end and reason of a span in which nothing was recorded."""
-    event, until = members["event"], members.get("until")
-    if event == "gap":
-        begin = _time(members["since"]) if members.get("since") else time
-        reason = members.get("reason") or "gap"
-        end = _time(until) if until else _UNTIL_THE_NEXT if reason == "mask" else time
-        return begin, end, reason
-    return (time, _time(until), "hourly limit") if event == "cap_reached" and until else None
+        begin = min(begin, time_of(sentence["since"]))
+    return camera, sentence["track"], sentence["object"], begin, end, at

@@ -15,6 +15,8 @@ from daemon.questions.question import Question
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Gap, Group, Visit
+from daemon.search.trial import WouldHaveFired, records_of
+from pipeline.record import format_time
 from pipeline.report.words import duration_words, has_date
 
 _CSV_COLUMNS = (
@@ -32,14 +34,38 @@ def local_words(moment: datetime, local: LocalTime) -> str:
     return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
 
 
-def table(results: Iterable[SearchResult], local: LocalTime) -> Iterator[str]:
-    """Lines for people: local time, camera, confidence, text, and what should be known of it."""
+def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
+    """Lines for people: local time, camera, confidence, text, who else, and what should be known of it."""
+    local = search.local
     for each in results:
         record = each.record
         sure = f"{max((s.confidence for s in record.sentences), default=0.0):4.0%}"
-        text = " ".join(record.text.split())
+        others = (f" ({words}: {other.record.text})" for words, other in search.others_of(record))
+        text = " ".join(record.text.split()) + "".join(others)
         marks = "".join(f"  ! {mark}" for mark in each.marks)
         yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
+
+
+def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
+    """When a rule would have fired, and below it the records on which that rests."""
+    local = search.local
+    for each, records in zip(found, records_of(search, found), strict=True):
+        mark = "  may be: its kind was not sure" if each.maybe else ""
+        yield f"{local_words(each.at, local):<23}  {each.camera:<12}  would have fired{mark}"
+        for record in records:
+            yield f"    {local_words(record.after.moment, local)}  {' '.join(record.text.split())}"
+
+
+def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
+    """Likewise as members, with the records' ids."""
+    for each, records in zip(found, records_of(search, found), strict=True):
+        yield {
+            "time": format_time(each.at),
+            "local_time": search.local.of(each.at).isoformat(),
+            "camera": each.camera,
+            "may_be": each.maybe,
+            "records": [record.id for record in records],
+        }
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +16,13 @@ from daemon.search.index import Index, Update
 from daemon.search.intake import key_of
 from daemon.search.results import ResultReader, SearchResult
 from daemon.search.selection import Selection
+from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
+from pipeline.report.card import track_of
+
+_STAGES = 20
+"""Most records of a visit that are shown, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,14 @@ class Search:
         """Reads plain questions about these journals."""
         selection = self.selection
         objects = frozenset(selection.objects())
-        return Asker(selection.cameras(), objects, self.local, selection.names_place, selection.places)
+        return Asker(
+            selection.cameras(),
+            objects,
+            self.local,
+            selection.names_place,
+            selection.places,
+            selection.crossings,
+        )
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.
@@ -115,6 +127,35 @@ class Search:
         """The newest record with an id."""
         results = self.reader.read(self.selection.keyed(key_of(identity)))
         return next((each for each in reversed(list(results)) if each.record.id == identity), None)
+
+    def visits_of(self, results: Sequence[SearchResult]) -> list[list[SearchResult]]:
+        """Each result with the other records of its visit, by time, where it is of one; each visit once.
+
+        Of those that limits held back only results are among them.
+        """
+        asked = {each.record.id for each in results}
+        visits: dict[tuple[str, str], list[SearchResult]] = {}
+        for each in results:
+            record = each.record
+            track = track_of(record)
+            key = (record.camera, track or record.id)
+            if key not in visits:
+                locations = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
+                visits[key] = [
+                    found
+                    for found in self.reader.read(locations)
+                    if track_of(found.record) == track and (not found.record.held or found.record.id in asked)
+                ] or [each]
+        return list(visits.values())
+
+    def others_of(self, record: Record) -> list[tuple[str, SearchResult]]:
+        """How other tracks have to do with a record, in words, and the latest record of each."""
+        found = []
+        for sentence in record.sentences:
+            locations = self.selection.of_track(record.camera, sentence.other) if sentence.other else []
+            words = OTHERS.get(sentence.action or "", "with")
+            found += [(words, other) for other in self.reader.read(locations[-1:])]
+        return found
 
     def neighbours(self, record: Record, question: Question) -> tuple[SearchResult | None, ...]:
         """The matching records next before and after a record, which need not match itself."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
+from daemon.questions.places import RecordPlace, place_name
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span
 from daemon.questions.words import (
     ARRIVALS,
@@ -22,21 +24,10 @@ from daemon.questions.words import (
     open_classes_of,
 )
 
-_PLACE = re.compile(
-    r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
-    r"(?:the |an? )?(?P<name>.+)",
-    re.IGNORECASE,
-)
-_PREPOSITIONS = (
-    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|"
-    "down|from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
-    "underneath|up|within"
-)
-_ADVERBS = {"downstairs", "upstairs", "indoors", "outdoors", "inside", "outside"}
-"""Zones that need no word before them."""
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
 )
+_CROSSED = re.compile(r"\bcrossed (?:the )?([a-z][\w' -]*)\.")
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 _SECOND = 1_000_000
@@ -177,6 +168,14 @@ class Selection:
         sql = f"SELECT {_LOCATION} FROM records WHERE key = ? ORDER BY time, id"
         return [Location(*row) for row in self.connection.execute(sql, (key,))]
 
+    def of_track(self, camera: str, track: str) -> list[Location]:
+        """The records of a track, by time."""
+        sql = (
+            "SELECT DISTINCT record FROM sentences WHERE visit = "
+            "(SELECT id FROM visits WHERE camera = ? AND track = ?)"
+        )
+        return self.numbered(number for (number,) in self.connection.execute(sql, (camera, track)))
+
     def after(self, record: int, question: Question) -> list[Location]:
         """The records read after that of a number, as they were read; of cameras that are new, too."""
         where, values = self._where(question, strict=False)
@@ -219,6 +218,34 @@ class Selection:
         if order == "first":
             return visits[:limit]
         return visits[-limit:] if order == "last" else visits
+
+    def stays(self, filters: Filters, span: Span) -> dict[str, list[tuple[int, int]]]:
+        """When visits that match were there, or at a place: begin and end in microseconds, by camera.
+
+        At a place a visit is from a sentence that names it until the visit's next one, in which it may be
+        somewhere else; what has stood there for more than a day before the span is not known.
+        """
+        since, until = span.since, span.until
+        if filters.zones and since:
+            since -= timedelta(seconds=DAY_S)
+        question = Question(filters, Span(since, until), presence=not filters.zones)
+        where, values = self._where(question)
+        end, chosen = self.end_of_visit(question), "v.begin < :until AND coalesce(v.end, :until) > :since"
+        if replace(filters, cameras=(), held=True) != Filters() or not (since and until):
+            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
+        elif filters.cameras:
+            chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
+        sql = f"SELECT v.camera, v.begin, {end} FROM visits v WHERE {chosen}"
+        if filters.zones:
+            sql = (
+                "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
+                f"WHERE n.visit = s.visit AND n.time > s.time), {end}) FROM sentences s "
+                f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+            )
+        stays = defaultdict[str, list[tuple[int, int]]](list)
+        for camera, begin, until_us in self.connection.execute(sql, values):
+            stays[camera].append((begin, until_us))
+        return stays
 
     def count(self, question: Question) -> list[Group]:
         """Number of visits; a record without tracks counts its arrivals.
@@ -326,8 +353,8 @@ class Selection:
     def names_place(self, place: str) -> bool:
         """True where a sentence names a place."""
         sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000)"
-        named = _RecordPlace(place)
-        rows = self.connection.execute(sql, (_any_place((place,)),))
+        named = RecordPlace(place)
+        rows = self.connection.execute(sql, (any_place((place,)),))
         return any(named.holds(text, "", ()) for (text,) in rows)
 
     def places(self) -> list[str]:
@@ -335,6 +362,12 @@ class Selection:
         sql = "SELECT text FROM texts ORDER BY id DESC LIMIT 2000"
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
+
+    def crossings(self) -> list[str]:
+        """The lines that recent sentences name as crossed, with the direction."""
+        sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH 'crossed')"
+        rows = self.connection.execute(f"{sql} ORDER BY id DESC LIMIT 1000")
+        return list(dict.fromkeys(found for (text,) in rows for found in _CROSSED.findall(text)))
 
     def _where(
         self, question: Question, *, strict: bool = True, objects: str = ""
@@ -359,7 +392,7 @@ class Selection:
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
-        if one or (question.asked_at and (filters.objects or filters.kinds)):
+        if one or (question.asked_at and (filters.objects or {*filters.kinds} - {"gap"})):
             where.append("s.counted")
         if question.presence and one:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
@@ -413,11 +446,11 @@ class Selection:
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
-        if words := " AND ".join(filter(None, [_all_words(filters.text), _any_place(filters.zones)])):
+        if words := " AND ".join(filter(None, [_all_words(filters.text), any_place(filters.zones)])):
             where.append("s.text IN (SELECT rowid FROM words WHERE words MATCH :words)")
             values["words"] = words
         if filters.zones:
-            places = [_RecordPlace(zone) for zone in filters.zones]
+            places = [RecordPlace(zone) for zone in filters.zones]
             self.connection.create_function(
                 "at_place", 2, lambda text, kind: any(place.holds(text, kind, kinds) for place in places)
             )
@@ -470,6 +503,7 @@ class Selection:
             return f"s.{grouping}"
         seconds = f"({self._local_s(span)})"
         return {
+            "minute": f"{seconds} / 60",
             "hour": f"{seconds} / 3600",
             "day": f"{seconds} / {DAY_S}",
             "week": f"({seconds} / {DAY_S} + 3) / 7",  # 1970 began on a Thursday
@@ -477,35 +511,6 @@ class Selection:
             "weekday": f"({seconds} / {DAY_S} + 3) % 7",
             "hour-of-day": f"{seconds} % {DAY_S} / 3600",
         }[grouping]
-
-
-class _RecordPlace:
-    """A zone as sentences name it."""
-
-    def __init__(self, words: str) -> None:
-        name = re.escape(" ".join(_place_name(words).lower().split()))
-        before = (
-            "" if name in _ADVERBS else rf"(?:{_PREPOSITIONS}) (?:the |an? )?(?:(?!ha[sv]|is |are )[\w'-]+ )?"
-        )
-        self._named = re.compile(rf"(?<![\w-]){before}{name}(?![\w-])")
-        self._end = re.compile(
-            rf"\b(?:now|to|into|towards?|stopped|parked)(?: [a-z]+){{0,2}}? {name}(?![\w-])"
-        )
-
-    def holds(self, text: str, kind: str, kinds: Sequence[str]) -> bool:
-        """True of a sentence about the place; of what moved, where it came there, or went from there."""
-        text = text.lower()
-        if self._named.search(text) is None:
-            return False
-        if kind != "moved" or kind in kinds or not {CAME, LEFT} & {*kinds}:
-            return True
-        return (CAME if self._end.search(text) else LEFT) in kinds
-
-
-def _place_name(words: str) -> str:
-    """The words of a place without their preposition and article."""
-    named = _PLACE.fullmatch(words.strip())
-    return named["name"] if named else words
 
 
 def _of_object(names: Sequence[str], spoken: str) -> str:
@@ -534,8 +539,10 @@ def _label(grouping: str, code: int | str | None) -> str:
         return f"{code:02d}:00"
     if grouping == "weekday":
         return DAY_NAMES[code].capitalize()
-    days = {"hour": code / 24, "day": code, "week": code * 7 - 3}[grouping]
-    shape = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V"}[grouping]
+    days = {"minute": code / 1440, "hour": code / 24, "day": code, "week": code * 7 - 3}[grouping]
+    shape = {"minute": "%Y-%m-%d %H:%M", "hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V"}[
+        grouping
+    ]
     return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days):{shape}}"
 
 
@@ -550,9 +557,9 @@ def _all_words(text: str) -> str:
     return f"({' '.join(conditions)})" if conditions else ""
 
 
-def _any_place(zones: Sequence[str]) -> str:
+def any_place(zones: Sequence[str]) -> str:
     """Likewise for one of these places."""
-    words = [" ".join(_WORD.findall(_place_name(zone))) for zone in zones]
+    words = [" ".join(_WORD.findall(place_name(zone))) for zone in zones]
     if not all(words):
         raise SearchError("--zone needs the words of a place, such as entrance")
     return "(" + " OR ".join(f'"{each}"' for each in words) + ")" if words else ""

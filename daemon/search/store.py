@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from daemon.questions.question import NoJournalsError
 
-VERSION = 6
+VERSION = 7
 """Of the tables below and of what is in them."""
 
 FILE = "index.sqlite3"
@@ -35,9 +35,9 @@ CREATE INDEX records_of_key ON records (key);
 CREATE INDEX records_of_file ON records (file, offset);
 CREATE INDEX records_of_camera ON records (camera, time);
 CREATE TABLE sentences (
-  record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, kind TEXT,
-  action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER, visit INTEGER,
-  text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
+  record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, at INTEGER,
+  kind TEXT, action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER,
+  other TEXT, visit INTEGER, text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
 CREATE INDEX sentences_by_time ON sentences (time);
 CREATE INDEX sentences_of_object ON sentences (object, time);
 CREATE INDEX sentences_of_camera ON sentences (camera, time);

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from pipeline.journal import JournalError
 from pipeline.journal.access_log import Deed, record_access
 
-_PAGES = ("/", "/review", "/digest", "/week")
+_PAGES = ("/", "/review", "/digest", "/rules", "/week")
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,6 @@ def deed_of(request: Request, status: int) -> tuple[Deed, str] | None:
         return (what, record if what == "mark" else "") if what else None
     if request.method != "GET" or status != HTTPStatus.OK:
         return None
-    if path in ("/review", "/digest") and request.url.query:
+    if path in ("/review", "/digest", "/rules") and request.url.query:
         return "query", request.url.query
-    return ("view", record) if record != path or path in _PAGES else None
+    return ("view", record) if record != path or path in _PAGES or path.startswith("/camera/") else None

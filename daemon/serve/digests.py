@@ -10,6 +10,7 @@ from daemon.digest.digest import Digest, DigestSentence, write_digest
 from daemon.questions.question import Measure, Question, Span
 from daemon.questions.times import read_span
 from daemon.search.search import Search
+from pipeline.report.words import many
 
 _DAYS = 7
 _NOTABLE = ("rule", "obstructed", "view_changed", "unusual", "stay", "gap")
@@ -26,6 +27,14 @@ class GlanceDay:
     hours: tuple[int, ...]
     cameras: dict[str, int]
     notable: tuple[DigestSentence, ...]
+
+    @property
+    def hour_bars(self) -> list[tuple[str, int, int, str]]:
+        """Words, visits, narrations where there are any, and the address of each hour."""
+        return [
+            (f"{n}:00: {many(count, 'visit')}", count, count, f"day={self.day}&between={n}:00-{n + 1}:00")
+            for n, count in enumerate(self.hours)
+        ]
 
 
 def digest_of(search: Search, words: str, now: datetime) -> Digest:

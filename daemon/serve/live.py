@@ -32,7 +32,7 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
         last = await site.search.ask(lambda search: search.by_id(last_id))
         for result in reversed(await newest(site, last.record.after.moment) if last else []):
             if result.record.id != last_id:
-                yield _narration(site, result)
+                yield await _narration(site, result)
         while True:
             tiles = await _tiles(site)
             for name, html in tiles.items():
@@ -47,7 +47,7 @@ async def events(site: Site, news: News, last_id: str) -> AsyncIterator[str]:
             if fresh is None:
                 return
             if not fresh.record.held:
-                yield _narration(site, fresh)
+                yield await _narration(site, fresh)
     finally:
         site.search.listeners.discard(news)
 
@@ -66,10 +66,11 @@ async def _tiles(site: Site) -> dict[str, str]:
     }
 
 
-def _narration(site: Site, result: SearchResult) -> str:
-    record = result.record
-    html = site.fragment("card", card=site.card(result), size="?width=960", fresh=True)
-    return _event("narration", {"id": record.id, "html": html, "text": record.text}, record.id)
+async def _narration(site: Site, result: SearchResult) -> str:
+    record, (card,) = result.record, await site.visits([result])
+    html = site.fragment("card", card=card, size="?width=960", fresh=True)
+    values = {"id": record.id, "visit": card.visit, "html": html, "text": record.text}
+    return _event("narration", values, record.id)
 
 
 def _event(kind: str, values: dict[str, str], identity: str = "") -> str:

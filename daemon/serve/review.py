@@ -18,7 +18,11 @@ from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
+from daemon.serve.plots import ZOOMED, Bar, Occupancy, bars, occupancies
 from pipeline.report.words import duration_words, has_date
+
+LONGEST_AXIS = timedelta(days=2)
+"""A longer span is shown by days alone."""
 
 SHOWN = 50
 """Narrations on a page."""
@@ -96,7 +100,10 @@ class Review:
     Attributes:
         results: newest first, or in the order of the question.
         more: True where older ones are left.
-        timeline: hours of the day, or days, that have narrations: ``(label, narrations, address)``.
+        bars: minutes, hours or days of the span with their addresses, see `daemon.serve.plots`.
+        occupancies: likewise.
+        ticks: five local moments of the axis, from its begin to its end.
+        wider: ``(words, address)`` of the hours beside one that is shown, and of its day.
         counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
         visits: rows ``(begin, end, camera, object, duration)`` in words.
         cameras, objects, places: choices of the form.
@@ -108,7 +115,10 @@ class Review:
     asked: ReviewQuery
     results: Sequence[SearchResult] = ()
     more: bool = False
-    timeline: Sequence[tuple[str, int, str]] = ()
+    bars: Sequence[tuple[Bar, str]] = ()
+    occupancies: Sequence[Occupancy] = ()
+    ticks: Sequence[datetime] = ()
+    wider: Sequence[tuple[str, str]] = ()
     counts: Sequence[tuple[str | int, ...]] | None = None
     visits: Sequence[tuple[str, ...]] = ()
     cameras: Sequence[str] = ()
@@ -117,6 +127,18 @@ class Review:
     days: tuple[str, str] = ("", "")
     gaps: Sequence[str] = ()
     faults: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        """What the page is of."""
+        asked, results = self.asked, self.results
+        if asked.day and results and not has_date(results[0].record.after.moment):
+            return "Footage without a date"
+        day = asked.day or (self.ticks[0].date() if self.wider else None)
+        hours = f", {self.ticks[0]:%H:%M} to {self.ticks[-1]:%H:%M}" if self.wider else ""
+        if day:
+            return f"{day:%A} {day.day} {day:%B %Y}{hours}"
+        return "Results" if asked.understood else "All days"
 
 
 def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
@@ -134,13 +156,20 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
         ]
         return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
     every = measure.order == "all"
+    local, plotted, (begin, end) = search.local, every and not question.of_visits, _axis(asked, search.local)
+    shown = bars(search, question, begin, end) if plotted else []
     matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
     results = list(matches.results)
     return replace(
         answer,
         results=results if measure.order == "first" else results[::-1],
         more=matches.more and every,
-        timeline=_timeline(search, asked) if every and not question.of_visits else (),
+        bars=[(bar, _nearer(asked, bar, local)) for bar in shown],
+        ticks=[local.of(shown[0].begin + n * (shown[-1].end - shown[0].begin) / 4) for n in range(5)]
+        if shown
+        else (),
+        occupancies=occupancies(search, question, (begin, end)) if plotted and begin and end else (),
+        wider=_wider(asked, begin, end, local) if shown else (),
         visits=_visits(search, question) if question.of_visits else (),
     )
 
@@ -181,19 +210,34 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return options
 
 
-def _timeline(search: Search, asked: ReviewQuery) -> list[tuple[str, int, str]]:
-    grouping = "hour" if asked.day else "day"
-    measure = Measure(count=True, by=(grouping,))
-    bars = []
-    for group in search.selection.count(replace(asked.question, measure=measure)):
-        begin = datetime.fromisoformat(group.labels[0])
-        if asked.day:
-            end = begin + timedelta(hours=1)
-            address = asked.query(since=begin.isoformat(), until=end.isoformat(), day=None)
-        else:
-            address = asked.query(day=group.labels[0], since=None, until=None)
-        bars.append((group.labels[0], group.narrations, address))
-    return bars if bars and has_date(datetime.fromisoformat(bars[0][0])) else []
+def _axis(asked: ReviewQuery, local: LocalTime) -> tuple[datetime | None, datetime | None]:
+    """Begin and end of the plots: a day's, or of a few hours; None of everything else."""
+    since, until = asked.question.span.since, asked.question.span.until
+    if asked.day:
+        return day_bounds(asked.day, local)
+    return (since, until) if since and until and until - since <= LONGEST_AXIS else (None, None)
+
+
+def _wider(
+    asked: ReviewQuery, begin: datetime | None, end: datetime | None, local: LocalTime
+) -> list[tuple[str, str]]:
+    """Addresses of the spans beside a zoomed one, and of its day."""
+    if asked.day or "q" in asked.one or not (begin and end) or end - begin > ZOOMED:
+        return []
+    day, length = local.of(begin).date(), end - begin
+    beside = [
+        (f"{sign} {local.of(moment):%H:%M}", _nearer(asked, Bar("", moment, moment + length), local))
+        for sign, moment in (("←", begin - length), ("→", end))
+    ]
+    return [*beside, ("whole day", asked.query(day=f"{day}", since=None, until=None))]
+
+
+def _nearer(asked: ReviewQuery, bar: Bar, local: LocalTime) -> str:
+    """The address of what a bar is of."""
+    if bar.end - bar.begin > ZOOMED:
+        return asked.query(day=bar.label, since=None, until=None)
+    since, until = (local.of(moment).replace(tzinfo=None).isoformat() for moment in (bar.begin, bar.end))
+    return asked.query(since=since, until=until, day=None)
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:

@@ -30,6 +30,7 @@ from daemon.serve.access import SESSION_S
 from daemon.serve.digests import digest_of, week
 from daemon.serve.live import events, newest
 from daemon.serve.review import ALL_DAYS, ReviewQuery, empty_review, review, unread
+from daemon.serve.rules import SPANS, tried
 from daemon.serve.site import Site
 from pipeline.evidence import evidence_fault
 from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
@@ -37,6 +38,7 @@ from pipeline.record import Record
 from pipeline.report.words import TYPES as TYPE_WORDS
 
 _LONGEST_FORM = 64 * 1024
+_LONGEST_RULE = 300
 _FORM_S = 20.0
 _FIELDS = 20
 
@@ -55,6 +57,8 @@ class Routes:
             Route("/review", self._review),
             Route("/digest", self._digest),
             Route("/week", self._week),
+            Route("/rules", self._rules),
+            Route("/camera/{name}", self._camera),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
@@ -67,7 +71,7 @@ class Routes:
     async def _live(self, request: Request) -> Response:
         tiles = await self.site.tiles.read(self.site.search.latest)
         last = {tile.name: self.site.card(tile.last) for tile in tiles}
-        cards = self.site.cards(await newest(self.site))
+        cards = await self.site.visits(await newest(self.site))
         faults = await self.site.search.ask(lambda search: search.index.faults())
         digest = await self.site.today()
         return self.site.page(
@@ -82,13 +86,34 @@ class Routes:
         except SearchError as refused:
             error = str(refused)
         status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
-        cards = self.site.cards(digest.pictured) if digest else []
+        cards = await self.site.visits(digest.pictured) if digest else []
         return self.site.page(request, "span", status, digest=digest, asked=asked, cards=cards, error=error)
 
     async def _week(self, request: Request) -> Response:
         now = datetime.now(UTC)
         days = await self.site.search.ask(lambda search: week(search, now))
         return self.site.page(request, "week", days=days)
+
+    async def _camera(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        tiles = await self.site.tiles.read(self.site.search.latest)
+        if (tile := next((each for each in tiles if each.name == name), None)) is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
+        return self.site.page(request, "camera", tile=tile, card=self.site.card(tile.last))
+
+    async def _rules(self, request: Request) -> Response:
+        now, rule, error = datetime.now(UTC), None, ""
+        names = ("when", "hours", "cooldown", "since")
+        given = {name: request.query_params.get(name, "")[:_LONGEST_RULE] for name in names}
+        if "since" not in request.query_params:
+            given["since"] = "7d"
+        try:
+            if given["when"]:
+                rule = await self.site.search.ask(lambda search: tried(search, given, now))
+        except SearchError as refused:
+            error = str(refused)
+        status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
+        return self.site.page(request, "rules", status, given=given, rule=rule, error=error, spans=SPANS)
 
     async def _events(self, request: Request) -> Response:
         news = self.site.search.listen()
@@ -110,7 +135,7 @@ class Routes:
             HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK,
             it=answer,
             asked=answer.asked,
-            cards=self.site.cards(answer.results),
+            cards=await self.site.visits(answer.results),
             error=error,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
@@ -133,6 +158,7 @@ class Routes:
             request,
             "record",
             card=self.site.card(result),
+            visit=(await self.site.visits([result]))[0],
             asked=asked,
             faults=[*result.marks, *changed],
             older=self.site.card(older),

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,14 @@ class ServeOptions:
     Attributes:
         folder: of the journals.
         own: folder of the feedback; None is beside the journals.
-        cameras: of the configuration; None where there is none.
+        cameras: addresses of live pictures, by the cameras of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
         timezone: of days and hours; None is this machine's.
     """
 
     folder: Path
     own: Path | None = None
-    cameras: Collection[str] | None = None
+    cameras: Mapping[str, str | None] | None = None
     health: tuple[str, int] | None = None
     timezone: str | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -17,11 +17,13 @@ from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
 from daemon.search.results import SearchResult
+from daemon.search.search import Search
 from daemon.serve.access import GuessLimit, Passwords, Sessions
 from daemon.serve.pictures import Pictures
 from daemon.serve.search_thread import SearchThread
 from daemon.serve.tiles import Tiles
 from pipeline.feedback import FeedbackStore, Remarks
+from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import environment
 
@@ -69,6 +71,20 @@ class Site:
         module = environment().get_template("pieces.html.j2").module
         return str(getattr(module, name)(**values)).strip()
 
+    async def visits(self, results: Sequence[SearchResult]) -> list[Card]:
+        """Records with people's remarks, those of one visit as one card."""
+
+        def ask(search: Search) -> list[tuple[list[SearchResult], list[tuple[str, SearchResult]]]]:
+            visits = search.visits_of(results)
+            return [(visit, [o for each in visit for o in search.others_of(each.record)]) for visit in visits]
+
+        made = []
+        for visit, others in await self.search.ask(ask):
+            *stages, last = self.cards(visit)
+            names = [(words, each.record.text, _address(each.record)) for words, each in others]
+            made.append(replace(last, stages=stages, others=names))
+        return made
+
     def card(self, result: SearchResult | None) -> Card | None:
         """A record with people's remarks; None of None."""
         return self.cards([result])[0] if result else None
@@ -81,9 +97,13 @@ class Site:
                 each.record,
                 self.local.zone,
                 {side: f"/picture/{path.name[:64]}" for side, path in each.pictures.items()},
-                f"/record/{quote(each.record.id, safe='')}",
+                _address(each.record),
                 each.marks,
                 remarks.get(each.record.id, Remarks()),
             )
             for each in results
         ]
+
+
+def _address(record: Record) -> str:
+    return f"/record/{quote(record.id, safe='')}"

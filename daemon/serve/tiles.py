@@ -6,7 +6,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 
@@ -26,23 +26,25 @@ class Tile:
         state: in words; empty where it is not known.
         level: good, bad, removed or unknown.
         last: its newest record with pictures, else its newest.
+        live: address of its live picture; empty where none is configured.
     """
 
     name: str
     state: str
     level: str
     last: SearchResult | None
+    live: str = ""
 
 
 class Tiles:
     """All cameras.
 
     Args:
-        configured: names in the configuration; None where there is none.
+        configured: addresses of live pictures by the names in the configuration; None where there is none.
         health: address of the daemon's pages; None where they are not served.
     """
 
-    def __init__(self, configured: Collection[str] | None, health: tuple[str, int] | None) -> None:
+    def __init__(self, configured: Mapping[str, str | None] | None, health: tuple[str, int] | None) -> None:
         self._configured, self._health = configured, health
         self._read_at = float("-inf")
         self.states: Mapping[str, str] | None = None
@@ -58,10 +60,11 @@ class Tiles:
     def _tile(self, name: str, last: SearchResult | None) -> Tile:
         if self._configured is not None and name not in self._configured:
             return Tile(name, "removed from the configuration", "removed", last)
+        live = (self._configured or {}).get(name) or ""
         if self.states is None:
-            return Tile(name, "", "unknown", last)
+            return Tile(name, "", "unknown", last, live)
         state = self.states.get(name, "not watched by the daemon that runs")
-        return Tile(name, state, "good" if state in _GOOD else "bad", last)
+        return Tile(name, state, "good" if state in _GOOD else "bad", last, live)
 
 
 def _read_states(host: str, port: int) -> Mapping[str, str] | None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -20,10 +21,13 @@ from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
+from daemon.questions.local_time import LocalTime
+from daemon.rules.configured import configured_rules, rule_problems
 from daemon.service.formatting import time_line
 from daemon.service.health import Health, Pages, Phase
 from daemon.service.metrics import Metrics
 from daemon.service.process import ServiceWatch, Signals
+from daemon.threads.allocator import give_back
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator_thread import NarratorThread
@@ -57,10 +61,11 @@ HELD = 10_000
 FINISH_S = 30.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""
 
-RELOADED = frozenset({"cameras", "defaults", "forward", "serve"})
+RELOADED = frozenset({"cameras", "defaults", "forward", "rules", "serve"})
 """Sections that a reload can change, or that are another process's; all others are opened once."""
 
 _TURN_S = 0.25
+_TURNS_TO_GIVE_BACK = 20
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +165,10 @@ class Daemon:
 
     def main_loop(self) -> None:
         """Supervise all threads, until the signal or until every camera has ended."""
+        turns = cycle(range(_TURNS_TO_GIVE_BACK))
         while not self.signals.stop.wait(_TURN_S):
+            if not next(turns):
+                give_back()
             self.health.heartbeats.beat("main")
             if self.signals.reload.is_set():
                 self.signals.reload.clear()
@@ -250,7 +258,8 @@ class Daemon:
         return ", ".join(parts)
 
     def _check(self, configuration: Configuration) -> None:
-        for warning in check_configuration(configuration, self.secrets, self.path):
+        problems = rule_problems(configuration)
+        for warning in check_configuration(configuration, self.secrets, self.path, problems):
             logger.warning("%s", warning)
 
     def _plans(self, configuration: Configuration) -> list[CameraPlan]:
@@ -268,6 +277,7 @@ class Daemon:
         names = [plan.name for plan in plans if plan.name not in self.journals]
         self.journals |= _open_journals(old.state, names)
         self.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
+        self.narrating.schedule(self._set_rules)
         return self.cameras.apply(plans)
 
     def _make_narrator(self, plans: Sequence[CameraPlan]) -> Narrator:
@@ -287,7 +297,7 @@ class Daemon:
             from daemon.workers.remote import use_workers  # noqa: PLC0415
 
             use_workers(captioner, lambda: self.secrets.reveal(self.configuration.redis.url or ""))
-        return Narrator(
+        narrator = Narrator(
             captioner,
             plans,
             self.journals,
@@ -296,6 +306,11 @@ class Daemon:
             memory=self.configuration.state / CAMERA_MEMORY,
             counters=self.queue.counters,
         )
+        self._set_rules(narrator)
+        return narrator
+
+    def _set_rules(self, narrator: Narrator) -> None:
+        narrator.set_rules(configured_rules(self.configuration), LocalTime.named(self.configuration.timezone))
 
     def _report(self, journalled: JournalledPair) -> None:
         """A narration is journalled; called in the narrator's thread."""

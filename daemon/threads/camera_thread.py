@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Literal
@@ -14,8 +14,8 @@ from daemon.config.plan import CameraPlan
 from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, Slots, watch
 from pipeline.loop import Loop
-from pipeline.sources import ConnectionState, Frame, Image, Source, SourceReport
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources import ConnectionState, Frame, Source, SourceReport
+from pipeline.sources.picture import without_picture
 from pipeline.sources.rtsp import BACKOFF_S
 from pipeline.thresholds import PairThresholds, calibrate
 
@@ -172,6 +172,7 @@ class CameraThread:
             opening = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
             yield from watch(opening, chosen, masks, tracked=plan.tracked, live=live)
             chosen = thresholds(calibrate(minute) or PairThresholds())
+            minute.clear()  # 16 MB
             logger.info(
                 "%s: lower threshold %.1f, upper %.1f grey levels", plan.name, chosen.lower, chosen.upper
             )
@@ -210,12 +211,8 @@ def _remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[F
     slots = Slots(PAIR_INTERVAL_S)
     for frame in frames:
         if slots.takes(frame):
-            planes.append(replace(frame, picture=LazyPicture(_no_picture)))
+            planes.append(without_picture(frame))
         yield frame
-
-
-def _no_picture() -> Image:
-    raise AssertionError("only the luma plane of this frame was kept")
 
 
 def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:

@@ -14,6 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from daemon.config.plan import CameraPlan
+from daemon.questions.local_time import LocalTime, moment_of
+from daemon.rules.book import Met, RuleBook
+from daemon.rules.rule import Rule
 from daemon.threads.captions import Captioning
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.work_queue import (
@@ -35,18 +38,21 @@ from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.events import (
     EventContext,
+    RuleMet,
     gap_narration,
     mask_narration,
     narrate_event,
+    rule_narration,
     summary_narration,
 )
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
-from pipeline.record import Record
+from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Detections
+from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
@@ -74,6 +80,7 @@ class _Camera:
         recorded: ids that an earlier process wrote of the same footage.
         memory: what outlives the process; None where nothing is kept.
         first_seen: the first frame that reached this process; None before it.
+        rules: of the camera; None without any.
     """
 
     plan: CameraPlan
@@ -84,6 +91,7 @@ class _Camera:
     recorded: set[str] = field(default_factory=set)
     memory: CameraMemory | None = None
     first_seen: FrameStamp | None = None
+    rules: RuleBook | None = None
 
 
 class Narrator:
@@ -113,6 +121,7 @@ class Narrator:
         self.counters = counters or PairCounters()
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
         self._memory = memory
+        self._rules, self._local = dict[str, tuple[Rule, ...]](), LocalTime()
         self._cameras: dict[str, _Camera] = {}
         self._written: list[JournalledPair] = []
         self._shown: list[Frame] = []  # frames of the last batch whose pictures were looked at
@@ -136,7 +145,8 @@ class Narrator:
             self._recall(plan, limits)
         embed = self._captioner.appearance
         people = Reidentification(embed) if embed else None
-        state = CameraState(limits, MinuteSummary(plan.limits.per_minute), people=people)
+        minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
+        state = CameraState(limits, minute, people=people, crossings=crossings)
         if earlier:
             state.continue_from(earlier.state)
         record_sha256 = plan.settings_sha256(self._captioner, limits=True)
@@ -153,6 +163,29 @@ class Narrator:
             camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
             camera.context = replace(context, state_sha256=camera.memory.sha256)
         self._cameras[plan.name] = camera
+        self._watch_rules(camera, earlier.rules if earlier else None)
+
+    def set_rules(self, rules: Mapping[str, tuple[Rule, ...]], local: LocalTime) -> None:
+        """Watch rules from now on, in place of those before: of each camera, hours in a time zone."""
+        self._rules, self._local = dict(rules), local
+        for camera in self._cameras.values():
+            self._watch_rules(camera, camera.rules)
+
+    def _watch_rules(self, camera: _Camera, earlier: RuleBook | None) -> None:
+        """Go on with the rules of a camera, by its journal where they are others or the process is new."""
+        rules, name = self._rules.get(camera.plan.name, ()), camera.plan.name
+        plain = camera.plan.settings_sha256(self._captioner, limits=True)
+        camera.record_sha256 = hashlib.sha256(f"{plain}{rules}".encode()).hexdigest() if rules else plain
+        camera.rules = earlier if earlier and earlier.rules == rules else None
+        if rules and camera.rules is None:
+            camera.rules = RuleBook(rules, self._local)
+            newest = list(islice(latest_first(self._journals[name].folder, name), 1))
+            for record in newest:
+                met = camera.rules.recall(
+                    latest_first(self._journals[name].folder, name), camera.record_sha256
+                )
+                frames = [FrameStamp(f.moment, f.pts, f.sha256) for f in (record.before, record.after)]
+                self._report_rules(camera, met, (frames[0], frames[1]), Clock(record.clock))
 
     def remove(self, camera: str) -> None:
         self._close_minute(self._cameras[camera])
@@ -307,6 +340,9 @@ class Narrator:
         if camera.memory:
             self._note_masks(camera, camera.memory, seen.frame)
             tracker = camera.state.tracker
+            if camera.rules:
+                met = camera.rules.tick(now.time)
+                self._report_rules(camera, met, (now, now), seen.frame.clock)
             camera.memory.save(now, tracker.state() if tracker else camera.state.saved)
 
     def _note_masks(self, camera: _Camera, memory: CameraMemory, seen: Frame) -> None:
@@ -364,7 +400,28 @@ class Narrator:
             narration, pair = camera.latest
             self._journal(camera, summary_narration(narration, *summary), pair)
 
-    def _journal(self, camera: _Camera, narration: Narration, pair: FramePair | None = None) -> bool:
+    def _report_rules(
+        self, camera: _Camera, met: Sequence[Met], frames: tuple[FrameStamp, FrameStamp], clock: Clock
+    ) -> None:
+        """Journal the rules that were met; no limit holds them but their own cooldown."""
+        for rule, firing in met:
+            records = tuple(map(str, firing.records))
+            time = moment_of(firing.at)
+            of = RuleMet(
+                camera.plan.name, clock, time, records, firing.object, firing.confidence, firing.maybe
+            )
+            narration = rule_narration(rule.name, rule.when.strip(" ."), frames, of, camera.context)
+            known = camera.rules.evidence if camera.rules else {}
+            shown = next((known[each] for each in reversed(records) if each in known), None)
+            self._journal(camera, narration, evidence=shown)
+
+    def _journal(
+        self,
+        camera: _Camera,
+        narration: Narration,
+        pair: FramePair | None = None,
+        evidence: Evidence | None = None,
+    ) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
         Raises:
@@ -375,14 +432,15 @@ class Narrator:
         if narration.id in camera.recorded:
             camera.state.suppressed = 0
             return True
+        if self._evidence and pair and not narration.held:
+            evidence = self._evidence.keep(narration, pair, camera.plan.evidence)
+        written = replace(narration, settings_sha256=camera.record_sha256)
         try:
             record = self._journals[narration.camera].append(
-                replace(narration, settings_sha256=camera.record_sha256),
+                written,
                 suppressed=camera.state.suppressed,
                 latency_ms=_latency_ms(narration) if self._live else None,
-                evidence=self._evidence.keep(narration, pair, camera.plan.evidence)
-                if self._evidence and pair and not narration.held
-                else None,
+                evidence=evidence,
             )
         except JournalError as error:
             if not self._live:
@@ -393,6 +451,9 @@ class Narrator:
         camera.state.suppressed = camera.state.suppressed + 1 if narration.held else 0
         if record is not None:  # else it waits for its journal to open
             self._written.append(JournalledPair(record, pair))
+        if camera.rules:
+            met = camera.rules.take(record or build_record(written, ChainEnd(), evidence=evidence))
+            self._report_rules(camera, met, (narration.before, narration.after), narration.clock)
         return True
 
     def _give_out(self) -> list[JournalledPair]:

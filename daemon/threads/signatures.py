@@ -8,12 +8,7 @@ from time import monotonic
 
 from pipeline.journal import Journal, JournalError
 from pipeline.journal.signatures import Signatures, SigningKey
-from pipeline.journal.timestamps import (
-    TimestampAuthority,
-    TimestampError,
-    append_timestamp,
-    load_timestamps,
-)
+from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
 from pipeline.loop import Heartbeats, Loop
 
 _EVERY_S = 600.0
@@ -91,7 +86,7 @@ class JournalSigning:
                 _, record = journal.find(journal.end.stream_id)
                 if record is None or record.seq <= self._last_stamped(camera, journal):
                     continue
-                append_timestamp(journal.folder, self._authority.stamp(record))
+                self._authority.stamp(record).append(journal.folder)
             except (TimestampError, JournalError, OSError) as error:
                 if camera not in self._failed:
                     logger.warning("camera %s: its journal is not time-stamped: %s", camera, error)
@@ -102,7 +97,7 @@ class JournalSigning:
 
     def _last_stamped(self, camera: str, journal: Journal) -> int:
         if camera not in self._stamped:
-            stamps = load_timestamps(journal.folder, camera)
+            stamps = Timestamp.load(journal.folder, camera)
             self._stamped[camera] = max((stamp.seq for stamp in stamps), default=0)
         return self._stamped[camera]
 

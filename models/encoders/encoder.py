@@ -17,26 +17,19 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-GRID = 14
-"""Cells of the map, in both directions."""
+GRID = 14  # cells of the map, in both directions
 
 
 class Encoder(nn.Module, ABC):
     """From uint8 RGB ``(B, 3, 224, 224)`` to a float32 map ``(B, channels, 14, 14)``.
 
     Always in evaluation mode and without gradients, so that one picture has one map.
-
-    Attributes:
-        name: key in `ENCODERS`.
-        channels: of the map.
-        image_size: ``(height, width)`` it takes.
-        sha256: hex, over names and values of the weights; a checkpoint names the weights it was trained on.
     """
 
-    name: str
-    channels: int
-    image_size: tuple[int, int] = (224, 224)
-    sha256: str
+    name: str  # key in `ENCODERS`
+    channels: int  # of the map
+    image_size: tuple[int, int] = (224, 224)  # ``(height, width)`` it takes
+    sha256: str  # hex, over names and values of the weights; a checkpoint names those it was trained on
 
     @abstractmethod
     def features(self, images: Tensor) -> Tensor:
@@ -44,10 +37,9 @@ class Encoder(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Tensor:
         """From uint8 RGB ``(B, 3, *image_size)``, nothing else, to float32 ``(B, channels, 14, 14)``."""
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != (3, *self.image_size):  # noqa: PLR2004 - B, 3, height, width
-            height, width = self.image_size
+        if images.dtype != torch.uint8 or images.shape[1:] != (3, *self.image_size):
             raise ValueError(
-                f"encoder {self.name} takes uint8 (B, 3, {height}, {width}), "
+                f"encoder {self.name} takes uint8 (B, 3, {', '.join(map(str, self.image_size))}), "
                 f"got {images.dtype} {tuple(images.shape)}; resize the frames to the captioner's image_size"
             )
         with torch.no_grad():
@@ -104,7 +96,6 @@ class EfficientNetLite0(Encoder):
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
-        """The map, 112 + 320 channels."""
         fine = self.stride16(self.stride8(self.stem((images - 127.0) / 128.0)))
         coarse = interpolate(self.stride32(fine), size=(GRID, GRID), mode="bilinear", align_corners=False)
         return torch.cat([fine, coarse], dim=1)
@@ -129,10 +120,8 @@ class Bottleneck(nn.Module):
         self.bn3 = nn.BatchNorm2d(width * EXPANSION)
         self.downsample: nn.Module = nn.Identity()
         if stride != 1 or channels != width * EXPANSION:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(channels, width * EXPANSION, 1, stride, bias=False),
-                nn.BatchNorm2d(width * EXPANSION),
-            )
+            shortcut = nn.Conv2d(channels, width * EXPANSION, 1, stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(width * EXPANSION))
 
     def forward(self, x: Tensor) -> Tensor:
         """From float ``(B, channels, h, w)`` to ``(B, 4 * width, h / stride, w / stride)``."""
@@ -175,11 +164,7 @@ def resnet101_weights(path: Path | None) -> dict[str, Tensor]:
         try:
             # An optional package of 7 MB plus weights of 170 MB, for this one encoder.
             from torchvision.models import ResNet101_Weights  # noqa: PLC0415
-        except (
-            ImportError,
-            RuntimeError,
-            AttributeError,
-        ) as error:  # a torchvision of another torch raises the latter
+        except (ImportError, RuntimeError, AttributeError) as error:  # the last two: of another torch
             raise ImportError(
                 "encoder resnet101 needs its ImageNet weights: `pip install torchvision` "
                 f"(the release for torch {torch.__version__}), or give a file with torchvision's state dict"
@@ -189,7 +174,10 @@ def resnet101_weights(path: Path | None) -> dict[str, Tensor]:
 
 
 class ResNet101Map(Encoder):
-    """The DDLA paper's encoder: the last stage's 2048 channels, brought to 14x14."""
+    """The DDLA paper's encoder: the last stage's 2048 channels, brought to 14x14.
+
+    `weights`: a state dict in torchvision's layout; None asks torchvision, which downloads it.
+    """
 
     name = "resnet101"
     channels = 2048
@@ -198,7 +186,6 @@ class ResNet101Map(Encoder):
     std: Tensor
 
     def __init__(self, weights: Path | None = None) -> None:
-        """`weights`: a state dict in torchvision's layout; None asks torchvision, which downloads it."""
         super().__init__()
         state = resnet101_weights(weights)
         self.trunk = ResNet101()
@@ -208,7 +195,6 @@ class ResNet101Map(Encoder):
         self._freeze(state)
 
     def features(self, images: Tensor) -> Tensor:
-        """The map, 2048 channels."""
         return adaptive_avg_pool2d(self.trunk((images - self.mean) / self.std, self.stages), (GRID, GRID))
 
 
@@ -237,11 +223,8 @@ def weights_sha256(weights: Mapping[str, Tensor]) -> str:
 
 def _fold_batch_norms(block: nn.Module) -> nn.Module:
     """A block of EfficientNet-Lite with each batch norm put into the convolution before it."""
-    for convolution, norm in (
-        ("_expand_conv", "_bn0"),
-        ("_depthwise_conv", "_bn1"),
-        ("_project_conv", "_bn2"),
-    ):
+    parts = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
+    for convolution, norm in parts.items():
         if hasattr(block, convolution):
             setattr(block, convolution, fuse_conv_bn_eval(getattr(block, convolution), getattr(block, norm)))
             setattr(block, norm, nn.Identity())

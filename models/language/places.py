@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
+from math import hypot, inf
 
 from models.boxes import Box, Point
 
@@ -87,6 +88,43 @@ class Zone:
             if (ay > y) != (by > y) and x < ax + (y - ay) * (bx - ax) / (by - ay):
                 inside = not inside
         return inside
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A named line in a camera's picture.
+
+    Attributes:
+        name: as it stands in a sentence: "has crossed the gate line".
+        points: two or more, ``(x, y)`` in 0..1 of the frame.
+        directions: words of a crossing from the left to the right of one who follows the line, and back;
+            empty for those of the picture.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    directions: tuple[str, ...] = ()
+
+    def side(self, point: Point) -> tuple[float, float]:
+        """Shares of the frame from the line, negative on its left; and beyond its ends, along it."""
+        best, beyond = inf, 0.0
+        for (ax, ay), (bx, by) in pairwise(self.points):
+            dx, dy, px, py = bx - ax, by - ay, point[0] - ax, point[1] - ay
+            length = hypot(dx, dy)
+            along, across = (px * dx + py * dy) / length, (dx * py - dy * px) / length
+            outside = max(-along, along - length, 0.0)
+            if hypot(across, outside) < hypot(best, beyond):
+                best, beyond = across, outside
+        return best, beyond
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """Words of both crossings: to its right, and to its left."""
+        (ax, ay), (bx, by) = self.points[0], self.points[-1]
+        upright = abs(bx - ax) < abs(by - ay)
+        both = ("from left to right", "from right to left")
+        both = both if upright else ("from top to bottom", "from bottom to top")
+        return self.directions or (both if (ay > by if upright else bx > ax) else both[::-1])
 
 
 def zone_of(box: Box, zones: Iterable[Zone]) -> Zone | None:
@@ -172,7 +210,7 @@ def _distance(point: Point, start: Point, end: Point) -> float:
     square = along_x * along_x + along_y * along_y
     share = ((point[0] - start[0]) * along_x + (point[1] - start[1]) * along_y) / square if square else 0.0
     share = min(max(share, 0.0), 1.0)
-    return math.hypot(point[0] - start[0] - share * along_x, point[1] - start[1] - share * along_y)
+    return hypot(point[0] - start[0] - share * along_x, point[1] - start[1] - share * along_y)
 
 
 def _crossing(polygon: tuple[Point, ...]) -> tuple[int, int] | None:

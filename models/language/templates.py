@@ -13,12 +13,38 @@ from models.families import KINDS, PEOPLE, THINGS, VEHICLES
 
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
-    *("removed", "got_in", "got_out", "met", "waiting", "present", "absent"),
+    *("removed", "got_in", "got_out", "met", "waiting", "crossed", "present", "absent"),
 )
 """Actions of statements.
 
 "present" and "absent" are for stills only: of what has appeared, disappeared or moved.
 """
+
+PAST = {
+    "entered": "came in",
+    "left": "left",
+    "appeared": "appeared",
+    "disappeared": "disappeared",
+    "stopped": "stopped",
+    "resumed": "moved on",
+    "parked": "parked",
+    "met": "met",
+    "waiting": "waited",
+    "crossed": "crossed a line",
+    "placed": "were put down",
+    "removed": "were taken",
+    "got_in": "got into a vehicle",
+    "got_out": "got out of a vehicle",
+}
+"""What actions of tracks were, of several."""
+OTHERS = {
+    "placed": "put down by",
+    "removed": "taken by",
+    "met": "met",
+    "got_in": "got into",
+    "got_out": "got out of",
+}
+"""What the other track has to do with an action."""
 
 COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
 """The colours of vehicles."""
@@ -247,6 +273,11 @@ def _waiting_clause(s: Statement) -> str:
     return f"{_indefinite(s)} {_has(s)} been {standing} {s.place} {_for(s)}"
 
 
+def _crossed_clause(s: Statement) -> str:
+    """Its place is the line, with the direction."""
+    return f"{_indefinite(s)} {_has(s)} crossed {s.place}"
+
+
 def _present_clause(s: Statement) -> str:
     return f"there {'are' if s.count > 1 else 'is'} now {_indefinite(s)} {s.place}"
 
@@ -270,6 +301,7 @@ _FORMS: dict[str, Callable[[Statement], str]] = {
     "got_out": _boarded_clause,
     "met": _met_clause,
     "waiting": _waiting_clause,
+    "crossed": _crossed_clause,
     "present": _present_clause,
     "absent": _absent_clause,
 }

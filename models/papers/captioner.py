@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,54 +18,43 @@ from models.boxes import Box, area, intersection
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS, Encoder
 from models.label import CheckpointError, CheckpointLabel
-from models.papers.decoding import Decoded, State, decode
+from models.papers.decoding import Decoded, State, Step, decode
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, surface
 from models.papers.wording import read
 
-FEATURES = 4
-"""Of a cluster, for the alignment prior: see `PairBatch.features`."""
-
+FEATURES = 4  # of a cluster, for the alignment prior: see `PairBatch.features`
 ENCODER = "encoder."
 """Names of the encoder's weights begin so; no checkpoint holds them."""
 
-_STORY = 4
-"""Sentences for which a story has room."""
+_STORY = 4  # sentences for which a story has room
+SAME_PLACE = 0.25  # two sentences are about one place if their boxes share this much of the smaller one
 
-SAME_PLACE = 0.25
-"""Two sentences are about one place if their boxes share this much of the smaller one."""
+
+class Sees(NamedTuple):
+    """The inputs that a split must hold for a captioner, see the attributes of `WordCaptioner`."""
+
+    whole: bool = False
+    images: bool = False
+    masks: bool = True
 
 
 class WordCaptioner(nn.Module, Captioner):
-    """Writes word by word (autoregressive).
+    """Writes word by word (autoregressive)."""
 
-    Attributes:
-        options: what it was built with, kept in the checkpoint.
-        encoder: frozen.
-        vocabulary: its words.
-        whole: it describes a pair as a whole: one row per pair, also for one without clusters, with
-            `State.cluster` -1 and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other
-            captioners write a row for every cluster, and nothing about a pair without any.
-        joined: it writes all sentences about a pair as one story, BOS between them.
-        needs_images: it takes the images, `PairBatch.before` and `after`, besides maps.
-        needs_masks: it takes `PairBatch.masks`; otherwise training may leave them out.
-    """
-
-    options: Captioner.Options
+    options: Captioner.Options  # what it was built with, kept in the checkpoint
     scale_mean: Tensor
     scale_std: Tensor
+    # it describes a pair as a whole: one row per pair, also for one without clusters, with `State.cluster` -1
+    # and `State.log_prior` zeros ``(B, 1)``, and a sentence without a box. Other captioners write a row for
+    # every cluster, and nothing about a pair without any.
     whole: bool = False
-    joined: bool = False
-    needs_images: bool = False
-    needs_masks: bool = True
+    joined: bool = False  # it writes all sentences about a pair as one story, BOS between them
+    needs_images: bool = False  # it takes the images, `PairBatch.before` and `after`, besides maps
+    needs_masks: bool = True  # it takes `PairBatch.masks`; otherwise training may leave them out
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
-        """Build with random weights.
-
-        Raises:
-            TypeError: an argument that it does not take.
-            ValueError: a value out of range.
-        """
+        """Build with random weights; TypeError or ValueError for an argument that it does not take."""
         super().__init__()
         self.options = self.Options(**arguments)
         self.vocabulary = vocabulary
@@ -75,6 +64,10 @@ class WordCaptioner(nn.Module, Captioner):
         self.register_buffer("scale_std", torch.ones(FEATURES))
         self.sha256 = ""
         self.record: Mapping[str, Any] = {}
+
+    @classmethod
+    def sees(cls) -> Sees:
+        return Sees(cls.whole, cls.needs_images, cls.needs_masks)
 
     @classmethod
     def of(
@@ -98,24 +91,23 @@ class WordCaptioner(nn.Module, Captioner):
                 f"is {encoder.name}, weights {encoder.sha256[:12]}: install the encoder's package in the "
                 "version of constraints.txt, or train again"
             )
+        advice = "train it again, or install the version it is from"
         try:
             captioner = cls(Vocabulary(label.words), encoder, **label.arguments)
         except (TypeError, ValueError) as error:
             raise CheckpointError(
-                f"captioner {label.name} does not take its arguments ({error}); train it again, or install "
-                "the version it is from"
+                f"captioner {label.name} does not take its arguments ({error}); {advice}"
             ) from error
+        weights = {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
         try:
-            missing, unexpected = captioner.load_state_dict(
-                {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}, strict=False
-            )
+            missing, unknown = captioner.load_state_dict(weights, strict=False)
         except RuntimeError as error:
             raise CheckpointError(f"the weights do not fit captioner {label.name}: {error}") from error
         lacking = [name for name in missing if not name.startswith(ENCODER)]
-        if lacking or unexpected:
+        if lacking or unknown:
             raise CheckpointError(
                 f"it does not fit this version's captioner {label.name} (missing {lacking[:3]}, unknown "
-                f"{list(unexpected)[:3]}); train it again, or install the version it is from"
+                f"{list(unknown)[:3]}); {advice}"
             )
         return captioner.to(device).eval()
 
@@ -153,12 +145,9 @@ class WordCaptioner(nn.Module, Captioner):
         return features.new_zeros(features.shape[:-1])
 
     def fit_scaling(self, features: Tensor) -> None:
-        """Take the scale of `PairBatch.features` from those of the training clusters, ``(N, 4)``.
+        """Take the scale of `PairBatch.features` from those of at least 2 training clusters, ``(N, 4)``.
 
         A feature that never varies keeps its scale.
-
-        Raises:
-            ValueError: fewer than two clusters.
         """
         if features.ndim != 2 or features.shape[1] != FEATURES or len(features) < 2:  # noqa: PLR2004 - (N, 4), a spread
             raise ValueError(
@@ -167,7 +156,7 @@ class WordCaptioner(nn.Module, Captioner):
         self.scale_mean.copy_(features.mean(dim=0))
         self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
 
-    def scaled(self, features: Tensor) -> Tensor:
+    def standardise(self, features: Tensor) -> Tensor:
         """Features ``(..., 4)`` standardised as the training clusters' were."""
         return (features - self.scale_mean) / self.scale_std
 
@@ -201,12 +190,7 @@ class WordCaptioner(nn.Module, Captioner):
 
     def distributions(self, state: State, tokens: Tensor) -> Tensor:
         """Log probabilities of what may come at each word of sentences ``(N, L)``, ``(N, L, V)``."""
-        said = torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-        every = []
-        for position in range(tokens.shape[1]):
-            log_probs, state = self.step(said[:, position], state)
-            every.append(log_probs)
-        return torch.stack(every, dim=1)
+        return torch.stack([each for each, _ in unroll(self.step, state, tokens)], dim=1)
 
     def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
         """Log probability of every word of the sentences ``(N, L)`` that N rows are given; 0 for padding."""
@@ -237,13 +221,10 @@ class WordCaptioner(nn.Module, Captioner):
         return -log_p.sum() / counted.sum().clamp(min=1)
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """The rows of `encode` to decode.
+        """The rows of `encode` to decode, int64 ``(M,)``.
 
         Per pair by falling prior, equal ones by falling area: the DDLA paper's multi-sentence setting takes
         the top T of the prior with T given, and a uniform prior by area. Of whole pairs all rows.
-
-        Returns:
-            int64 ``(M,)``, positions in the state.
         """
         if self.whole:
             return torch.arange(len(state), device=state.pair.device)
@@ -303,16 +284,17 @@ class Recurrent(WordCaptioner):
         seen, state = self.advance(tokens, state)
         return self.next_word(seen).float().log_softmax(dim=1), state
 
-    def unroll(self, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
-        """Outputs of `advance` at every position of the given sentences, int64 ``(N, L)``."""
-        said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
-        for position in range(sentences.shape[1]):
-            seen, state = self.advance(said[:, position], state)
-            yield seen, state
-
     def word_log_likelihood(self, state: State, tokens: Tensor) -> Tensor:
-        seen = torch.stack([each for each, _ in self.unroll(state, tokens)], dim=1)
+        seen = torch.stack([each for each, _ in unroll(self.advance, state, tokens)], dim=1)
         return log_likelihood_of_words(self.next_word, seen, tokens)
+
+
+def unroll(step: Step, state: State, sentences: Tensor) -> Iterator[tuple[Tensor, State]]:
+    """Outputs of a step at every position of the given sentences, int64 ``(N, L)``, BOS before them."""
+    said = torch.cat([torch.full_like(sentences[:, :1], BOS), sentences[:, :-1]], dim=1)
+    for tokens in said.unbind(dim=1):
+        seen, state = step(tokens, state)
+        yield seen, state
 
 
 def log_likelihood_of_words(next_word: nn.Linear, seen: Tensor, tokens: Tensor) -> Tensor:
@@ -336,15 +318,8 @@ def given_sentences(sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def batch_normalise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
     """Batch norm of ``(N, size)``; by the running statistics where N is 1, which has none of its own."""
-    return batch_norm(
-        x,
-        norm.running_mean,
-        norm.running_var,
-        norm.weight,
-        norm.bias,
-        training=norm.training and len(x) > 1,
-        eps=norm.eps,
-    )
+    own = norm.running_mean, norm.running_var, norm.weight, norm.bias
+    return batch_norm(x, *own, training=norm.training and len(x) > 1, eps=norm.eps)
 
 
 def stories(sentences: Tensor) -> Tensor:
@@ -359,15 +334,8 @@ def stories(sentences: Tensor) -> Tensor:
 
 def _sentence(decoded: Decoded, vocabulary: Vocabulary, box: Box | None, prior: float) -> Sentence:
     text = surface(vocabulary.decode(decoded.tokens))
-    wording = read(text)
-    return Sentence(
-        text,
-        wording.type,
-        wording.object,
-        box,
-        salience=min(prior, 1.0),
-        confidence=min(decoded.confidence, 1.0),
-    )
+    kind, confidence = read(text), min(decoded.confidence, 1.0)
+    return Sentence(text, kind.type, kind.object, box, salience=min(prior, 1.0), confidence=confidence)
 
 
 def _is_wanted(sentence: Sentence, earlier: Sequence[Sentence], options: DescribeOptions) -> bool:
@@ -381,7 +349,7 @@ def _is_wanted(sentence: Sentence, earlier: Sequence[Sentence], options: Describ
 
 
 def _repeats(sentence: Sentence, earlier: Sentence) -> bool:
-    if sentence.text != earlier.text or sentence.box is None or earlier.box is None:
+    one, other = sentence.box, earlier.box
+    if sentence.text != earlier.text or one is None or other is None:
         return False
-    shared = intersection(sentence.box, earlier.box)
-    return shared > 0 and shared >= SAME_PLACE * min(area(sentence.box), area(earlier.box))
+    return (shared := intersection(one, other)) > 0 and shared >= SAME_PLACE * min(area(one), area(other))

@@ -1,4 +1,4 @@
-"""DDLA, difference description with latent alignment, and CAPT, CAPT-MASKED and CAPT-MULTI, its baselines.
+"""DDLA, difference description with latent alignment, and its baselines: CAPT, its variants, NN, NN-MULTI.
 
 Jhamtani and Berg-Kirkpatrick, "Learning to Describe Differences Between Pairs of Similar Images", EMNLP 2018.
 
@@ -35,28 +35,47 @@ Where the paper is silent, and departures:
   that something can be learnt and said about it.
 * CAPT-MULTI: BOS stands between the sentences, so that they can be told apart again (the paper's have full
   stops); their order is that of the annotation.
+
+Section 4 projects masks: "we use pyramid reduce downsampling on a smoothed version of cluster mask", from 224
+to 14. One level of the pyramid is a Gaussian of sigma 2 * 2 / 6 and a halving, as scikit-image's
+`pyramid_reduce` has it; four levels lead from 224 to 14. All of it is linear and separable, so it is one
+matrix for the rows and one for the columns.
+
+NN and NN-MULTI say what was said about the nearest training pair, by the features extracted from both images,
+as scikit-learn's NearestNeighbors measures it (Euclidean, the one nearest). NN says a random sentence of the
+neighbour's annotation, NN-MULTI all of it.
+
+Where the paper is silent about them, and departures:
+* Features: the encoder's maps of before and after, each pooled to `pool` x `pool` cells, one after the other.
+* Equally near neighbours: the first that was memorised, as in scikit-learn's brute-force search.
+* NN draws its sentence once, when it memorises the annotation, so that what it says depends on nothing else.
+* Words that the vocabulary does not know are left out; build it with every word (min_count 1).
+* A sentence is written through `step` as a distribution that is certain of every word. It gives others
+  no probability to speak of, so it has no perplexity (the paper's tables have none either).
 """
 
 from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import GRID, Encoder
-from models.papers.captioner import FEATURES, Recurrent
+from models.papers.captioner import FEATURES, Recurrent, WordCaptioner, stories
 from models.papers.decoding import State
-from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
-from models.papers.vocabulary import PAD, Vocabulary
+from models.papers.vocabulary import EOS, PAD, UNK, Vocabulary
 
-MASK_FLOOR = 1e-4
-"""Cells with less of the cluster than this are not attended to."""
+MASK_FLOOR = 1e-4  # cells with less of the cluster than this are not attended to
 
 
 class Attending(Recurrent):
@@ -154,7 +173,7 @@ class DDLA(Attending):
 
     def prior_scores(self, features: Tensor) -> Tensor:
         """The paper's w . g(z), see `Captioner`; all 0 for the uniform prior."""
-        return self.scaled(features) @ self.prior_weights
+        return self.standardise(features) @ self.prior_weights
 
     def log_prior(self, pairs: PairBatch) -> Tensor:
         """Log P(z | X), float32 ``(B, K)``; -inf for padding."""
@@ -164,25 +183,15 @@ class DDLA(Attending):
 
     def encode(self, pairs: PairBatch) -> State:
         embedded = self.embed(pairs)
-        hidden, cell = self.first_state(embedded)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
         flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
         keys, values = (
-            x.flatten(0, 1)
-            .flatten(1)
-            .index_select(0, flat)
-            .view(*chosen.shape, 2, x.shape[-1])
-            .transpose(1, 2)
+            x.flatten(0, 1)[flat].view(*chosen.shape, *x.shape[2:]).transpose(1, 2).contiguous()
             for x in (self.key(embedded), embedded)
         )
-        return State(
-            pair,
-            cluster,
-            self.log_prior(pairs),
-            pictures=(keys.contiguous(), values.contiguous(), log_weights),
-            memory=(hidden.index_select(0, pair), cell.index_select(0, pair)),
-        )
+        memory = tuple(each.index_select(0, pair) for each in self.first_state(embedded))
+        return State(pair, cluster, self.log_prior(pairs), (keys, values, log_weights), memory)
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
         """The uniform prior draws the cluster of a single sentence."""
@@ -191,10 +200,8 @@ class DDLA(Attending):
         rows: dict[int, list[int]] = {}
         for row, b in enumerate(state.pair.tolist()):
             rows.setdefault(b, []).append(row)
-        drawn = [
-            own[zlib.crc32(pairs.boxes[b, : len(own)].cpu().numpy().tobytes()) % len(own)]
-            for b, own in rows.items()
-        ]
+        boxes = {b: pairs.boxes[b, : len(own)].cpu().numpy().tobytes() for b, own in rows.items()}
+        drawn = [own[zlib.crc32(boxes[b]) % len(own)] for b, own in rows.items()]
         return torch.tensor(drawn, dtype=torch.int64, device=state.pair.device)
 
     def log_likelihood(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
@@ -227,12 +234,11 @@ class DDLA(Attending):
     def alignment(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
         """The cluster that a sentence describes, argmax_k P(z = k) P(S_i | z = k, X), ``(B, T)``; -1 none."""
         log_prior, likelihood = self.alignment_likelihoods(pairs, sentences)
-        worded = (sentences[:, :, 0] != PAD).to(self.device) & pairs.valid.any(dim=1, keepdim=True).to(
-            self.device
-        )
+        worded = (sentences[:, :, 0] != PAD) & pairs.valid.any(dim=1, keepdim=True)
         if not pairs.valid.shape[1]:  # argmax over no clusters at all is an error
-            return torch.full_like(worded, -1, dtype=torch.int64)
-        return (log_prior.unsqueeze(1) + likelihood).argmax(dim=2).masked_fill(~worded, -1)
+            return torch.full_like(worded, -1, dtype=torch.int64, device=self.device)
+        best = (log_prior.unsqueeze(1) + likelihood).argmax(dim=2)
+        return best.masked_fill(~worded.to(self.device), -1)
 
 
 class Capt(Attending):
@@ -288,3 +294,129 @@ def _support(weights: Tensor) -> tuple[Tensor, Tensor]:
     log_weights = ordered.clamp(min=MASK_FLOOR).log().masked_fill(ordered <= MASK_FLOOR, -math.inf)
     log_weights[:, 0] = ordered[:, 0].clamp(min=MASK_FLOOR).log()
     return cells, log_weights
+
+
+FULL, LEVELS = 224, 4  # the paper's mask size, and halvings down to 14
+LEVEL_SIGMA = 2 * 2 / 6
+TRUNCATE = 4.0  # the Gaussian ends at this many sigma, as in scikit-image
+
+
+def project_masks(masks: Tensor, smoothing: float) -> Tensor:
+    """From masks ``(..., height, width)``, 0..1, to float32 ``(..., 14, 14)``; smoothing 0 is none."""
+    rows = _reduction(masks.shape[-2], smoothing).to(masks.device)
+    columns = _reduction(masks.shape[-1], smoothing).to(masks.device)
+    return rows @ masks.float() @ columns.T
+
+
+@lru_cache(maxsize=16)
+def _reduction(size: int, smoothing: float) -> Tensor:
+    """Float32 ``(14, size)``: what each cell takes from each row or column of the mask."""
+    with torch.inference_mode(mode=False), torch.no_grad():
+        matrix = adaptive_avg_pool1d(torch.eye(size, dtype=torch.float64).unsqueeze(0), FULL)[0].T
+        matrix = _gaussian(FULL, smoothing) @ matrix
+        for _ in range(LEVELS):
+            matrix = _gaussian(len(matrix), LEVEL_SIGMA) @ matrix
+            matrix = (matrix[0::2] + matrix[1::2]) / 2
+        return matrix.float()
+
+
+def _gaussian(size: int, sigma: float) -> Tensor:
+    """Float64 ``(size, size)``: smooths a line, mirrored at its ends (d c b a | a b c d | d c b a)."""
+    if sigma == 0:
+        return torch.eye(size, dtype=torch.float64)
+    radius = int(TRUNCATE * sigma + 0.5)
+    offsets = torch.arange(-radius, radius + 1)
+    kernel = torch.exp(-0.5 * (offsets / sigma).double() ** 2)
+    source = (torch.arange(size).unsqueeze(1) + offsets) % (2 * size)
+    source = torch.where(source >= size, 2 * size - 1 - source, source)
+    matrix = torch.zeros(size, size, dtype=torch.float64)
+    return matrix.scatter_add_(1, source, (kernel / kernel.sum()).expand(size, -1))
+
+
+NEVER = -1e4  # log probability of any other word; finite, so that sums of it are numbers
+
+
+class Nearest(WordCaptioner):
+    """See the head of this file. It has no weights; `memorise` the training pairs instead of training it."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(WordCaptioner.Options):
+        pool: int = 1  # cells in both directions that each map is pooled to, at least 1
+        seed: int = 0  # of the sentences that NN draws
+
+        def __post_init__(self) -> None:
+            if self.pool < 1:
+                raise ValueError(f"pool must be at least 1, not {self.pool}")
+
+    name = "nn"
+    whole = True
+    needs_masks = False
+    options: Options
+    memory: Tensor  # float32 ``(M, D)``, features of the memorised pairs
+    told: Tensor  # int64 ``(M, L)``, what is said when each is the nearest
+
+    def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
+        super().__init__(vocabulary, encoder, **arguments)
+        self.register_buffer("memory", torch.zeros(0, 2 * encoder.channels * self.options.pool**2))
+        self.register_buffer("told", torch.zeros(0, 1, dtype=torch.int64))
+
+    def pair_features(self, pairs: PairBatch) -> Tensor:
+        """Features whose distance is measured, float32 ``(B, D)``."""
+        both = torch.cat(self.maps(pairs), dim=1).float()
+        return adaptive_avg_pool2d(both, self.options.pool).flatten(1)
+
+    @torch.no_grad()
+    def memorise(self, batches: Iterable[tuple[PairBatch, Tensor]]) -> None:
+        """Forget all and keep these pairs, with the sentences about each, int64 ``(B, T, L)``."""
+        draw = np.random.default_rng(self.options.seed)
+        features, chosen = [self.memory[:0]], list[Tensor]()
+        for pairs, sentences in batches:
+            here = pairs.to(self.device)
+            known = torch.tensor([self._sayable(pair) for pair in sentences], dtype=torch.bool)
+            features.append(self.pair_features(here)[known.to(self.device)])
+            chosen += [self._choose(pair, draw) for pair in sentences[known].to(self.device)]
+        if not chosen:
+            raise ValueError("nothing to memorise: there is no sentence with a word of the vocabulary")
+        self.memory = torch.cat(features)
+        self.told = nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=PAD)
+
+    def encode(self, pairs: PairBatch) -> State:
+        if not len(self.memory):
+            raise ValueError("nothing is memorised yet; train it, or load a checkpoint")
+        exactly = "donot_use_mm_for_euclid_dist"  # the quick way rounds, and a pair must find itself
+        distance = torch.cdist(self.pair_features(pairs), self.memory, compute_mode=exactly)
+        nearest = distance.argmin(dim=1)
+        return State.of_pairs((self.told[nearest],), (torch.zeros_like(nearest),))
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        (sentence,), (position,) = state.pictures, state.memory
+        beyond = position >= sentence.shape[1]
+        words = sentence.gather(1, position.clamp(max=sentence.shape[1] - 1).unsqueeze(1))[:, 0]
+        words = words.masked_fill(beyond | (words == PAD), EOS)
+        log_probs = torch.full((len(tokens), len(self.vocabulary)), NEVER, device=tokens.device)
+        return log_probs.scatter(1, words.unsqueeze(1), 0.0), state.remember(position + 1)
+
+    def _sayable(self, sentences: Tensor) -> bool:
+        return bool(((sentences != PAD) & (sentences != EOS) & (sentences != UNK)).any())
+
+    def _choose(self, sentences: Tensor, draw: np.random.Generator) -> Tensor:
+        """One text from a pair's sentences ``(T, L)``, some of them with known words: ``(L,)``."""
+        known = torch.stack([s for s in sentences if self._sayable(s.unsqueeze(0))])
+        if not self.joined:
+            known = known[int(draw.integers(len(known)))].unsqueeze(0)
+        story = stories(known.unsqueeze(0))[0, 0]
+        return story[(story != UNK) & (story != PAD)]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """A memory has the size that it was given, which a new captioner can't know."""
+        for name in ("memory", "told"):
+            if prefix + name in state_dict:
+                setattr(self, name, torch.empty_like(state_dict[prefix + name], device=self.device))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class NearestMulti(Nearest):
+    """NN-MULTI, see the head of this file."""
+
+    name = "nn-multi"
+    joined = True

@@ -7,7 +7,7 @@ after `max_words` words, so that its EOS always counts in its probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,22 +18,15 @@ from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """N rows, each one sentence in decoding about one cluster of a pair, or about a pair.
+    """N rows, each one sentence in decoding about one cluster of a pair, or about a pair."""
 
-    Attributes:
-        pair, cluster: int64 ``(N,)``, the pair of the batch and its cluster that a row describes,
-            -1 for the entire pair.
-        log_prior: float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding; zeros ``(B, 1)``
-            where rows describe entire pairs.
-        pictures: visual features, ``(N, ...)`` each; the same at every step.
-        memory: recurrent state, ``(N, ...)`` each; changed by every step.
-    """
-
-    pair: Tensor
-    cluster: Tensor
+    pair: Tensor  # int64 ``(N,)``, the pair of the batch that a row describes
+    cluster: Tensor  # int64 ``(N,)``, its cluster; -1 for the entire pair
+    # float32 ``(B, K)``, log P(z = k | X) of every cluster; -inf for padding; zeros ``(B, 1)`` where rows
+    # describe entire pairs
     log_prior: Tensor
-    pictures: tuple[Tensor, ...]
-    memory: tuple[Tensor, ...]
+    pictures: tuple[Tensor, ...]  # visual features, ``(N, ...)`` each; the same at every step
+    memory: tuple[Tensor, ...]  # recurrent state, ``(N, ...)`` each; changed by every step
 
     @classmethod
     def of_pairs(cls, pictures: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> State:
@@ -68,21 +61,11 @@ class State:
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 """From the last tokens ``(N,)`` and the state to log P of the next ``(N, V)``, and the new state."""
 
-NEVER_DECODED = (PAD, BOS, UNK)
-"""BOS may still begin further sentences of a story."""
-
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """One sentence.
-
-    Attributes:
-        tokens: its words, without EOS.
-        log_prob: the sum over words and EOS.
-    """
-
-    tokens: tuple[int, ...]
-    log_prob: float
+    tokens: tuple[int, ...]  # the words of a sentence, without EOS
+    log_prob: float  # the sum over words and EOS
 
     @property
     def sentences(self) -> tuple[Decoded, ...]:
@@ -106,19 +89,15 @@ class Decoded:
 
 
 def decode(step: Step, state: State, max_words: int = 24, *, joined: bool = False) -> list[Decoded]:
-    """One sentence per row of the state, the likeliest word at every step.
+    """One sentence per row of the state, the likeliest word at every step; rows that are done cost nothing.
 
-    Args:
-        step: of the captioner.
-        state: N rows; those that are done cost nothing further.
-        max_words: of a row, at most; ValueError if less than 1.
-        joined: BOS may begin a further sentence after the first word.
+    `joined`: BOS may begin a further sentence after the first word.
     """
     if max_words < 1:
         raise ValueError(f"max_words ({max_words}) must be at least 1")
     if len(state) == 0:
         return []
-    barred = (PAD, UNK) if joined else NEVER_DECODED
+    barred = [PAD, UNK] if joined else [PAD, UNK, BOS]
     tokens: list[list[int]] = [[] for _ in range(len(state))]
     totals = [0.0] * len(state)
     rows = list(range(len(state)))
@@ -139,14 +118,11 @@ def decode(step: Step, state: State, max_words: int = 24, *, joined: bool = Fals
     return [Decoded(tuple(t), total) for t, total in zip(tokens, totals, strict=True)]
 
 
-def _mask_words(log_probs: Tensor, position: int, max_words: int, barred: Sequence[int]) -> Tensor:
+def _mask_words(log_probs: Tensor, position: int, max_words: int, barred: list[int]) -> Tensor:
     """A copy with the words that must not come at this position at -inf."""
-    if position == max_words:
-        allowed = torch.full_like(log_probs, -math.inf)
-        allowed[:, EOS] = log_probs[:, EOS]
-        return allowed
     allowed = log_probs.clone()
-    allowed[:, list(barred)] = -math.inf
-    if position == 0:
-        allowed[:, [BOS, EOS]] = -math.inf
+    if position == max_words:
+        allowed.fill_(-math.inf)[:, EOS] = log_probs[:, EOS]
+        return allowed
+    allowed[:, barred if position else [*barred, BOS, EOS]] = -math.inf
     return allowed

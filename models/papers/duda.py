@@ -63,10 +63,9 @@ import torch
 from torch import Tensor, nn
 
 from models.encoders.encoder import GRID, Encoder
-from models.papers.captioner import Recurrent, given_sentences, log_likelihood_of_words
-from models.papers.ddla import cell_coordinates
+from models.papers.captioner import Recurrent, given_sentences, log_likelihood_of_words, unroll
+from models.papers.ddla import cell_coordinates, project_masks
 from models.papers.decoding import State
-from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 
@@ -118,7 +117,7 @@ class ChangeCaptioner(Recurrent):
         b, _, tokens = given_sentences(sentences)
         if not len(b):  # a zero that a gradient can go through
             return 0.0 * torch.stack([x.sum() for x in state.pictures]).sum()
-        unrolled = list(self.unroll(state.select(b), tokens))
+        unrolled = list(unroll(self.advance, state.select(b), tokens))
         seen = torch.stack([each for each, _ in unrolled], dim=1)
         log_p = log_likelihood_of_words(self.next_word, seen, tokens)
         said = tokens != PAD
@@ -159,15 +158,28 @@ class SpatialAttention(nn.Module):
         weights: Tensor = self.layers(x)
         return weights.flatten(1)
 
-    def of_both(self, before: Tensor, after: Tensor) -> Tensor:
-        """Of [before; d] and [after; d], d = after - before, of two ``(B, C, 14, 14)``: ``(B, 2, 196)``."""
+    def attend_both(self, before: Tensor, after: Tensor) -> Tensor:
+        """Weights ``(B, 2, 196)`` of [before; d] and [after; d], d the difference, of ``(B, C, 14, 14)``."""
         each = (torch.cat([own, after - before], dim=1) for own in (before, after))
         return torch.stack([self(seen) for seen in each], dim=1)
 
 
-def attend(cells: Tensor, attention: Tensor) -> Tensor:
-    """The attention-weighted sum of cells ``(B, C, 14, 14)`` under weights ``(B, 196)``, ``(B, C)``."""
-    return (cells.flatten(2) @ attention.unsqueeze(2))[..., 0]
+def attention_layers(channels: int, options: AttendingOptions) -> tuple[SpatialAttention, nn.Sequential]:
+    """The attention over cells of these channels, and from [l_b; l_d; l_a] to `Options.visual`."""
+    attention = SpatialAttention(2 * channels, options)
+    return attention, nn.Sequential(nn.Linear(3 * channels, options.visual), nn.ReLU())
+
+
+def attend(cells: tuple[Tensor, Tensor], attention: Tensor, scale: float) -> Tensor:
+    """The vectors l of before, difference and after, ``(B, 3, C)``: `scale` times attention-weighted sums.
+
+    Of cells ``(B, C, 14, 14)`` of both images under weights ``(B, 1 or 2, 196)``.
+    """
+    weights = attention.expand(-1, 2, -1).unbind(dim=1)
+    left, right = (
+        scale * (own.flatten(2) @ each.unsqueeze(2))[..., 0] for own, each in zip(cells, weights, strict=True)
+    )
+    return torch.stack([left, right - left, right], dim=1)
 
 
 def attention_size(attention: Tensor, changed: Tensor) -> Tensor:
@@ -192,8 +204,7 @@ class DUDA(ChangeCaptioner):
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
         options = self.options
-        self.attention = SpatialAttention(2 * self.channels, options)
-        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
+        self.attention, self.embed_visual = attention_layers(self.channels, options)
         self.choosing = nn.LSTMCell(options.visual + options.hidden, options.hidden)
         self.choice = nn.Linear(options.hidden, 3)
         self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
@@ -202,11 +213,9 @@ class DUDA(ChangeCaptioner):
         self.dropout = nn.Dropout(options.dropout)
 
     def encode(self, pairs: PairBatch) -> State:
-        before, after = self.cells(pairs)
-        attention = self.attention.of_both(before, after)
-        looked = zip((before, after), attention.unbind(dim=1), strict=True)
-        left, right = (self.options.scale * attend(cells, each) for cells, each in looked)
-        parts = torch.stack([left, right - left, right], dim=1)
+        cells = self.cells(pairs)
+        attention = self.attention.attend_both(*cells)
+        parts = attend(cells, attention, self.options.scale)
         visual = self.embed_visual(parts.flatten(1))
         zeros = visual.new_zeros(len(visual), self.telling.hidden_size)
         chosen = visual.new_full((len(visual), 3), 1 / 3)
@@ -259,65 +268,47 @@ class OneVector(ChangeCaptioner):
         return self.dropout(hidden), state.remember(hidden, cell)
 
 
-class _Pooled(OneVector):
+class CaptRepDiff(OneVector):
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(OneVector.Options):
         convolved: int = 256  # channels of the convolutions
 
+    name = "capt-rep-diff"
     options: Options
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
         convolved = self.options.convolved
-        side = GRID // 2 // 2
         self.pooling = nn.Sequential(
-            nn.Conv2d(self.feature_channels(), convolved, 3, padding=1),
+            nn.Conv2d(2 * self.channels + 3 if self.needs_images else self.channels, convolved, 3, padding=1),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Conv2d(convolved, convolved, 3, padding=1),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(convolved * side * side, self.options.visual),
+            nn.Linear(convolved * (GRID // 4) ** 2, self.options.visual),
             nn.ReLU(),
         )
 
-    @abstractmethod
-    def feature_channels(self) -> int:
-        """Channels of `features`."""
-
-    @abstractmethod
     def features(self, pairs: PairBatch) -> Tensor:
-        """Input of the convolutions, float32 ``(B, feature_channels, 14, 14)``."""
+        """Input of the convolutions, float32 ``(B, channels, 14, 14)``."""
+        before, after = self.maps(pairs)
+        return torch.cat([after - before, self.coordinates.expand(len(before), -1, -1, -1)], dim=1)
 
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
         return (self.pooling(self.features(pairs)),)
 
 
-class CaptPixDiff(_Pooled):
+class CaptPixDiff(CaptRepDiff):
     name = "capt-pix-diff"
     needs_images = True
-
-    def feature_channels(self) -> int:
-        return 2 * self.channels + 3
 
     def features(self, pairs: PairBatch) -> Tensor:
         if pairs.before is None or pairs.after is None:
             raise ValueError(f"{self.name} looks at pixels: give a PairBatch with its images, not maps only")
         difference = (pairs.after.float() - pairs.before.float()) / 255
         return torch.cat([*self.cells(pairs), project_masks(difference, smoothing=0.0)], dim=1)
-
-
-class CaptRepDiff(_Pooled):
-    name = "capt-rep-diff"
-
-    def feature_channels(self) -> int:
-        return self.channels
-
-    def features(self, pairs: PairBatch) -> Tensor:
-        before, after = self.maps(pairs)
-        at = self.coordinates.expand(len(before), -1, -1, -1)
-        return torch.cat([after.float() - before.float(), at], dim=1)
 
 
 class _Attended(OneVector):
@@ -330,19 +321,15 @@ class _Attended(OneVector):
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
-        options = self.options
-        self.attention = SpatialAttention(2 * self.channels, options)
-        self.embed_visual = nn.Sequential(nn.Linear(3 * self.channels, options.visual), nn.ReLU())
+        self.attention, self.embed_visual = attention_layers(self.channels, self.options)
 
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
-        before, after = self.cells(pairs)
+        cells = self.cells(pairs)
         if self.dual:
-            weights = self.attention.of_both(before, after)
+            weights = self.attention.attend_both(*cells)
         else:
-            weights = self.attention(torch.cat([before, after], dim=1)).unsqueeze(1)
-        each = (before, weights[:, 0]), (after, weights[:, -1])
-        left, right = (self.options.scale * attend(cells, own) for cells, own in each)
-        return self.embed_visual(torch.cat([left, right - left, right], dim=1)), weights
+            weights = self.attention(torch.cat(cells, dim=1)).unsqueeze(1)
+        return self.embed_visual(attend(cells, weights, self.options.scale).flatten(1)), weights
 
     def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002
         return self.options.attention_weight * attention_size(state.pictures[1], changed)

@@ -38,12 +38,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    avg_pool2d,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    scaled_dot_product_attention,
-)
+from torch.nn import functional
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from models.encoders.encoder import Encoder
 from models.papers.captioner import WordCaptioner, given_sentences, log_likelihood_of_words
@@ -52,13 +48,9 @@ from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 from models.papers.wording import read
 
-SIDE = 7
-"""Cells of an image, in both directions."""
-
+SIDE = 7  # cells of an image, in both directions
 CELLS = SIDE * SIDE
-IMAGE = CELLS + 1
-"""Vectors of an image: [IMG] and its cells."""
-
+IMAGE = CELLS + 1  # vectors of an image: [IMG] and its cells
 _KIND, _SAME_CELL, _SUBTRACTED = 0.3, 7.0, 1.2
 """A pair layer that compares at first: standard deviation of the type embeddings (without them a cell where
 nothing changed becomes noise), the bias of the same cell (e^7 against 99 others), how much is subtracted."""
@@ -86,9 +78,7 @@ class IDCPCL(WordCaptioner):
 
         def __post_init__(self) -> None:
             if not 0 < self.share <= 1 or self.size % 2:
-                raise ValueError(
-                    f"share ({self.share}) must be above 0 and at most 1, size ({self.size}) even"
-                )
+                raise ValueError(f"share ({self.share}) is above 0 and at most 1, size ({self.size}) even")
 
     name = "idc-pcl"
     whole = True
@@ -100,12 +90,10 @@ class IDCPCL(WordCaptioner):
         options = self.options
         self.size = size = options.size
         self.cls, self.mask = len(vocabulary), len(vocabulary) + 1
+        sizes = size, options.heads, options.inner, options.dropout, options.attention_dropout
 
         def stack(number: int) -> Stack:
-            return Stack(
-                Layer(size, options.heads, options.inner, options.dropout, options.attention_dropout)
-                for _ in range(number)
-            )
+            return Stack(Layer(*sizes) for _ in range(number))
 
         self.embed_word = nn.Embedding(len(vocabulary) + 2, size, padding_idx=PAD)
         self.embed_cell = nn.Sequential(nn.Linear(encoder.channels, size), nn.LayerNorm(size))
@@ -122,9 +110,9 @@ class IDCPCL(WordCaptioner):
                 layer.subtract(_SUBTRACTED)
         self.last_norm = nn.LayerNorm(size)
         self.next_word = nn.Linear(size, len(vocabulary))
-        self.judge = (
-            nn.Sequential(nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 1)) if options.judge else None
-        )
+        self.judge: nn.Sequential | None = None
+        if options.judge:
+            self.judge = nn.Sequential(nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 1))
         self.dropout = nn.Dropout(options.dropout)
 
     def cells(self, pairs: PairBatch) -> Tensor:
@@ -183,7 +171,9 @@ class IDCPCL(WordCaptioner):
         if self.judge is not None:
             worded = (sentences[:, :, 0] != PAD).any(dim=1)
             same = ~self._mentions_change(pairs, sentences)
-            wrong = binary_cross_entropy_with_logits(self._verdict(pictures), same.float(), reduction="none")
+            wrong = functional.binary_cross_entropy_with_logits(
+                self._verdict(pictures), same.float(), reduction="none"
+            )
             loss = loss + self.options.judge_weight * (wrong * worded).sum() / worded.sum().clamp(min=1)
         return loss
 
@@ -195,9 +185,8 @@ class IDCPCL(WordCaptioner):
         """The judge's probability that nothing changed, float32 ``(B,)``; ValueError without a judge."""
         if self.judge is None:
             raise ValueError("this captioner was built without a judge (judge: false)")
-        return self._verdict(
-            self._images(self.encode_difference(self.cells(pairs.to(self.device))))[1]
-        ).sigmoid()
+        _, pictures = self._images(self.encode_difference(self.cells(pairs.to(self.device))))
+        return self._verdict(pictures).sigmoid()
 
     def words(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embedded words ``(N, M, size)`` at positions ``(M,)``."""
@@ -207,14 +196,17 @@ class IDCPCL(WordCaptioner):
 
     def _comparison_bias(self, like: Tensor) -> Tensor | None:
         """Attention bias where a cell attends to the same cell of the other image, ``(heads, 100, 100)``."""
-        return None if self.same_cell is None else self.same_cell * same_cells(like)
+        if self.same_cell is None:
+            return None
+        same = torch.eye(2 * IMAGE, dtype=like.dtype, device=like.device).roll(IMAGE, dims=0)
+        return self.same_cell * same
 
     def _first_layer_bias(self, layer: int, like: Tensor, words: int = 0) -> Tensor | None:
         """The same of a cross-modal layer behind words: of the first, without a difference encoder."""
         if layer or self.options.difference_encoder:
             return None
         bias = self._comparison_bias(like)
-        return None if bias is None else nn.functional.pad(bias, (words, 0, words, 0))
+        return None if bias is None else functional.pad(bias, (words, 0, words, 0))
 
     def _images(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the images ``(N, layers, 100, 2 * size)``, and what they are in the end."""
@@ -244,9 +236,8 @@ class IDCPCL(WordCaptioner):
         both = torch.cat([start, tokens[:, :-1], torch.full_like(tokens, self.mask)], dim=1)
         true, masks = torch.arange(length + 1, device=device), torch.arange(2, length + 2, device=device)
         positions = torch.cat([true, masks])
-        before = torch.cat(
-            [true <= true.unsqueeze(1), true < masks.unsqueeze(1)]
-        )  # a [MASK] sees what is before it, a word also itself
+        # A [MASK] sees what is before it, a word also itself.
+        before = torch.cat([true <= true.unsqueeze(1), true < masks.unsqueeze(1)])
         own = torch.cat([torch.zeros(length + 1, length, device=device), torch.eye(length, device=device)])
         images = torch.ones(2 * length + 1, 2 * IMAGE, dtype=torch.bool, device=device)
         return self.words(both, positions), torch.cat([images, before, own.bool()], dim=1).unsqueeze(0)
@@ -267,7 +258,7 @@ class IDCPCL(WordCaptioner):
 
 def grid_features(maps: Tensor) -> Tensor:
     """From maps ``(..., channels, 14, 14)`` to cells, float32 ``(..., 49, channels)``."""
-    pooled = avg_pool2d(maps.float().flatten(0, -4), 2)
+    pooled = functional.avg_pool2d(maps.float().flatten(0, -4), 2)
     return pooled.flatten(2).transpose(1, 2).reshape(*maps.shape[:-3], CELLS, maps.shape[-3])
 
 
@@ -275,13 +266,8 @@ def places(size: int) -> Tensor:
     """Positions of [IMG] and the cells of an image at first, ``(50, size)``: sinusoids of row and column."""
     along = sinusoids(torch.arange(SIDE), size // 2)
     rows, columns = along.repeat_interleave(SIDE, dim=0), along.repeat(SIDE, 1)
-    cells = nn.functional.pad(torch.cat([rows, columns], dim=1), (0, size - 2 * along.shape[1]))
+    cells = functional.pad(torch.cat([rows, columns], dim=1), (0, size - 2 * along.shape[1]))
     return torch.cat([torch.zeros(1, size), cells])
-
-
-def same_cells(like: Tensor) -> Tensor:
-    """1 where a vector meets that of the same place in the other image, float ``(100, 100)``; else 0."""
-    return torch.eye(2 * IMAGE, dtype=like.dtype, device=like.device).roll(IMAGE, dims=0)
 
 
 def image_mask(present: Tensor | None) -> Tensor | None:
@@ -304,9 +290,8 @@ class Layer(nn.Module):
         self.query = nn.Linear(size, size)
         self.key_value = nn.Linear(size, 2 * size)
         self.out = nn.Linear(size, size)
-        self.inner = nn.Sequential(
-            nn.Linear(size, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, size)
-        )
+        hidden = nn.Linear(size, inner), nn.ReLU(), nn.Dropout(dropout)
+        self.inner = nn.Sequential(*hidden, nn.Linear(inner, size))
         self.dropout = nn.Dropout(dropout)
 
     def keys_values(self, x: Tensor) -> Tensor:
@@ -326,13 +311,8 @@ class Layer(nn.Module):
         if bias is not None:
             mask = bias if mask is None else torch.where(mask, bias, -math.inf)
         keys, values = (self._split(part) for part in kept.chunk(2, dim=2))
-        mixed = scaled_dot_product_attention(
-            self._split(self.query(self.norm(x))),
-            keys,
-            values,
-            attn_mask=mask,
-            dropout_p=self.share if self.training else 0.0,
-        )
+        query, share = self._split(self.query(self.norm(x))), self.share if self.training else 0.0
+        mixed = scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=share)
         x = x + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
         after: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
         return after

@@ -43,8 +43,7 @@ from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 
-GREY = 127.5
-"""Input of the CNN where nothing differs."""
+GREY = 127.5  # input of the CNN where nothing differs
 
 
 class SpotIt(Recurrent):
@@ -98,14 +97,9 @@ class SpotIt(Recurrent):
         self.dropout = nn.Dropout(options.dropout)
         self.attended: nn.ModuleDict | None = None
         if attention:
-            self.attended = nn.ModuleDict(
-                {
-                    "value": nn.Linear(encoder.channels, features),
-                    "key": nn.Linear(encoder.channels, attention),
-                    "query": nn.Linear(hidden, attention, bias=False),
-                    "score": nn.Linear(attention, 1, bias=False),
-                }
-            )
+            value, key = nn.Linear(encoder.channels, features), nn.Linear(encoder.channels, attention)
+            query, score = nn.Linear(hidden, attention, bias=False), nn.Linear(attention, 1, bias=False)
+            self.attended = nn.ModuleDict({"value": value, "key": key, "query": query, "score": score})
 
     def encode(self, pairs: PairBatch) -> State:
         if pairs.before is None or pairs.after is None:
@@ -149,9 +143,8 @@ class SpotIt(Recurrent):
         cos, sin, zero = scale * angle.cos(), scale * angle.sin(), torch.zeros_like(angle)
         turn = torch.stack([torch.stack([cos, -sin, zero], 1), torch.stack([sin, cos, zero], 1)], 1)
         grid = affine_grid(turn, list(before.shape), align_corners=False)
-        left, right = (
-            grid_sample(x, grid, padding_mode="border", align_corners=False) for x in (before, after)
-        )
+        turned = (grid_sample(x, grid, padding_mode="border", align_corners=False) for x in (before, after))
+        left, right = turned
         return left, right
 
 

@@ -70,9 +70,6 @@ class TIRG(nn.Module):
         self.scale = None if options.scale is None else nn.Parameter(torch.tensor(options.scale))
         self.dropout = nn.Dropout(options.dropout)
 
-    def arguments(self) -> dict[str, Any]:
-        return {"channels": self.channels, **asdict(self.options)}
-
     def pictures(self, maps: Tensor) -> Tensor:
         """Vectors x of maps ``(N, channels, height, width)``, ``(N, size)``."""
         pooled = adaptive_avg_pool2d(maps.float(), self.options.grid).flatten(2).transpose(1, 2)
@@ -112,15 +109,10 @@ class TIRG(nn.Module):
 
 def save_tirg(network: TIRG, path: Path) -> str:
     """Write a network as a checkpoint (`models.checkpoint`); returns sha256 (hex)."""
-    name, sha256 = network.encoder
-    label = {
-        "format": 1,
-        "captioner": NAME,
-        "arguments": network.arguments(),
-        "encoder": {"name": name, "sha256": sha256},
-        "vocabulary": network.vocabulary.words[4:],
-        "record": network.record,
-    }
+    encoder = dict(zip(("name", "sha256"), network.encoder, strict=True))
+    label = {"format": 1, "captioner": NAME, "encoder": encoder}
+    label["arguments"] = {"channels": network.channels, **asdict(network.options)}
+    label |= {"vocabulary": network.vocabulary.words[4:], "record": network.record}
     weights = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
     return write_labelled(label, weights, path)
 

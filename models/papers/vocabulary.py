@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,18 +35,10 @@ def surface(words: Sequence[str]) -> str:
 
 
 class Vocabulary:
-    """The words of a captioner, each with its token.
-
-    Attributes:
-        words: every word by its token; the first four are `SPECIAL`.
-    """
+    """The words of a captioner: `words` by their tokens, of which the first four are `SPECIAL`."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Number the given words, the special ones left out, from 4 on.
-
-        Raises:
-            ValueError: a word stands twice, or is no token of `tokenize`.
-        """
+        """Number the given words, the special ones left out, from 4 on."""
         self.words: tuple[str, ...] = (*SPECIAL, *words)
         self._tokens = {word: token for token, word in enumerate(self.words)}
         if len(self._tokens) != len(self.words):
@@ -72,28 +65,14 @@ class Vocabulary:
         return [*(self._tokens.get(word, UNK) for word in tokenize(sentence)), EOS]
 
     def decode(self, tokens: Iterable[int]) -> list[str]:
-        """The words up to the first EOS; padding and BOS are left out, UNK reads "<unk>".
-
-        Raises:
-            IndexError: a token that this vocabulary does not have.
-        """
-        words = []
-        for token in tokens:
-            if token == EOS:
-                break
-            if token not in (PAD, BOS):
-                words.append(self.words[token])
-        return words
+        """The words up to the first EOS; padding and BOS are left out, UNK reads "<unk>"."""
+        said = takewhile(lambda token: token != EOS, tokens)
+        return [self.words[token] for token in said if token not in (PAD, BOS)]
 
     def batch(self, descriptions: Sequence[Sequence[str]], max_words: int | None = None) -> Tensor:
-        """Sentences of B pairs as tokens.
+        """Sentences of B pairs as tokens int64 ``(B, T, L)``: words, EOS, padding; T, L >= 1.
 
-        Args:
-            descriptions: per pair its sentences; a sentence without words is left out.
-            max_words: longer sentences are cut.
-
-        Returns:
-            int64 ``(B, T, L)``: words, EOS, padding; a missing sentence is all padding. T, L >= 1.
+        Sentences without words are left out, longer ones than `max_words` cut; a missing one is all padding.
         """
         import torch  # noqa: PLC0415 - words alone need none
 

@@ -1,12 +1,16 @@
 """Parses a sentence into its claim: kind of change, object, number, place, colour; by a small lexicon.
 
 All captioners' sentences are read this way, so that type and object of a narration agree with its text.
+The patterns stand in `wording.yaml`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from models.families import NOUNS
 from models.language.templates import COLOURS
@@ -26,128 +30,23 @@ _REFERENCE = re.compile(
     r"from|towards?) (?:the|an?|his|her|their|its|another|some) (?:\w+ )?$"
 )
 
-_BEFORE = r"(?:before|first|earlier|original|previous|old)"
-_AFTER = r"(?:after|second|later|new|latest)"
-_IMAGE = r"(?:image|picture|photo|pic|frame|one|shot)s?"
-_OBJECT = r"(?:person|man|woman|people|car|van|bus|truck|vehicle|one)s?"
-_VERB_LEFT = (
-    r"(?:(?:has|have|had|just|been|he|she|they|who|and) left(?! (?:side|half|hand|edge|corner|part|lane))|"
-    r"(?<!the )(?<!on )(?<!to )(?<!far )(?<!top )(?<!upper )(?<!bottom )(?<!lower )(?<!moved )left "
-    r"(?:the|its|their))"
-)
-_GO = (
-    r"(?:moved?|moving|come|came|comes|coming|walked|walking|walks|driven|drove|driving|pulled|pulling|"
-    r"stepped|rode|ridden|ran|run|rolled)"
-)
-_CAME = r"(?:come|came|walked|driven|ridden|run|rolled|been brought) in"
-_GONE = r"(?:taken|driven|drove|walked|moved|went|pulled|carried|cleared|ridden|rode|run|ran) (?:away|off)"
-_SCENE = r"(?:view|sight|frame|shot|the (?:view|scene|frame|picture|image|shot))"
-_NOT = r"(?:not|isn't|aren't|wasn't|weren't)"
+_LEXICON = yaml.safe_load(Path(__file__).with_name("wording.yaml").read_text(encoding="utf-8"))
 
-# The first kind with a hit decides.
-_KINDS: list[tuple[str, tuple[str, ...]]] = [
-    (
-        "none",
-        (
-            r"no (?:\w+ )?(?:change|difference)s?",
-            r"nothing (?:\w+ ){0,2}(?:changed|changes|moved|moves|happened|modified|different|new)",
-            r"(?:is|are|looks?|remains?|seems?|stays?) (?!not )(?:\w+ )?(?:the same|identical)$",
-            r"unchanged",
-            r"(?:has not|have not|did not|hasn't|haven't|didn't) (?:changed?|moved?)",
-            r"same (?:picture|image|scene)s?",
-        ),
-    ),
-    (
-        "appeared",
-        (
-            rf"{_GO} (?:in|into)(?: {_SCENE}|$)",
-            rf"into {_SCENE}",
-            # "has come in near the gate", but not "has come in front of the car"
-            rf"(?:has|have) {_CAME}(?! (?:the|an?|front|his|her|their|its|this)\b)",
-        ),
-    ),
-    ("disappeared", (rf"out of {_SCENE}",)),
-    ("moved", (r"instead of (?:on|in|near|at|by|behind|under)",)),
-    (
-        "replaced",
-        (
-            r"replace[sd]?",
-            r"replacing",
-            r"swapped",
-            r"in (?:its|his|her|their) place",
-            r"taken (?:the|its|his|her|their) place",
-            r"instead of",
-            rf"(?:a|is|another) different (?:\w+ )?{_OBJECT}",
-            r"turned into",
-        ),
-    ),
-    (
-        "appeared",
-        (
-            rf"{_NOT} (?:\w+ ){{0,5}}(?:{_BEFORE} {_IMAGE}|before|earlier|previously)",
-            rf"{_NOT} (?:\w+ ){{0,3}}left {_IMAGE}",
-        ),
-    ),
-    (
-        "disappeared",
-        (
-            r"disappear(?:s|ed|ing)?",
-            r"vanish(?:es|ed|ing)?",
-            r"missing|absent|no longer|no more|nobody|removed",
-            r"(?:is|are|was|were|has|have|now|been|all) gone(?! (?:to|towards?|from|across|along))",
-            rf"{_NOT} (?:\w+ ){{0,2}}(?:there|here|visible|present|seen)",
-            rf"{_NOT} (?:\w+ ){{0,3}}(?:{_AFTER}|right) {_IMAGE}",
-            r"no (?:\w+ ){1,2}(?:is|are|remains?)(?: (?:there|here|visible|present|left|anymore)|$)",
-            _VERB_LEFT,
-            r"leaves (?:the|its|his|her|their)|(?:is|are) leaving|departed|departs|exit(?:s|ed)",
-            rf"{_GONE}|been taken",
-        ),
-    ),
-    (
-        "moved",
-        (
-            r"moved|moves|moving|shifted|shifts|relocated",
-            r"(?:changed|switched|different|another) (?:\w+ )?(?:place|position|location|spot)s?",
-            r"(?:come|came|gone|got|is|are|now) (?:\w+ )?(?:closer|nearer|farther|further)",
-            r"(?:was|were) (?:\w+ ){1,6}(?:is|are) now|approach(?:es|ed|ing)",
-            r"gone (?:to|towards?|from|across|along)",
-            r"(?:has|have) (?:walked|driven|ridden|run|crossed|turned|travell?ed|advanced)",
-        ),
-    ),
-    ("fewer", (r"fewer|less (?:\w+ )?(?:people|cars|vehicles|traffic)|decreased",)),
-    ("more", (r"more|additional|increased|extra",)),
-    (
-        "appeared",
-        (
-            r"appear(?:s|ed|ing)?|emerge[sd]?|arrive[sd]?|arriving|enter(?:s|ed|ing)?",
-            r"new|newly|added|(?:shown|showed|turned) up",
-            r"(?:is|are) now|(?:there|that) (?:is|are|s) (?:[\w'-]+ )*now",
-            r"now (?:(?:\w+ ){0,2}(?:is|are|has|have)|there|here|visible|present|in|on|at)",
-            rf"there (?:is|are|s) (?:[\w'-]+ )*(?:(?:{_AFTER}|right) {_IMAGE}|{_IMAGE} (?:2|two))",
-            r"(?:has|have) (?:parked|stopped|pulled up|come in)|been (?:parked|placed|put)",
-        ),
-    ),
-    ("disappeared", (rf"there (?:is|are|s) (?:[\w'-]+ )*(?:{_BEFORE}|left) {_IMAGE}", r"there (?:was|were)")),
-]
-TYPES = [(name, re.compile(rf"\b(?:{'|'.join(patterns)})(?![\w'-])")) for name, patterns in _KINDS]
+
+def _pattern(*alternatives: str) -> re.Pattern[str]:
+    text = re.sub(r"<(\w+)>", lambda part: _LEXICON["parts"][part[1]], "|".join(alternatives))
+    return re.compile(rf"\b(?:{text})(?![\w'-])")
+
+
+TYPES = [(each["kind"], _pattern(*each["patterns"])) for each in _LEXICON["kinds"]]
+_LEFT = _pattern("<verb_left>")
+_WHERE = [(name, _pattern(place)) for name, place in _LEXICON["places"].items()]
 
 _COLOURS = {**{name: name for name in COLOURS}, "gray": "grey", "silver": "grey"}
 
 _PLURALS = {"people", "men", "women", "children", "kids", "guys", "ladies", "traffic", "group", "crowd"}
 _COUNTING = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: n for n, word in enumerate(_COUNTING, 1)} | {"both": 2, "couple": 2, "pair": 2}
-
-_PLACES = {
-    "left": r"(?:left|leftmost)",
-    "right": r"(?:right(?! now)|rightmost)",
-    "top": r"(?:top|upper)",
-    "bottom": r"(?:bottom|lower)",
-    "middle": r"(?:middle|cent(?:er|re|ral))",
-    "near": r"(?:foreground|nearest|closest|close to the camera|near (?:the camera|side|end))",
-    "far": r"(?:background|distance|distant|far (?:end|away|off|back))",
-}
-_WHERE = [(name, re.compile(rf"\b{pattern}(?![\w'-])")) for name, pattern in _PLACES.items()]
-_LEFT = re.compile(rf"\b{_VERB_LEFT}(?![\w'-])")
 
 _DIRECTIONS = ("left", "right", "middle", "background", "foreground", "camera")
 # "to the left of the car" is a place.
@@ -158,22 +57,15 @@ _WAY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The claim of a sentence.
+    """The claim of a sentence."""
 
-    Attributes:
-        type: appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown.
-        object: class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown".
-        count: how many of it; 0 where there are several without a number, or no object is named.
-        places: where, of left, right, top, bottom, middle, near and far; empty where it names none. Of
-            arrivals and departures "from the left" and "to the right" are directions, not places.
-        colour: of the object, one of `COLOURS`; None where it names none.
-    """
-
-    type: str
-    object: str
-    count: int = 0
+    type: str  # appeared, disappeared, moved, more, fewer, replaced, none (nothing changed) or unknown
+    object: str  # class of the first noun that is not part of a place, a key of `NOUNS`, or "unknown"
+    count: int = 0  # how many of it; 0 where there are several without a number, or no object is named
+    # where, of left, right, top, bottom, middle, near and far; empty where it names none. Of arrivals and
+    # departures "from the left" and "to the right" are directions, not places.
     places: frozenset[str] = frozenset()
-    colour: str | None = None
+    colour: str | None = None  # of the object, one of `COLOURS`; None where it names none
 
 
 def read(sentence: str) -> Wording:

@@ -1,4 +1,4 @@
-"""Who has looked at the record: a hash-chained file of its own, ``access.log``."""
+"""The log of who looked at the record: a hash-chained file, ``access.log``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import rfc8785
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from pipeline.disk import PRIVATE_FILE, append_to
-from pipeline.journal.segments import JournalError, line_before
+from pipeline.journal.attestations import CanonicalLine
+from pipeline.journal.segments import JournalError, cut_torn
 from pipeline.record import Digest, format_time
 
 FILE = "access.log"
@@ -24,20 +25,15 @@ _LONGEST = 500
 _NONE = "0" * 64
 
 
-class Access(BaseModel):
-    """One line.
+class Access(CanonicalLine):
+    """One line; `seq`, `time`, `prev` and `hash` as in a record.
 
     Attributes:
-        seq: 1, 2, 3, … without gaps.
-        time: ISO 8601 in UTC.
         who: the user's name; empty where no login was needed.
-        address: whence, or ``local`` for a command.
+        address: of the client, or ``local`` for a command.
         what: the deed; ``refused`` is a wrong password.
         detail: the record, the question or the selection.
-        prev, hash: as in a record.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_: Annotated[str, Field(alias="schema", pattern=f"^{SCHEMA}$")] = SCHEMA
     seq: int
@@ -49,17 +45,13 @@ class Access(BaseModel):
     prev: Digest
     hash: Digest = _NONE
 
-    def line(self) -> bytes:
-        """Canonical JSON, without a line end."""
-        return rfc8785.dumps(self.model_dump(by_alias=True))
-
     def digest(self) -> str:
         """SHA-256 of the canonical JSON without ``hash``."""
         return hashlib.sha256(rfc8785.dumps(self.model_dump(by_alias=True, exclude={"hash"}))).hexdigest()
 
 
 def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str = "") -> None:
-    """Append to an access log; it is on disk when this returns. Several processes may.
+    """Append to an access log, which several processes may do; a torn last line is cut off first.
 
     Raises:
         JournalError: its last line was changed.
@@ -68,7 +60,10 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        last = _last(path, handle)
+        raw = cut_torn(handle)
+        last = _read(raw)
+        if raw and last is None:
+            raise JournalError(f"{path}: its last line was changed; move the file away to begin another")
         access = Access(
             seq=last.seq + 1 if last else 1,
             time=format_time(datetime.now(UTC)),
@@ -99,22 +94,8 @@ def verify_access(path: Path) -> tuple[int, str]:
     return end
 
 
-def _last(path: Path, handle: int) -> Access | None:
-    """The last line; what a crash tore is cut off."""
-    size = os.fstat(handle).st_size
-    raw = line_before(handle, size) if size else b""
-    if raw and not raw.endswith(b"\n"):
-        size -= len(raw)
-        os.ftruncate(handle, size)
-        raw = line_before(handle, size) if size else b""
-    access = _read(raw) if raw else None
-    if raw and access is None:
-        raise JournalError(f"{path}: its last line was changed; move the file away to begin another")
-    return access
-
-
 def _read(raw: bytes) -> Access | None:
-    """The line's members, if it holds by itself."""
+    """The access in a line; None where the line was changed."""
     try:
         access = Access.model_validate_json(raw)
     except ValidationError:

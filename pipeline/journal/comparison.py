@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from models.families import family_of
 from pipeline.journal.segments import JournalError, find_chains, read_journal
-from pipeline.record import CUT_WHERE_HELD, Record
+from pipeline.record import CUT_WHERE_HELD, Record, RecordSentence
 
 WITHIN_S = 5.0
 """Events of a recording and of its stream this close together are one: the start of a file is known to a
@@ -39,12 +39,12 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The agreement of two journals of a camera.
+    """Agreement of two journals of a camera.
 
     Attributes:
         records: records that say the same.
-        events, of_events: of the events (sentences) of all other records, how many were matched by what
-            happened and when, and how many there are in the journal that has more.
+        events, of_events: how many events (sentences) of all other records were matched by kind and time, of
+            how many in the journal that has more.
     """
 
     records: int = 0
@@ -54,7 +54,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """By camera how far two journals agree, and all differences in the order of the records."""
+    """The agreement of two journals by camera, and all differences in the order of the records."""
 
     same: dict[str, Agreement] = field(default_factory=dict)
     differences: tuple[Discrepancy, ...] = ()
@@ -69,19 +69,17 @@ def compare(journal: Path, other: Path) -> Comparison:
     car and the other a vehicle, the event agrees, and the difference is listed.
 
     Args:
-        journal: a folder of journals, the output folder of a replay, or one camera's journal.
-        other: the same.
+        journal, other: folders of journals, output folders of replays, or one camera's journals.
 
     Raises:
         JournalError: one of the two cannot be read.
     """
-    names = (journal, other)
-    mine, theirs = (_read(path) for path in names)
-    same, differences = {}, list[Discrepancy]()
+    mine, theirs = _read(journal), _read(other)
+    same, differences = dict[str, Agreement](), list[Discrepancy]()
     for camera in sorted(mine.keys() | theirs.keys()):
         if camera in mine and camera in theirs:
-            same[camera], own = _compare_camera(mine[camera], theirs[camera], names)
-            differences += [Discrepancy(camera, record, reason) for record, reason in own]
+            same[camera], reasons = _compare_camera(mine[camera], theirs[camera], (journal, other))
+            differences += [Discrepancy(camera, record, reason) for record, reason in reasons]
         else:
             name, records = (journal, mine[camera]) if camera in mine else (other, theirs[camera])
             differences.append(Discrepancy(camera, "", f"only in {name}, records: {len(records)}"))
@@ -102,33 +100,30 @@ def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float)
     return pairs
 
 
-_Differences = list[tuple[str, str]]
-"""Id of the record, or empty, and what differs."""
+_Reasons = list[tuple[str, str]]
+"""Ids of records, or empty, and what differs."""
 
 
 def _compare_camera(
     mine: list[Record], theirs: list[Record], names: tuple[Path, Path]
-) -> tuple[Agreement, _Differences]:
-    """Compare two journals of one camera; the reasons name their folders."""
+) -> tuple[Agreement, _Reasons]:
     by_id = {record.id: (place, record) for place, record in enumerate(theirs)}
     placed = [(one, *by_id.pop(one.id)) for one in mine if one.id in by_id]  # each at most once
-    twins = [(one, two) for one, _, two in placed]
-    differences = [
+    reasons = [
         (one.id, f"it stands elsewhere in {names[1]}")
         for (_, earlier, _), (one, place, _) in pairwise(placed)
         if place < earlier
     ]
-    if limits := [(one, two) for one, two in twins if one.config_sha256 != two.config_sha256]:
+    if limits := [(one, two) for one, _, two in placed if one.config_sha256 != two.config_sha256]:
         one, two = limits[0]
         hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
         text = f"other limits (replay with --limits?): config_sha256 is {hashes}; {len(limits)} records"
-        differences.append(("", text))
-    differing = [(one.id, reason) for one, two in twins if (reason := _difference(one, two, names[1]))]
-    paired = {id(each) for pair in twins for each in pair}
+        reasons.append(("", text))
+    differing = [(one.id, reason) for one, _, two in placed if (reason := _difference(one, two, names[1]))]
+    paired = {id(record) for one, _, two in placed for record in (one, two)}
     left = [[record for record in side if id(record) not in paired] for side in (mine, theirs)]
-    events = _events(left[0]), _events(left[1])
-    matched, most, unmatched = _match_events(*events, names, same_footage=bool(twins))
-    return Agreement(len(twins) - len(differing), matched, most), differences + differing + unmatched
+    matched, most, unmatched = _match_events(_events(left[0]), _events(left[1]), names, bool(placed))
+    return Agreement(len(placed) - len(differing), matched, most), reasons + differing + unmatched
 
 
 def _difference(one: Record, two: Record, other: Path) -> str:
@@ -146,68 +141,57 @@ def _difference(one: Record, two: Record, other: Path) -> str:
 
 
 class _Event(NamedTuple):
-    """A sentence; times are its own and that of the record's after frame, in seconds since 1970."""
-
-    time_s: float
-    frame_s: float
-    record: str
-    text: str
-    object: str
+    time_s: float  # since 1970
+    record: Record
+    sentence: RecordSentence
 
 
-_Events = dict[tuple[str, str], list[_Event]]
-"""By action (or type) and family, in the order of time."""
-
-
-def _events(records: Iterable[Record]) -> _Events:
-    """The events of records; one that only completes another record has none."""
-    events: _Events = {}
+def _events(records: Iterable[Record]) -> dict[tuple[str, str], list[_Event]]:
+    """Events by action (or type) and family, in the order of time; a completed record is no new event."""
+    events: dict[tuple[str, str], list[_Event]] = {}
     for record in records:
         for sentence in record.sentences if not record.continues else ():
             kind = sentence.action or sentence.type if record.event == "change" else record.event
-            time_s, frame_s = _seconds(sentence.time or record.after.time), _seconds(record.after.time)
-            event = _Event(time_s, frame_s, record.id, sentence.text, sentence.object)
-            events.setdefault((kind, family_of(sentence.object)), []).append(event)
-    return {kind: sorted(each) for kind, each in events.items()}
+            time_s = datetime.fromisoformat(sentence.time or record.after.time).timestamp()
+            events.setdefault((kind, family_of(sentence.object)), []).append(_Event(time_s, record, sentence))
+    return {kind: sorted(each, key=lambda event: event.time_s) for kind, each in events.items()}
 
 
 def _match_events(
-    mine: _Events, theirs: _Events, names: tuple[Path, Path], *, same_footage: bool
-) -> tuple[int, int, _Differences]:
+    mine: Mapping[tuple[str, str], list[_Event]],
+    theirs: Mapping[tuple[str, str], list[_Event]],
+    names: tuple[Path, Path],
+    same_footage: bool,
+) -> tuple[int, int, _Reasons]:
     """Count the events that match, and all; lists the others, and what differs, in the order of time."""
-    matched, rest = 0, list[tuple[float, str, str]]()  # seconds since 1970, id, reason
+    matched, reasons = 0, list[tuple[float, str, str]]()  # seconds since 1970, id, reason
     for kind in mine.keys() | theirs.keys():
-        both = mine.get(kind, []), theirs.get(kind, [])
-        ours, others = ([event.time_s for event in events] for events in both)
+        sides = mine.get(kind, []), theirs.get(kind, [])
+        ours, others = ([event.time_s for event in side] for side in sides)
         pairs = match_times(ours, others, WITHIN_S)
         matched += len(pairs)
-        for one, two in ((both[0][one], both[1][two]) for one, two in pairs):
-            if reason := _other_event(one, two, names[1], same_footage=same_footage):
-                rest.append((one.time_s, one.record, reason))
-        for number, (events, name) in enumerate(zip(both, names, strict=True)):
+        for one, two in ((sides[0][one], sides[1][two]) for one, two in pairs):
+            if reason := _event_difference(one, two, names[1], same_footage):
+                reasons.append((one.time_s, one.record.id, reason))
+        for number, (side, name) in enumerate(zip(sides, names, strict=True)):
             paired = {pair[number] for pair in pairs}
-            rest += [
-                (event.time_s, event.record, f"only in {name}: {_short(event.text)}")
-                for place, event in enumerate(events)
+            reasons += [
+                (event.time_s, event.record.id, f"only in {name}: {_short(event.sentence.text)}")
+                for place, event in enumerate(side)
                 if place not in paired
             ]
     most = max(sum(map(len, events.values())) for events in (mine, theirs))
-    return matched, most, [(record, reason) for _, record, reason in sorted(rest)]
+    return matched, most, [(record, reason) for _, record, reason in sorted(reasons)]
 
 
-def _other_event(one: _Event, two: _Event, other: Path, *, same_footage: bool) -> str:
-    """What two events say differently that are one by their time; the same footage gives the same id."""
+def _event_difference(one: _Event, two: _Event, other: Path, same_footage: bool) -> str:
+    """The difference of two matched events; empty where there is none. The same footage gives the same id."""
     if same_footage:
-        return f"id is {one.record}, in {other} {two.record}"
-    if one.object != two.object:
-        return f"object is {one.object!r}, in {other} {two.object!r}"
-    if abs(one.frame_s - two.frame_s) > _FRAMES_WITHIN_S:
-        return f"its frames have another time than in {other}"
-    return ""
-
-
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()
+        return f"id is {one.record.id}, in {other} {two.record.id}"
+    if one.sentence.object != two.sentence.object:
+        return f"object is {one.sentence.object!r}, in {other} {two.sentence.object!r}"
+    apart_s = (one.record.after.moment - two.record.after.moment).total_seconds()
+    return f"its frames have another time than in {other}" if abs(apart_s) > _FRAMES_WITHIN_S else ""
 
 
 def _without(value: Any, names: frozenset[str]) -> Any:

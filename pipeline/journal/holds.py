@@ -17,13 +17,10 @@ _MODE = 0o644
 
 
 class Hold(BaseModel):
-    """One span.
+    """A span of the records' times.
 
     Attributes:
-        name: what it is released by.
         cameras: whose records; empty for all.
-        since, until: of the records' times.
-        reason: why they are kept.
         ends: when it ends by itself; None holds until it is released.
         made, by: when, and by which user.
     """
@@ -40,7 +37,7 @@ class Hold(BaseModel):
     by: str = ""
 
     def covers(self, first: Record, last: Record, now: datetime) -> bool:
-        """True where it holds one of a camera's records, from `first` to `last`."""
+        """True where it holds one of a camera's records from `first` to `last`."""
         in_time = self.since <= last.after.moment and first.before.moment <= self.until
         ours = not self.cameras or first.camera in self.cameras
         return ours and in_time and (self.ends is None or now < self.ends)

@@ -40,14 +40,14 @@ class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
     Attributes:
-        path: of the segment that is being written.
+        path: of the current segment, which is being written.
         full: the others, oldest first.
-        deleted: segments that the anchor no longer counts, and whose files are still there.
+        deleted: segments before the anchor whose files are still there.
         first: number of the first record of the current segment, or what it will be.
         size: bytes of complete lines in it.
-        end: end of the chain at opening.
-        token: 32 hexadecimal digits that name the journal, the same for every run on it. So a daemon that
-            was killed takes its own lease up again at once, and two journals of one camera differ.
+        end: of the chain at opening.
+        token: 32 hexadecimal digits that name the journal, the same in every run: a daemon that was killed
+            takes its own lease up again at once, and two journals of one camera differ.
 
     Raises:
         JournalLockedError: another writer has the journal.
@@ -72,13 +72,13 @@ class SegmentWriter:
 
     @property
     def segments(self) -> list[Segment]:
-        """All segments that count, oldest first; the last one is being written."""
+        """All segments of the chain, oldest first; the last one is the current."""
         return [*self.full, Segment(self.path, self.first)]
 
     def start(self) -> ChainEnd:
-        """The record before the first that is left."""
+        """The last record that retention deleted."""
         start = Start.load(self._anchor)
-        return ChainEnd(start.seq, start.hash) if start else ChainEnd()
+        return start.end if start else ChainEnd()
 
     def open(self) -> None:
         """Open the current segment for writing, and move a torn last line to another file."""
@@ -86,7 +86,11 @@ class SegmentWriter:
             return
         file = self._open_current()
         try:
-            self._cut(file)
+            torn = os.pread(file, max(0, os.fstat(file).st_size - self.size), self.size)
+            if torn:  # moved aside before it is cut off, so that nothing is destroyed
+                append_durably(self._folder / f"{self._camera}.torn", torn + b"\n")
+                os.ftruncate(file, self.size)
+                _log.warning("%s: a last line of %d bytes was torn and cut off", self.path, len(torn))
             os.fsync(file)  # who wrote the last line, or made the file, may have been killed before that
             sync_folder(self._folder)
         except OSError:
@@ -124,6 +128,7 @@ class SegmentWriter:
     def move_start(self, start: Start) -> None:
         """Let the chain begin behind `start`: full segments up to it no longer count."""
         start.save(self._anchor)
+        self.first = max(self.first, start.seq + 1)
         self.deleted += [segment for segment in self.full if segment.first <= start.seq]
         self.full = [segment for segment in self.full if segment.first > start.seq]
 
@@ -133,20 +138,17 @@ class SegmentWriter:
         self.deleted.remove(segment)
 
     def close(self) -> None:
-        """Let the files go, so that others may write; closing twice is harmless."""
+        """Let others write; closing twice is harmless."""
         for handle in (self._file, self._lock):
             if handle >= 0:
                 os.close(handle)
         self._file = self._lock = -1
 
     def _begin_segment(self, first: int) -> None:
-        """Close the current segment under its number and begin the one whose first record is `first`.
-
-        Killed between the two steps, the next run finds no current segment and begins it then.
-        """
+        """Close the current segment under its number and begin the one whose first record is `first`."""
         closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
         self.sync()  # no line may be on disk before one that is older
-        self.path.rename(closed)
+        self.path.rename(closed)  # killed behind this, the next run begins the segment
         try:
             file = self._open_current()
         except OSError:
@@ -228,13 +230,3 @@ class SegmentWriter:
             f"{path} is damaged before its last line; `narrated verify {path}` "
             "names the place. Move the file away to start a new journal"
         )
-
-    def _cut(self, file: int) -> None:
-        """Move the torn bytes aside, so that nothing is destroyed, then cut them off."""
-        torn_bytes = os.fstat(file).st_size - self.size
-        if torn_bytes <= 0:
-            return
-        torn = os.pread(file, torn_bytes, self.size)
-        append_durably(self._folder / f"{self._camera}.torn", torn + b"\n")
-        os.ftruncate(file, self.size)
-        _log.warning("%s: a last line of %d bytes was torn by a crash and cut off", self.path, torn_bytes)

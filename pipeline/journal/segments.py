@@ -29,14 +29,14 @@ _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
 
 
 class JournalError(Exception):
-    """A journal cannot be opened, read or written; the message says what to do. The file is still valid."""
+    """A journal cannot be opened, read or written; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One file of a journal; `first` is the number of its first record.
 
-    Its records raise RecordError where the line is none, OSError where the file cannot be read.
+    To read a record raises RecordError or OSError.
     """
 
     path: Path
@@ -61,25 +61,26 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The anchor of a journal: the last record that retention deleted.
+    """The anchor of a journal: number and hash of the last record that retention deleted.
 
-    Attributes:
-        seq, hash: of that record.
-        line: the signature of both as `pipeline.journal.signatures` writes it; empty where it is unsigned.
+    `line` is the `Signature` of both; empty where the anchor is not signed.
     """
 
     seq: int
     hash: str
     line: bytes = b""
 
+    @property
+    def end(self) -> ChainEnd:
+        return ChainEnd(self.seq, self.hash)
+
     def save(self, path: Path) -> None:
-        """Replace the file at `path`, durably; raises OSError where the folder cannot be written."""
         content = self.line or rfc8785.dumps({"hash": self.hash, "seq": self.seq})
         replace_file(path, content + b"\n", durable=True, mode=PRIVATE_FILE)
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """The saved anchor; None where there is none that can be read."""
+        """The saved anchor; None where none can be read."""
         try:
             content = path.read_bytes()
             members = json.loads(content)
@@ -101,7 +102,7 @@ class Chain:
 def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
     """The chains of journals, merged files and folders, each once, and the folders that hold none.
 
-    A file stands for its chain, a folder for all chains that lie in it and in its ``journal``.
+    A file stands for its chain, a folder for all chains in it and in its ``journal``.
     """
     chains: dict[tuple[Path, str], Chain] = {}
     empty = []
@@ -124,7 +125,7 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
 
 
 def closed_name(name: str) -> tuple[str, int] | None:
-    """Camera and first record of a full segment's file, by the file's name; None of any other file."""
+    """Camera and first record in the name of a full segment's file; None for any other file."""
     named = _CLOSED.fullmatch(name)
     return (named["camera"], int(named["first"])) if named else None
 
@@ -137,7 +138,7 @@ def closed_segments(folder: Path, camera: str) -> list[Segment]:
 
 
 def read_journal(path: Path) -> Iterator[Record]:
-    """The records of one file of a journal; a line still being written is left out.
+    """The records of one file of a journal, but for a line that is still being written.
 
     Raises:
         JournalError: the file cannot be read or a line is not a record.
@@ -186,6 +187,17 @@ def line_end(line: bytes) -> ChainEnd | None:
     if not (digest and seq and stream_id):
         return None
     return ChainEnd(int(seq[1]), digest[1].decode(), parse_stream_id(stream_id[1].decode()))
+
+
+def cut_torn(file: int) -> bytes:
+    """Cut off what a crash tore of the last line of an open file; the last complete line."""
+    size = os.fstat(file).st_size
+    line = line_before(file, size)
+    if line and not line.endswith(b"\n"):
+        size -= len(line)
+        os.ftruncate(file, size)
+        line = line_before(file, size)
+    return line
 
 
 def line_before(file: int, end: int) -> bytes:

@@ -8,10 +8,8 @@ beginning, shows that the records before it were deleted by the daemon.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,9 +17,10 @@ from typing import Annotated, Any
 import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import StringConstraints
 
-from pipeline.disk import append_durably, sync_folder
+from pipeline.disk import sync_folder
+from pipeline.journal.attestations import Attestation
 from pipeline.journal.segments import Start
 from pipeline.record import ChainEnd, Digest, format_time
 
@@ -35,41 +34,29 @@ class SigningError(ValueError):
     """A key or a signature cannot be used; the message says why and never holds a private key."""
 
 
-class Signature(BaseModel):
-    """One line of ``<camera>.signatures``, or that of ``<camera>.start``.
+class Signature(Attestation):
+    """A line of ``<camera>.signatures``, or of ``<camera>.start``.
 
     Attributes:
         schema_: `CHECKPOINT` or `START`.
-        camera: whose chain.
-        seq, hash: of the last record that was there, or was deleted.
-        time: when it was signed, ISO 8601 in UTC.
         key: the public key.
-        signature: of the canonical JSON of all the others.
+        signature: of the canonical JSON of the members above.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    suffix, schema_of_file, noun, verb = "signatures", CHECKPOINT, "signature", "signed"
 
-    schema_: Annotated[str, Field(alias="schema")]
-    camera: str
-    seq: int
-    hash: Digest
-    time: str
     key: Digest
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
-    def line(self) -> bytes:
-        return rfc8785.dumps(self.model_dump(by_alias=True))
-
-    def fault(self, camera: str, keys: Collection[str] = ()) -> str:
-        """Why it is no signature of the camera's chain by one of the keys; empty where it is one."""
-        if keys and self.key not in keys:
+    def fault(self, trusted: Collection[str] = ()) -> str:
+        if trusted and self.key not in trusted:
             return f"signed with the key {self.key}, which is not among the keys given"
         try:
             public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
             public.verify(bytes.fromhex(self.signature), _message(self.model_dump(by_alias=True)))
         except (ValueError, InvalidSignature):
             return "the signature does not match: the line was changed"
-        return "" if self.camera == camera else f"it belongs to {self.camera}"
+        return ""
 
 
 def _message(members: Mapping[str, Any]) -> bytes:
@@ -101,9 +88,9 @@ class Signatures:
     """Appends the signatures of one camera's journal to ``<camera>.signatures``; for one thread."""
 
     def __init__(self, folder: Path, camera: str, key: SigningKey) -> None:
-        self.path = folder / f"{camera}.signatures"
+        self.path = Signature.file(folder, camera)
         self._camera, self._key = camera, key
-        self._last: int | None = None
+        self._last: int | None = None  # number of the record signed last, None until the file was read
 
     def add(self, end: ChainEnd) -> bool:
         """Sign the end of the chain, durably; False where it is signed already, or empty.
@@ -111,25 +98,17 @@ class Signatures:
         Raises:
             OSError: it cannot be written; what was there is unchanged.
         """
+        folder = self.path.parent
         if self._last is None:
-            self._last = self._resume()
+            if self.path.exists():
+                sync_folder(folder)  # who made the file may have been killed before that
+            ours = [each for each in Signature.load(folder, self._camera) if each.key == self._key.public]
+            self._last = max((each.seq for each in ours), default=0)
         if end.seq <= self._last:
             return False
-        append_durably(self.path, self._key.sign(self._camera, end, datetime.now(UTC)).line() + b"\n")
+        self._key.sign(self._camera, end, datetime.now(UTC)).append(folder)
         self._last = end.seq
         return True
-
-    def _resume(self) -> int:
-        """The number signed last by this key; a line that a crash tore is cut off."""
-        if not self.path.exists():
-            return 0
-        sync_folder(self.path.parent)  # who made the file may have been killed before that
-        content = self.path.read_bytes()
-        complete = content.rfind(b"\n") + 1
-        if complete < len(content):
-            os.truncate(self.path, complete)
-        signed = [each for each in read_signatures(content[:complete]) if isinstance(each, Signature)]
-        return max((each.seq for each in signed if each.key == self._key.public), default=0)
 
 
 def new_key() -> str:
@@ -144,61 +123,3 @@ def public_key(text: str) -> str:
             f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `verify --new-key` prints"
         )
     return key[1]
-
-
-def read_signatures(content: bytes, schema: str = CHECKPOINT) -> list[Signature | str]:
-    """The signatures in a file, one a line; what is none gives the reason instead.
-
-    A last line without its end is left out: its writer was interrupted, or is still writing.
-    """
-    signatures = list[Signature | str]()
-    for line in content.split(b"\n")[:-1]:
-        signatures.append(f"no signature {schema}: it was written by something else")
-        with suppress(ValueError):
-            signature = Signature.model_validate_json(line)
-            if signature.schema_ == schema and signature.line() == line:
-                signatures[-1] = signature
-    return signatures
-
-
-def load_signatures(folder: Path, camera: str) -> list[Signature]:
-    """The signatures of a camera's journal that can be read; empty where there are none."""
-    path = folder / f"{camera}.signatures"
-    signatures = read_signatures(path.read_bytes()) if path.exists() else []
-    return [each for each in signatures if isinstance(each, Signature)]
-
-
-def find_fault(
-    signatures: Collection[Signature | str],
-    camera: str,
-    hashes: Mapping[int, str],
-    end: ChainEnd | None,
-    keys: Collection[str] = (),
-) -> tuple[int, str] | None:
-    """The first line of a camera's signatures that does not bear its chain out, and why.
-
-    Args:
-        signatures: of `read_signatures`.
-        camera: whose chain.
-        hashes: of the records that were signed, by number; empty where one is gone.
-        end: of the chain; None where it does not hold to its end, which is then not compared.
-        keys: public keys that may have signed; empty allows any.
-    """
-    last = 0
-    for line, signature in enumerate(signatures, 1):
-        if isinstance(signature, str):
-            return line, signature
-        reason = signature.fault(camera, keys)
-        if not reason and signature.seq < last:
-            reason = f"it signs {signature.seq} after {last}"
-        if not reason and (hashes.get(signature.seq) or signature.hash) != signature.hash:
-            reason = f"record {signature.seq} is not the one that was signed at {signature.time}"
-        if not reason and end and signature.seq > end.seq:
-            reason = (
-                f"record {signature.seq} was signed at {signature.time}, but the journal ends with "
-                f"{end.seq}: lines were cut off its end"
-            )
-        if reason:
-            return line, reason
-        last = signature.seq
-    return None

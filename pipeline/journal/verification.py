@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple, TypeVar
 
 import rfc8785
 
 from pipeline.evidence import evidence_beside, evidence_fault
+from pipeline.journal.attestations import Attestation, find_fault
 from pipeline.journal.segments import Chain, Start, find_chains
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
-if TYPE_CHECKING:  # the library of signatures loads where there are some
-    from pipeline.journal.signatures import Signature
-    from pipeline.journal.timestamps import Timestamp
+_Kind = TypeVar("_Kind", bound=Attestation)
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -38,9 +35,8 @@ class Problem:
         return f"{place}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """Number and time (ISO 8601, UTC) of the last signature of a chain, and the keys of all."""
+class Signed(NamedTuple):
+    """The last signature of a chain, its time in ISO 8601 (UTC), and the keys of all signatures."""
 
     seq: int
     time: str
@@ -49,15 +45,14 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of `verify`.
+    """The result of `verify`; dictionaries are by the newest file of a chain and its camera.
 
     Attributes:
-        files: files read.
-        lines: lines that hold, over all files.
-        ends: the last record that holds, per chain's newest file and camera; keep a hash elsewhere to prove
-            later that nothing was cut off the end of a chain that is not signed.
+        files, lines: files read, and lines in them that hold.
+        ends: the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the
+            end of a chain that is not signed.
         problems: the first bad line of each bad chain.
-        pictures: pictures whose bytes were checked (one that several files name counts several times).
+        pictures: pictures whose bytes were checked; one that several files name counts several times.
         signed: of the chains that have signatures.
         stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
     """
@@ -80,9 +75,9 @@ class VerifyOptions:
     """Checks beyond the chains themselves.
 
     Attributes:
-        evidence: look at the pictures that the records name.
+        evidence: check the pictures that the records name.
         evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
-        keys: public keys that may have signed; none takes those that the signatures name.
+        keys: public keys that may have signed; none takes any key.
         heads: hashes of records, noted elsewhere, that must still be there.
         roots: PEM file with the authorities whose time stamps count; None checks no times.
         processes: at most, each for one chain; None is one per processor that this process may use.
@@ -101,28 +96,28 @@ class VerifyOptions:
 def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
-    Any changed, inserted or deleted byte is found, with one exception that no chain without an outside
-    witness can see: lines cut off its beginning or end, or all of it rewritten. Signatures show that from the
-    signed anchor to the last signature, where their key is known; that the signatures themselves were not
-    cut back shows who keeps the last one (or the last hash, see `ends`) elsewhere.
+    This detects any changed, inserted or deleted byte, except for what no chain shows without an outside
+    witness: lines cut off its beginning or end, or all of it rewritten. Signatures by a known key show that
+    from the signed anchor to the last signature; a signature or hash (see `Verification.ends`) that was kept
+    elsewhere shows whether the signatures were cut back too.
 
     Args:
         paths: journals of one camera (with all its segments, whichever is named), merged files of several
             cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
             read, also in their ``journal``; a merged file must equal the ``journal`` next to it.
-            Chains are held from their start, or from where retention has left them.
-        options: see there.
+            Chains begin at their start, or where retention has left it.
 
     Returns:
         Counts, ends and problems; a path that is missing or holds no journal is a problem too.
     """
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}
-    # A merged file names the pictures of the journals next to it, which are checked there.
-    jobs = [(chain, options.evidence and chain.folder / "journal" not in journals) for chain in chains]
     sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
+    # A merged file names the pictures of the journals next to it, which are checked there.
+    pictures = [options.evidence and chain.folder / "journal" not in journals for chain in chains]
+    each_options = [replace(options, evidence=own, progress=None) for own in pictures]
     checked, done = list[_CheckedChain](), 0
-    for result, size in zip(_check_chains(jobs, options, sum(sizes)), sizes, strict=True):
+    for size, result in zip(sizes, _check_chains(chains, each_options, sum(sizes)), strict=True):
         checked.append(result)
         done += size
         if options.progress:
@@ -132,10 +127,12 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
         if own and not result.problem and not any(each.problem for each in own):
             result.problem = _compare_merged(result, own)
     problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
-    missing = set(options.heads).difference(*(result.heads for result in checked))
-    problems += [
-        Problem(chain.folder, 0, _lost_head(head)) for head in sorted(missing) for chain in chains[:1]
-    ]
+    for head in sorted(set(options.heads).difference(*(result.heads for result in checked))):
+        reason = (
+            f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
+            "retention has deleted the record"
+        )
+        problems += [Problem(chain.folder, 0, reason) for chain in chains[:1]]
     return Verification(
         sum(len(chain.files) for chain in chains),
         sum(result.lines for result in checked),
@@ -147,16 +144,9 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     )
 
 
-def _lost_head(head: str) -> str:
-    return (
-        f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
-        "retention has deleted the record"
-    )
-
-
 @dataclass(slots=True)
 class _CheckedChain:
-    """One chain up to its first bad line; the attributes are those of `Verification`."""
+    """One chain up to its first bad line; attributes as of `Verification`, ends by camera."""
 
     chain: Chain
     lines: int = 0
@@ -172,109 +162,82 @@ class _CheckedChain:
         return self.chain.files[-1]
 
 
-def _check_chains(
-    jobs: list[tuple[Chain, bool]], options: VerifyOptions, size: int
-) -> Iterator[_CheckedChain]:
-    """Check the chains, each with or without its pictures, in several processes where that pays; in order."""
-    processes = min(options.processes or len(os.sched_getaffinity(0)), len(jobs))
-    quiet = [replace(options, evidence=pictures, progress=None) for _, pictures in jobs]
-    chains = [chain for chain, _ in jobs]
-    if processes <= 1 or not (options.processes or size > _WORTH_PROCESSES):
-        yield from map(_check_chain, chains, quiet)
+def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) -> Iterator[_CheckedChain]:
+    """Check each chain with its options, in order; in several processes where that saves time."""
+    asked = options[0].processes if options else None
+    processes = min(asked or len(os.sched_getaffinity(0)), len(chains))
+    if processes <= 1 or not (asked or size > _WORTH_PROCESSES):
+        yield from map(_check_chain, chains, options)
         return
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - small journals need none
+    from multiprocessing import get_context  # noqa: PLC0415
+
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_check_chain, chains, quiet)
+        yield from pool.map(_check_chain, chains, options)
 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     """Check the lines of a chain, its anchor and its signatures."""
-    from pipeline.journal.signatures import find_fault, read_signatures  # noqa: PLC0415 - see above
+    from pipeline.journal.signatures import Signature  # noqa: PLC0415 - the library of signatures is slow
+    from pipeline.journal.timestamps import Timestamp, load_roots  # noqa: PLC0415
 
     result = _CheckedChain(chain)
     start = Start.load(chain.folder / f"{chain.camera}.start")
-    path = chain.folder / f"{chain.camera}.signatures"
-    signatures: list[Signature | str] = []
-    try:
-        signatures = read_signatures(path.read_bytes()) if path.exists() else []
-    except OSError as error:
-        result.problem = Problem(path, 0, f"cannot be read: {error.strerror or error}")
-    good = [signature for signature in signatures if not isinstance(signature, str)]
-    hashes = {signature.seq: "" for signature in good}
-    stamps = _read_stamps(result)
-    hashes |= {stamp.seq: "" for _, stamp in stamps if not isinstance(stamp, str)}
+    signatures, stamps = _read(Signature, result), _read(Timestamp, result)
+    signed = [each for each in signatures if not isinstance(each, str)]
+    stamped = [each for each in stamps if not isinstance(each, str)]
+    hashes = dict.fromkeys((each.seq for each in (*signed, *stamped)), "")
     if start:
         hashes[start.seq] = ""
     result.problem = result.problem or _check_lines(result, start, hashes, options)
     if start:
         result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    if stamps:
-        _check_stamps(result, stamps, hashes, options)
-    if signatures:
-        end = result.ends.get(chain.camera, ChainEnd(start.seq, start.hash) if start else ChainEnd())
-        if fault := find_fault(
-            signatures, chain.camera, hashes, None if result.problem else end, options.keys
-        ):
-            result.problem = result.problem or Problem(path, *fault)
-        if good:
-            last = max(good, key=lambda signature: signature.seq)
-            result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in good)))
-    elif options.keys and (start or chain.camera in result.ends) and not result.problem:
+    end = result.ends.get(chain.camera, start.end if start else ChainEnd())
+    roots = load_roots(options.roots) if options.roots and stamps else ()
+    for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
+        fault = find_fault(lines, chain.camera, hashes, None if result.problem else end, trusted)
+        if fault and not result.problem:
+            result.problem = Problem(kind.file(chain.folder, chain.camera), *fault)
+    if signed:
+        last = max(signed, key=lambda signature: signature.seq)
+        result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
+    if stamped:
+        result.stamped = max((stamp.seq, stamp.time) for stamp in stamped)
+    if options.keys and not signatures and (start or chain.camera in result.ends) and not result.problem:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
-        result.problem = Problem(path, 0, reason)
+        result.problem = Problem(Signature.file(chain.folder, chain.camera), 0, reason)
     return result
 
 
-def _read_stamps(result: _CheckedChain) -> list[tuple[int, Timestamp | str]]:
-    """The lines of a chain's time stamps."""
-    from pipeline.journal.timestamps import read_timestamps, timestamps_path  # noqa: PLC0415
-
-    path = timestamps_path(result.chain.folder, result.chain.camera)
+def _read(kind: type[_Kind], result: _CheckedChain) -> list[_Kind | str]:
+    path = kind.file(result.chain.folder, result.chain.camera)
     try:
-        return list(read_timestamps(path.read_bytes())) if path.exists() else []
+        return kind.read(path.read_bytes()) if path.exists() else []
     except OSError as error:
         result.problem = result.problem or Problem(path, 0, f"cannot be read: {error.strerror or error}")
         return []
 
 
-def _check_stamps(
-    result: _CheckedChain,
-    stamps: list[tuple[int, Timestamp | str]],
-    hashes: dict[int, str],
-    options: VerifyOptions,
-) -> None:
-    """Compare a chain's time stamps with its records, and check them where authorities are given."""
-    from pipeline.journal.timestamps import (  # noqa: PLC0415
-        find_timestamp_fault,
-        load_roots,
-        timestamps_path,
-    )
-
-    roots = load_roots(options.roots) if options.roots else ()
-    if fault := find_timestamp_fault(stamps, result.chain.camera, hashes, roots):
-        path = timestamps_path(result.chain.folder, result.chain.camera)
-        result.problem = result.problem or Problem(path, *fault)
-    good = [stamp for _, stamp in stamps if not isinstance(stamp, str)]
-    if good:
-        result.stamped = max((stamp.seq, stamp.time) for stamp in good)
-
-
 def _check_lines(
     result: _CheckedChain, start: Start | None, hashes: dict[int, str], options: VerifyOptions
 ) -> Problem | None:
-    """Follow the chain through its files to the first bad line; fills in the `hashes` that are asked for."""
+    """Check the chain through its files to the first bad line, and fill in `hashes`, by number."""
     camera, folder = result.chain.camera, options.evidence_folder or evidence_beside(result.chain.folder)
     for path in result.chain.files:
-        number, proven = 1, set[str]()
+        number, checked = 1, set[str]()
         try:
             with path.open("rb") as lines:
                 for raw in lines:
                     record = check_line(raw)
-                    anchor = start if record.camera == camera else None
-                    end = _follow_anchor(result.ends.get(record.camera), anchor, record)
+                    end = result.ends.get(record.camera)
+                    if end is None and start and record.camera == camera:
+                        # Of a deleted record whose file is still there, the hash is compared in the end.
+                        end = start.end if record.seq > start.seq else ChainEnd(record.seq - 1, record.prev)
+                    end = follow(end or ChainEnd(), record)
                     # Retention removes the pictures of what it deletes.
                     if options.evidence and not (start and record.seq <= start.seq):
-                        _check_pictures(record, folder, proven)
+                        _check_pictures(record, folder, checked)
                     if record.hash in options.heads:
                         result.heads.add(record.hash)
                     if record.camera == camera and record.seq in hashes:
@@ -287,45 +250,35 @@ def _check_lines(
         except OSError as error:
             return Problem(path, 0, f"cannot be read: {error.strerror or error}")
         finally:
-            result.pictures += len(proven)
+            result.pictures += len(checked)
     return None
 
 
-def _follow_anchor(end: ChainEnd | None, start: Start | None, record: Record) -> ChainEnd:
-    """Like `follow`, from the anchor on where there is no end yet."""
-    if end is None and start:
-        if record.seq <= start.seq:  # deleted, but its file is still there; its hash is compared
-            return ChainEnd.of(record)
-        end = ChainEnd(start.seq, start.hash)
-    return follow(end or ChainEnd(), record)
-
-
-def _check_pictures(record: Record, folder: Path | None, proven: set[str]) -> None:
+def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> None:
     for side, reference in record.evidence or ():
-        if reference is None or reference in proven:
-            continue
-        if fault := evidence_fault(folder, reference):
-            raise RecordError(f"seq {record.seq} of {record.camera}: its evidence {side}: {fault}")
-        proven.add(reference)
+        if reference and reference not in checked:
+            if fault := evidence_fault(folder, reference):
+                raise RecordError(f"seq {record.seq} of {record.camera}: its evidence {side}: {fault}")
+            checked.add(reference)
 
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
-    """Check the anchor, where the chain begins: its hash against the record's own, and its signature."""
-    from pipeline.journal.signatures import START, read_signatures  # noqa: PLC0415 - see above
+    """Check the anchor: its hash against that of its record, if that is there, and its signature."""
+    from pipeline.journal.signatures import START, Signature  # noqa: PLC0415
 
-    fault = ""
+    reason = ""
     if stated not in {"", start.hash}:
-        fault = f"record {start.seq} has another hash than was noted at its deletion"
+        reason = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
-        (signature,) = read_signatures(start.line + b"\n", START)
-        fault = signature if isinstance(signature, str) else signature.fault(chain.camera, keys)
+        fault = find_fault(Signature.read(start.line + b"\n", START), chain.camera, {}, None, keys)
+        reason = fault[1] if fault else ""
     elif keys:
-        fault = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
-    return Problem(chain.folder / f"{chain.camera}.start", 0, fault) if fault else None
+        reason = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
+    return Problem(chain.folder / f"{chain.camera}.start", 0, reason) if reason else None
 
 
 def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Problem | None:
-    """Compare a merged file with the journals that it was made of: equal ends have equal chains."""
+    """Compare a merged file with the journals that it was made of; equal ends have equal chains."""
     ends = {camera: (end, each) for each in journals for camera, end in each.ends.items()}
     for camera in sorted(merged.ends.keys() | ends.keys()):
         end, each = ends.get(camera, (None, journals[0]))
@@ -355,12 +308,11 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True,
 
 
 def is_canonical(line: bytes) -> bool:
-    """True where `line` is canonical JSON (RFC 8785) with keys in ASCII.
+    """True where `line` is canonical JSON (RFC 8785) with keys in ASCII; integers may be beyond 2**53 - 1.
 
-    Encoding each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
+    To encode each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
     compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
-    what it spells otherwise (numbers below 0.0001) is left to `rfc8785`. Integers beyond 2**53 - 1 pass; no
-    member of a record may hold one.
+    what it spells otherwise (numbers below 0.0001) is left to `rfc8785`.
     """
     try:
         value = _DECODER.decode(line.decode())
@@ -370,11 +322,7 @@ def is_canonical(line: bytes) -> bool:
 
 
 def check_line(raw: bytes) -> Record:
-    """The record in a line with its end.
-
-    Raises:
-        RecordError: it does not hold by itself; the message says why.
-    """
+    """The record in a line with its end; raises RecordError where the line does not hold by itself."""
     line = raw.removesuffix(b"\n")
     if line == raw:
         raise RecordError(
@@ -389,11 +337,7 @@ def check_line(raw: bytes) -> Record:
 
 
 def follow(end: ChainEnd, record: Record) -> ChainEnd:
-    """The end of the chain with `record` appended.
-
-    Raises:
-        RecordError: the record does not continue the chain.
-    """
+    """The end of the chain with `record` appended; raises RecordError where it does not continue it."""
     reason = ""
     if record.seq != end.seq + 1:
         reason = f" where {end.seq + 1} is due: lines are missing or moved"

@@ -37,26 +37,22 @@ _UNLIMITED = SegmentLimits()
 
 
 class Journal:
-    """One camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl`` and its only writer.
+    """The only writer of a camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl``.
 
-    A last line that a crash tore is moved to ``<camera>.torn`` at opening, and the chain goes on behind the
-    last complete line. `append` may run in one thread while others publish, acknowledge and delete.
-
-    Where `hold` allows it, narrations are held in memory, in their order, while the journal cannot be opened
-    (unreadable, damaged, not mounted) or takes no lines.
+    A last line that a crash tore is moved to ``<camera>.torn`` at opening. `append` may run in one thread
+    while others publish, acknowledge and delete.
 
     Args:
-        folder: made if it is missing.
-        camera: see `pipeline.record.check_camera`.
         fsync: wait for the disk at every append. Without it a power failure may take the last lines.
-        limits: when a new segment is begun; by default never.
-        hold: narrations held at most; 0 raises instead.
+        limits: when a new segment begins.
+        hold: narrations held in memory at most while the journal cannot be opened (unreadable, damaged, not
+            mounted) or written; 0 raises instead.
 
     Attributes:
         path: the segment that is being written.
         end: the last record.
-        published: the last record that is published. ``<camera>.published`` keeps it, but is a hint: what of
-            it does not fit the journal is found on the stream.
+        published: the last record that is published. ``<camera>.published`` keeps it as a hint: where that
+            does not fit the journal, the stream says how far publishing came.
         trouble: why the journal cannot be read or written now, empty normally.
 
     Raises:
@@ -84,7 +80,7 @@ class Journal:
         self._places: dict[int, tuple[int, int]] = {}  # segment and byte behind some records, by seq
         self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", False, False
         with ExitStack() as unless_opened:
-            unless_opened.callback(self._let_go)
+            unless_opened.callback(self._unlock)
             try:
                 self._open()
             except JournalLockedError:
@@ -100,41 +96,41 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Write what is held, and give the journal up to other writers; closing twice is harmless."""
+        """Write held narrations, and let others write; closing twice is harmless."""
         with self._lock:
             if not self._closed and not self.flush() and self.held:
                 _log.error("%s: narrations lost: %d: %s", self.path, self.held, self.trouble)
             self._closed = True
-            self._let_go()
+            self._unlock()
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         if self._file:
             self._file.close()
 
     @property
     def writer(self) -> str:
-        """Names this journal, also in its next run; empty while it cannot be opened."""
+        """`SegmentWriter.token`; empty while the journal cannot be opened."""
         return self._file.token if self._file else ""
 
     @property
     def is_open(self) -> bool:
-        """False while the journal cannot be opened: then nothing is known of its chain."""
+        """False while the journal cannot be opened: nothing is known of its chain then."""
         return self._file is not None
 
     @property
     def held(self) -> int:
-        """Narrations that wait in memory for the disk."""
+        """How many narrations wait in memory for the disk."""
         return len(self._held)
 
     def held_references(self) -> set[str]:
-        """Digests of the pictures that they name."""
+        """Digests of the pictures that held narrations name."""
         with self._lock:
             kept = [members["evidence"] for _, members in self._held if members["evidence"]]
             return {name.removeprefix("sha256:") for evidence in kept for _, name in evidence if name}
 
     @property
     def size(self) -> int:
-        """Bytes of all segments, that which is being written included."""
+        """Bytes of all segments, the current one included."""
         return sum(segment.size for segment in self._file.segments) if self._file else 0
 
     def append(
@@ -171,7 +167,7 @@ class Journal:
             return None
 
     def flush(self) -> bool:
-        """Try to open the journal and to write what is held; True where it takes lines."""
+        """Try to open the journal and to write held narrations; True where it takes lines."""
         with self._lock:
             if not self.trouble:
                 return True
@@ -219,7 +215,7 @@ class Journal:
             return [line[:-1] for line, _ in lines], last
 
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
-        """The last record whose stream id is not greater; the start of what is left, and None, without one.
+        """The last record whose stream id is not greater; without one, where the journal begins, and None.
 
         Raises:
             JournalError: the journal cannot be read, or a line is not a record.
@@ -231,15 +227,11 @@ class Journal:
             raise self._damaged(str(error)) from None
 
     def end_at(self, seq: int) -> ChainEnd:
-        """The chain up to record `seq`; the start of what is left where that is gone; raises as `find`."""
+        """The chain up to record `seq`, or where the journal begins if that is later; raises as `find`."""
         return self._last(lambda end: end.seq <= seq)[0]
 
     def acknowledge(self, end: ChainEnd) -> None:
-        """Remember that everything up to `end` has been published.
-
-        Where the folder cannot be written that counts until the process ends; after that the stream itself
-        tells how far publishing came.
-        """
+        """Note that everything up to `end` is published, in memory only where the folder takes no file."""
         with self._lock:
             self.published = end
             members = {"seq": end.seq, "hash": end.hash, "stream_id": format_stream_id(end.stream_id)}
@@ -254,7 +246,7 @@ class Journal:
                 self._unsaved = True
 
     def closed(self) -> list[Segment]:
-        """The segments that are not written any more, oldest first."""
+        """The full segments, oldest first."""
         return list(self._file.full) if self._file else []
 
     def deleted(self) -> list[Segment]:
@@ -262,10 +254,10 @@ class Journal:
         return list(self._file.deleted) if self._file else []
 
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
-        """Let the chain begin behind `last`, the last record of a closed segment; `key` signs that.
+        """Let the chain begin behind `last`, the last record of a full segment; `key` signs that.
 
-        The files stay until `unlink`. That they are published, and that the chain says so before, is the
-        caller's to see to.
+        The files stay until `unlink`. The caller makes sure that they are published, and records the deletion
+        in the chain before.
 
         Raises:
             OSError: the folder cannot be written.
@@ -291,32 +283,22 @@ class Journal:
         self._file = file = SegmentWriter(self.folder, self.camera, self._limits, fsync=self._fsync)
         self.end = file.end
         try:
-            self._restore_published()
+            stated, self.published = _load_end(self._saved_at), self._origin()
+            if stated.seq > self.end.seq:
+                # A power failure took lines that were published: their stream ids are never used again.
+                self.end = ChainEnd(self.end.seq, self.end.hash, max(self.end.stream_id, stated.stream_id))
+            elif stated.hash == self.published.hash or self.end_at(stated.seq) == stated:
+                self.published = stated
         except BaseException:
             file.close()
             self._file = None
             raise
-        file.open()
-
-    def _restore_published(self) -> None:
-        """Go on publishing where the saved file says, if it is of this journal.
-
-        One behind the end is of lines that a power failure took: their stream ids are never used again.
-        """
-        stated, self.published = _load_end(self._saved_at), self._origin()
-        if stated.seq > self.end.seq:
-            self.end = ChainEnd(self.end.seq, self.end.hash, max(self.end.stream_id, stated.stream_id))
-        elif stated.hash == self.published.hash or self.end_at(stated.seq) == stated:
-            self.published = stated
         if self.published.seq != stated.seq:
             _log.warning("%s does not fit the journal; publishing starts from the first line", self._saved_at)
+        file.open()
 
     def _report(self, error: JournalError | OSError) -> None:
-        """From now on narrations are held.
-
-        Raises:
-            JournalError: that is not allowed.
-        """
+        """Hold narrations from now on; raises `JournalError` where none may be held."""
         reason = str(error) if isinstance(error, JournalError) else error.strerror or str(error)
         if not self._hold:
             raise JournalError(
@@ -338,11 +320,11 @@ class Journal:
         return record
 
     def _origin(self) -> ChainEnd:
-        """The start of what is left of the journal."""
+        """Where the journal begins, after what retention has deleted."""
         return self._writer.start() if self._writer.segments[0].first > 1 else ChainEnd()
 
     def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[ChainEnd, bytes]:
-        """The last record that is `reached`, as no later one is, and its line."""
+        """The last record for which `reached` is true, and its line; it is false for all later ones."""
         with self._lock:
             end, line, begin = self._origin(), b"", 0
             for segment in self._writer.segments:
@@ -359,10 +341,7 @@ class Journal:
     def _walk(self, first: int = 0, offset: int = 0) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """The complete lines behind a place (segment and byte), each with the place behind it.
 
-        The lock must be held: no segment may begin meanwhile.
-
-        Raises:
-            JournalError: a file cannot be read.
+        The caller holds the lock: no segment may begin meanwhile. Raises JournalError.
         """
         for segment in self._writer.segments:
             place = offset if segment.first == first else 0

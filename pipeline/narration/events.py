@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,13 @@ from pipeline.narration.narration import (
 )
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
-from pipeline.sources import Frame, Polygon, seconds_between
+from pipeline.sources import Clock, Frame, Polygon, seconds_between
 from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 _GAP_REASONS = {
     "camera_down": "the camera gave no pictures",
+    "no_footage": "there is no footage of it",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
     "starting": "narrated was starting",
@@ -67,6 +68,23 @@ class EventContext:
     settings_sha256: str
     rate_hz: float
     state_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMet:
+    """A rule was met: on which camera, by whose clock, when, by which records and which object.
+
+    Attributes:
+        maybe: its kind was not sure: a "vehicle" may be a van.
+    """
+
+    camera: str
+    clock: Clock
+    time: datetime
+    records: tuple[str, ...]
+    object: str
+    confidence: float
+    maybe: bool
 
 
 def narrate_event(
@@ -141,6 +159,7 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: st
         until_s=event.time_s - start if event.kind in DEPARTURES else None,
         duration_s=event.duration_s,
         same_as=event.same_as,
+        other=event.other,
     )
 
 
@@ -149,7 +168,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
     assert box is not None  # noqa: S101 - an event is somewhere
     zone = zone_of(box, options.zones)
-    where = zone.phrase if zone else place(box, depth=options.depth)
+    where = event.line or (zone.phrase if zone else place(box, depth=options.depth))
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     return Statement(
         event.kind,
@@ -213,7 +232,8 @@ def _colour(colours: Counter[str]) -> str:
 
 def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, context: EventContext) -> str:
     """Several events may share their frames: the track and what it did are part of the id."""
-    settings = hashlib.sha256(f"{context.settings_sha256}\n{event.track}\n{event.kind}".encode()).hexdigest()
+    what = f"{context.settings_sha256}\n{event.track}\n{event.kind}{event.line}"
+    settings = hashlib.sha256(what.encode()).hexdigest()
     return narration_id(camera, before, after, context.model, settings)
 
 
@@ -223,7 +243,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload, outage, or starting, which is recorded as an outage.
+        reason: camera_down, overload, outage, or starting or no_footage, which are recorded as outages.
         context: of the camera.
     """
     last, camera = stamp(after), after.camera
@@ -243,7 +263,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         settings_sha256=context.settings_sha256,
         since=since,
         until=last.time,
-        reason="outage" if reason == "starting" else reason,
+        reason="outage" if reason in {"starting", "no_footage"} else reason,
     )
 
 
@@ -258,6 +278,44 @@ def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narrati
     gap = gap_narration(now, seen, "mask", context)
     sentence = replace(gap.sentences[0], text=text)
     return replace(gap, sentences=(sentence,), until=None if hidden else now.time)
+
+
+def rule_narration(
+    name: str,
+    when: str,
+    frames: tuple[FrameStamp, FrameStamp],
+    of: RuleMet,
+    context: EventContext,
+) -> Narration:
+    """The narration of a rule that was met.
+
+    Args:
+        name, when: of the rule, and its words.
+        frames: of the record that met it, or twice the frame up to which nothing else was seen.
+        of: how it was met.
+        context: of the camera.
+    """
+    before, after = frames
+    if of.maybe:
+        text = f'Rule "{name}" may be met: {when} (its kind was not sure).'
+    else:
+        text = f'Rule "{name}" was met: {when}.'
+    moment_s = (of.time - before.time).total_seconds()
+    sentence = Sentence(text, "none", of.object, None, 1.0, of.confidence, moment_s=moment_s)
+    digest = hashlib.sha256("\n".join((name, of.time.isoformat(), *of.records)).encode()).hexdigest()
+    return Narration(
+        id=narration_id(of.camera, before, after, context.model, digest),
+        camera=of.camera,
+        before=before,
+        after=after,
+        clock=of.clock,
+        event=RecordEvent.RULE,
+        sentences=(sentence,),
+        l2=0.0,
+        model=context.model,
+        settings_sha256=context.settings_sha256,
+        rule={"name": name, "records": of.records},
+    )
 
 
 def summary_narration(latest: Narration, sentence: Sentence, covers: tuple[str, ...]) -> Narration:

@@ -17,7 +17,6 @@ from pipeline.redaction import redact
 
 TIMEOUT_S = 5.0  # longest wait for a server to connect or to answer
 
-
 _LOST = (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, OSError)
 """redis-py says WatchError also where the connection was lost in a transaction."""
 
@@ -37,10 +36,10 @@ class ServerAwayError(PublisherError):
 
 
 class RedisServer:
-    """A server whose URL is read again after each refusal; may be used by any thread.
+    """A server; may be used by any thread, and connects at the first command.
 
     Args:
-        url: with its password; or a function that gives it.
+        url: with its password; a function is called again after each error, as the password may be new.
         timeout_s: longest wait for an answer.
         text: answers are text, else bytes.
 
@@ -63,13 +62,12 @@ class RedisServer:
 
     @contextmanager
     def client(self) -> Iterator[redis.Redis]:
-        """The client, for some commands; errors leave the block without the password.
+        """The client; redis-py's errors in the block become ours, without the password.
 
         Raises:
             ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
-                changed): an operator or time can put it right while the caller tries again.
-            PublisherError: anything else that the server refuses; where the user lacks a right, the message
-                says how to grant it.
+                changed): try again later.
+            PublisherError: any other refusal; where the user lacks a right, the message says how to grant it.
         """
         client, url = self._client, self._connected_to
         try:
@@ -81,20 +79,16 @@ class RedisServer:
             raise _refusal(error, url) from None
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._client.close()
 
     def _connect(self, url: str) -> redis.Redis:
-        """A client that connects at its first command.
-
-        It never tries again by itself: that is the caller's business, who alone knows when to stop.
-        """
         try:
             return redis.Redis.from_url(
                 url,
                 socket_timeout=self._timeout_s,
                 socket_connect_timeout=self._timeout_s,
-                retry=Retry(NoBackoff(), 0),
+                retry=Retry(NoBackoff(), 0),  # only the caller knows when to stop trying
                 decode_responses=self._text,
                 encoding_errors="replace",  # what others put on a stream need not be text
                 protocol=2,  # one shape of answers from Redis 6.2 to 8
@@ -106,21 +100,19 @@ class RedisServer:
             ) from None
 
     def _renew(self, client: redis.Redis) -> None:
-        """Connect as the URL says by now: another user or password may stand in its file."""
         with self._lock:
             try:
                 now = self._url()
                 if client is not self._client or now == self._connected_to:
                     return
                 self._client = self._connect(now)
-            except Exception:  # noqa: BLE001 - a file that is being replaced: what was read before goes on
+            except Exception:  # noqa: BLE001 - its file is being replaced: keep the old one
                 return
             self._connected_to = now
         client.close()
 
 
 def _refusal(error: Exception, url: str) -> PublisherError:
-    """An error of Redis in words, without the password."""
     name, words = redact(url), _words(error, url)
     if isinstance(error, refusals.AuthenticationError):
         return ServerAwayError(f"{name} refuses the user or password; check redis.url")
@@ -138,14 +130,14 @@ def _refusal(error: Exception, url: str) -> PublisherError:
 
 
 def _lacking(refusal: str) -> str:
-    """The rule that would have let a command pass, by the server's words."""
+    """The ACL rule that the refused command needs."""
     if command := re.search(r"'([\w|-]+)' command", refusal):
         return f"+{command[1].lower()}"
     return "&narrated:*" if "channel" in refusal else "~narrated:*"
 
 
 def _words(error: Exception, url: str) -> str:
-    """The server's own words, without the command that redis-py shows of a pipeline, and the password."""
+    """The server's message without the password, and without the command that redis-py adds in a pipeline."""
     words = redact((str(error) or type(error).__name__).rpartition("of pipeline caused error: ")[2])
     parts = urlsplit(url)
     for secret in filter(None, [parts.password, *parse_qs(parts.query).get("password", [])]):

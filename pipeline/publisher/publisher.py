@@ -43,18 +43,17 @@ class StreamMovedError(PublisherError):
 class Publisher:
     """Publishes with explicit stream ids, in transactions that only one writer can win; for one thread.
 
-    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched before they are read and
-    until the entries are added, so that no entry is ever added to a stream that another writer, a flush or
-    our own earlier attempt (frozen with the server, and carried out later) has changed in between. In the
-    transaction the server takes all lines or, where it is full or read-only, none.
+    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched from before they are read until
+    the entries are added, so that nothing is added to a stream that another writer, a flush or our own
+    earlier attempt (frozen with the server, and carried out later) has changed in between. In a transaction
+    the server takes all lines or, where it is full or read-only, none.
 
-    No connection is made before the first command. Every method raises `ServerAwayError` where the server
-    cannot be reached or takes no writes now, and `PublisherError` where it refuses for good.
+    Every method raises `ServerAwayError` where the server cannot be reached or takes no writes now, and
+    `PublisherError` where it refuses for good.
 
     Args:
         url: ``redis://[user:password@]host[:port][/db]``, the same with ``rediss://`` (TLS), or
-            ``unix:///path/to/socket[?db=0&password=...]``. A function is called again when the server
-            refuses, so that a new password need only be put where the old one was.
+            ``unix:///path/to/socket[?db=0&password=...]``; or a function, see `RedisServer`.
         maxlen: entries that a stream keeps, about (``MAXLEN ~``).
         timeout_s: longest wait for the server to connect or to answer.
         lease_s: a silent writer keeps the stream to itself for this long.
@@ -75,16 +74,16 @@ class Publisher:
         self._server, self._host = RedisServer(url, timeout_s), socket.gethostname()
 
     def publish(self, camera: str, token: str, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
-        """Add records to the camera's stream in one transaction, all or none, and renew the lease.
+        """Add records to the camera's stream in one transaction, and renew the lease.
 
         Where the answer is lost, the lines may have been published all the same: then the stream has moved.
 
         Args:
             camera: of the stream.
-            token: of the writer, the same in every run on a journal; it must hold the lease, or takes it now.
+            token: of the writer, the same in every run on a journal; it takes a free lease.
             lines: records of the camera, rising, as canonical JSON; none renews the lease only.
             behind: the largest id that the stream has had so far, `NO_ENTRY` if none.
-            quiet: how many of the first lines are not sent to the channel again.
+            quiet: how many of the first lines the channel has had already.
 
         Raises:
             StreamConflictError: another writer holds the lease.
@@ -111,7 +110,7 @@ class Publisher:
             pipeline.execute()
 
     def entry(self, camera: str, stream_id: str) -> Record | None:
-        """The record under an id of the stream; None where there is none, or none of ours."""
+        """The record under an id of the stream; None where there is no record."""
         with self._server.client() as client:
             entries: Any = client.xrange(stream_key(camera), stream_id, stream_id)
         try:
@@ -120,7 +119,7 @@ class Publisher:
             return None
 
     def release(self, camera: str, token: str) -> None:
-        """Give up the lease, if the writer of this token holds it."""
+        """Give up the lease, if the writer with this token holds it."""
         lease = lease_key(camera)
         with self._server.client() as client, client.pipeline() as pipeline:
             holder, _ = _watch(pipeline, stream_key(camera), lease)
@@ -130,7 +129,7 @@ class Publisher:
                 pipeline.execute()
 
     def close(self) -> None:
-        """Let the connection go; a publisher may be closed twice."""
+        """Close the connection; twice is harmless."""
         self._server.close()
 
 
@@ -148,10 +147,8 @@ class Delivery:
     """Publishes one open journal; for one thread.
 
     Args:
-        journal: what is published.
-        publisher: where to.
         batch: records in one transaction.
-        beat: called whenever the server was asked, whatever it answered.
+        beat: called after each answer of the server, and where there was none.
         backoff: of the server, shared by all that deliver to it.
     """
 
@@ -171,24 +168,24 @@ class Delivery:
         self._sent = journal.published.seq  # to the channel
 
     def drain(self, stop: Event, *, limit: int | None = None) -> int:
-        """Publish what is not acknowledged yet, in order, and acknowledge it.
+        """Publish in order what is not acknowledged yet, and acknowledge it.
 
-        Even where there is nothing, the server is asked once: that renews the lease, and finds a stream that
-        was lost. While the server is away this waits and tries again until it succeeds or `stop` is set;
-        nothing is skipped. What was published but not acknowledged, because of a crash or a lost answer, is
-        found on the stream and not published twice; what the server has acknowledged and then lost (flushed,
-        restarted without its file) is published again under the same ids, as far as the stream's length goes.
+        Even where there is nothing, the server is asked once: that renews the lease, and detects a stream
+        that was lost. While the server is away this waits and tries again; nothing is skipped. What was
+        published but not acknowledged, because of a crash or a lost answer, is not published twice; what the
+        server has taken and then lost (flushed, restarted without its file) is published again under the
+        same ids, as far as the stream's length goes.
 
         Args:
-            stop: ends the waiting and the publishing at the next batch.
+            stop: ends the waiting, and the publishing at the next batch.
             limit: records after which it is another camera's turn; None publishes all.
 
         Returns:
-            How many records were acknowledged by this call: published, or found on the stream.
+            How many records were acknowledged.
 
         Raises:
             StreamConflictError: another writer writes, or has written, to the camera's stream.
-            PublisherError: the server refuses for a reason that does not pass.
+            PublisherError: the server refuses for good.
             JournalError: the journal cannot be read.
         """
         published, more = 0, True
@@ -208,15 +205,11 @@ class Delivery:
         return published
 
     def release(self) -> None:
-        """Give up the lease.
-
-        Raises:
-            PublisherError: it cannot be given up now; it runs out by itself.
-        """
+        """Give up the lease; where that raises `PublisherError`, it runs out by itself."""
         self._publisher.release(self._camera, self._token)
 
     def _deliver(self) -> tuple[int, bool]:
-        """Publish the next batch, or find the place in the journal where the stream ends.
+        """Publish the next batch, or go to the place in the journal where the stream ends.
 
         Returns:
             How many records were acknowledged, and whether there may be more to publish.
@@ -225,7 +218,7 @@ class Delivery:
         first = line_end(lines[0]) if lines else None
         passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
         quiet = max(0, self._sent - self.journal.published.seq)
-        # What the stream is beyond is not added, but the server is asked: the stream may have been deleted.
+        # Lines that the stream is beyond are not added, but the server is asked: it may have lost the stream.
         new = [] if passed else lines
         try:
             self._publisher.publish(self._camera, self._token, new, self._behind, quiet)
@@ -239,7 +232,7 @@ class Delivery:
         return len(lines), len(lines) == self._batch
 
     def _find(self, last_id: str) -> int:
-        """Find the place in the journal where the stream ends now, and go on from there.
+        """Go on publishing behind the record with which the stream ends now.
 
         Returns:
             How many records that were not acknowledged are on the stream.
@@ -276,7 +269,7 @@ class Delivery:
 
 
 def drain(journal: Journal, publisher: Publisher, stop: Event) -> int:
-    """Publish everything in `journal` that is not acknowledged yet, once; see `Delivery.drain`."""
+    """Publish everything that is not acknowledged yet, and give up the lease; see `Delivery.drain`."""
     delivery = Delivery(journal, publisher)
     published = delivery.drain(stop)
     if not stop.is_set():
@@ -298,10 +291,7 @@ def _watch(pipeline: Pipeline, key: str, lease: str) -> tuple[str | None, str]:
 
 
 def _entry(line: bytes) -> tuple[str, dict[Any, Any], bool]:
-    """Id and fields of an entry, and whether its message is held.
-
-    The fields are flat ones to filter by, and the record under ``json``.
-    """
+    """Id and fields of an entry (flat ones to filter by, the record under ``json``); True if it is held."""
     record = json.loads(line)
     objects = dict.fromkeys(sentence["object"] for sentence in record["sentences"])
     fields = {

@@ -32,9 +32,9 @@ class Entry(NamedTuple):
 
 
 class StreamReader:
-    """Reads cameras' streams, each in order; streams that appear later are found within a second.
+    """Reads cameras' streams, each in order, and new ones within a second; for one thread.
 
-    For one thread. A server that is away, once it has answered, is waited for.
+    After its first answer, a server that is away is waited for.
 
     Args:
         server: is not closed here.
@@ -79,11 +79,11 @@ class StreamReader:
         return entries
 
     def forget(self, camera: str) -> None:
-        """Read the camera's stream no further, until `begin` says where."""
+        """Stop reading the camera's stream, until `begin` says where to continue."""
         self._positions.pop(stream_key(camera), None)
 
     def _discover(self, client: redis.Redis) -> None:
-        """Add the streams that are not read yet; ``$`` becomes the id that is the last one now."""
+        """Add the streams that are not read yet; ``$`` becomes their last id."""
         names, pattern = self._cameras, stream_key("*")
         keys = client.scan_iter(pattern, 1000) if names is None else map(stream_key, names)
         for key in keys:
@@ -102,7 +102,7 @@ class StreamReader:
         streams = answer.items() if isinstance(answer, dict) else answer or []
         for key, entries in streams:
             self._positions[key] = entries[-1][0]
-        return [Entry(_camera(key), each, fields or {}) for key, found in streams for each, fields in found]
+        return [Entry(_camera(key), each, fields or {}) for key, rows in streams for each, fields in rows]
 
 
 def subscribe(
@@ -113,13 +113,12 @@ def subscribe(
 ) -> Iterator[Record]:
     """The records on the streams, per camera in order; waits for more until `stop` is set.
 
-    A connection that breaks later is opened again, and reading goes on where it stopped. With
-    ``cameras=None`` streams that appear later are found within a second and read from their start.
+    A connection that breaks later is opened again, and reading goes on where it stopped.
 
     Args:
         url: as for `Publisher`.
-        cameras: names; None reads every stream ``narrated:{*}:changes``.
-        last_id: ``"$"`` only what comes from now on, ``"0"`` everything that is still there, or a stream id
+        cameras: names; None reads every stream ``narrated:{*}:changes``, new ones from their start.
+        last_id: ``"$"`` for new records only, ``"0"`` for all that the streams hold, or a stream id
             ``<ms>-<seq>`` behind which to begin.
         stop: ends the iteration within about half a second.
 
@@ -127,15 +126,15 @@ def subscribe(
         PublisherError: the URL is malformed, or the first connection fails.
     """
     stop, server = stop or Event(), RedisServer(url)
-    known = True  # those found at the first look
+    is_first = True  # look at the server; streams that appear later are read from their start
 
     def begin(_: str) -> str:
-        return last_id if known else "0"
+        return last_id if is_first else "0"
 
     try:
         reader = StreamReader(server, cameras, begin, stop)
         while not stop.is_set():
-            entries, known = reader.read(), False
+            entries, is_first = reader.read(), False
             for entry in entries:
                 try:
                     yield read_record(entry.fields["json"])
@@ -147,5 +146,4 @@ def subscribe(
 
 
 def _camera(key: str) -> str:
-    """The camera's name in the key of its stream."""
     return key.partition("{")[2].rpartition("}")[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
 from typing import Literal, Protocol
 
+from models.language.templates import PAST
 from models.sentences import Outline, PlacedSentence
 from pipeline.feedback import Feedback, Remarks
 from pipeline.record import Record, RecordSentence
@@ -45,11 +47,16 @@ class MarkedSentence(PlacedSentence, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Outline and paths of one sentence on one picture; points in 0..1 of it."""
+    """Outline and paths of one sentence on one picture; points in 0..1 of it.
+
+    Attributes:
+        between: from the end of a path to where the next one begins; nobody recorded the way.
+    """
 
     number: int
     corners: Sequence[Point]
     paths: Sequence[Sequence[Point]]
+    between: Sequence[Sequence[Point]] = ()
 
     @property
     def top(self) -> Point:
@@ -74,6 +81,12 @@ def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
     return shapes
 
 
+def track_of(record: Record) -> str:
+    """The track that all sentences of a record are about; empty where there is no such one."""
+    tracks = {sentence.track or "" for sentence in record.sentences}
+    return tracks.pop() if len(tracks) == 1 else ""
+
+
 @dataclass(frozen=True, slots=True)
 class ShownSentence:
     """A sentence of a card.
@@ -93,7 +106,7 @@ class ShownSentence:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One record.
+    """One record, or a visit: its latest record, and those before it as stages.
 
     Attributes:
         zone: of all times; None is this machine's.
@@ -104,6 +117,8 @@ class Card:
         clip: address of a recording; empty where there is none.
         start: of the footage, from which offsets count; None where they are of no use.
         notes: further sentences below those of the record.
+        stages: the earlier records of its visit, by time.
+        others: who put it down, met it, ...: words, the text of a record, and its address.
     """
 
     record: Record
@@ -115,6 +130,43 @@ class Card:
     clip: str = ""
     start: datetime | None = None
     notes: Sequence[str] = ()
+    stages: Sequence[Card] = ()
+    others: Sequence[tuple[str, str, str]] = ()
+
+    @property
+    def visit(self) -> str:
+        """The visit's name on a page; empty where the record is of none, or of several."""
+        track = track_of(self.record)
+        return f"{self.record.camera} {track}" if track else ""
+
+    @property
+    def stay(self) -> str:
+        """How long a visit of several records has lasted, and from when to when; empty without them."""
+        if not self.stages:
+            return ""
+        begun, last = self.stages[0].record.sentences[0], self.record.sentences[-1]
+        known = begun.since or begun.time or self.stages[0].record.after.time
+        begin = datetime.fromisoformat(known.removeprefix("before "))
+        since = "before " * known.startswith("before ") + self.time_words(begin)
+        if not last.until:
+            return f"Here since {since}"
+        end = datetime.fromisoformat(last.until)
+        least = "at least " * known.startswith("before ")
+        words = duration_words((end - begin).total_seconds())
+        return f"Here for {least}{words}, from {since} to {self.time_words(end)}"
+
+    @property
+    def steps(self) -> list[tuple[str, str, str]]:
+        """Time, what happened in a word or two, and address of each record of a visit."""
+        every = [(card, card.record.sentences[-1]) for card in (*self.stages, self)] if self.stages else []
+        return [
+            (
+                card.time_words(datetime.fromisoformat(s.time)) if s.time else card.clock,
+                PAST.get(s.action or "", (s.action or s.type).replace("_", " ")).removeprefix("were "),
+                card.address,
+            )
+            for card, s in every
+        ]
 
     @property
     def dated(self) -> bool:
@@ -178,7 +230,12 @@ class Card:
 
     def shapes(self, side: Side) -> list[Shape]:
         """Outlines on one picture, with the numbers of `sentences`."""
-        return shapes_of([shown.sentence for shown in self.sentences], side)
+        shapes = shapes_of([shown.sentence for shown in self.sentences], side)
+        earlier = [path for stage in self.stages for s in stage.record.sentences for path in s.paths or ()]
+        if not (earlier and shapes):
+            return shapes
+        paths = [*earlier, *shapes[0].paths]
+        return [replace(shapes[0], paths=paths, between=[(a[-1], b[0]) for a, b in pairwise(paths)])]
 
     def time_words(self, moment: datetime) -> str:
         """Time of day, or of footage without a date the time into it."""
@@ -188,11 +245,11 @@ class Card:
 
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []
-        if sentence.since:
+        if sentence.since and not self.stages:
             before = "before " * sentence.since.startswith("before ")
             since = datetime.fromisoformat(sentence.since.removeprefix("before "))
             parts.append(f"since {before}{self.time_words(since)}")
-        if sentence.duration_s is not None:
+        if sentence.duration_s is not None and not self.stages:
             parts.append(f"for {duration_words(sentence.duration_s)}")
         if sentence.same_as:
             parts.append(f"{sentence.same_as.probability:.0%} likely the same as before")

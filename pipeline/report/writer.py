@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record
-from pipeline.report.card import SIDES, Card
+from pipeline.report.card import SIDES, Card, track_of
 from pipeline.report.pages import data_url, records_page
 from pipeline.report.picture import encode_small
 from pipeline.report.subtitles import subtitles
@@ -44,16 +45,22 @@ def write_report(
     merged = merge_by_time(narrated.values())
     _write(folder / "narrations.jsonl", (record.line().decode() + "\n" for record in merged))
     store = EvidenceStore(evidence)
-    cards = (
-        Card(
-            record,
-            pictures=_pictures(record, store),
-            address=f"#r-{record.id}",
-            start=starts[record.camera],
-        )
-        for record in merged
-    )
+
+    def card(record: Record) -> Card:
+        start = starts[record.camera]
+        return Card(record, pictures=_pictures(record, store), address=f"#r-{record.id}", start=start)
+
+    cards = (replace(card(last), stages=[*map(card, stages)]) for *stages, last in visits_of(merged))
     _write(folder / "report.html", records_page(summarize(merged, facts), cards))
+
+
+def visits_of(records: Iterable[Record]) -> list[list[Record]]:
+    """The records of each visit by time, those of none by themselves; visits by their beginning."""
+    visits: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        shown = track_of(record) if not record.held else ""
+        visits.setdefault((record.camera, shown or record.id), []).append(record)
+    return list(visits.values())
 
 
 def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:

@@ -1,12 +1,12 @@
 """Reading a file fast: keyframes, and in full only the groups of pictures in which something happens.
 
-Motion between two keyframes shows in the second of them, or, where it is over by then, in the sizes of the
-packets between them: what moves must be coded. Groups in which either shows are decoded, and so are those
-shortly before (where it comes from) and after (whether it stays). Of all others the keyframe alone is handed
-out, so that slow change still shows.
+Motion between two keyframes shows in the second one, or, where it is over by then, in the sizes of the
+packets between them: motion must be coded. Groups in which either shows are decoded, and those shortly before
+(where it comes from) and after (whether it stays). Of all others only the keyframe is yielded: slow change
+still shows.
 
-Where a camera's noise fills its bit rate the sizes tell nothing. Then keyframes must come every `LONE_S`
-seconds, or all is decoded; and what comes and goes in between is missed.
+Where a camera's noise fills its bit rate, sizes say nothing. Then everything is decoded, unless keyframes
+come every `LONE_S` seconds: what comes and goes between those is missed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from pipeline.sources.picture import View
 BEFORE_S, AFTER_S = 2.0, 6.0
 """So much footage around an event is decoded: a pair waits 4.5 s at most until it is proposed."""
 
-LEAST_GROUP_S = 1.5
-"""Keyframes that follow sooner begin no group: of footage that has nothing else some must be left out."""
+LEAST_GROUP_S = 1.5  # keyframes that follow sooner begin no group: some footage has nothing else
 
 LONGEST_GROUP_S = 20.0  # a longer group is decoded in parts: its packets are held until that is decided
 LONE_S = 2.5  # keyframes are enough without the sizes of packets where they are no further apart

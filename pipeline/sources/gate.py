@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from time import monotonic
-from typing import NamedTuple
 
 from av.packet import Packet
 from av.video.frame import VideoFrame
@@ -23,13 +22,10 @@ KEYFRAME_GAP_S = 12.0  # keyframes further apart than this are not enough to wat
 LAG_S = 2.0  # a sub-stream may show motion this much later than the main stream
 
 FRESH_S = 10.0
-"""A keyframe of the main stream is decoded this often although the sub-stream shows nothing: the reference of
-the pairs stays fresh, slow change is found, and a sub-stream that shows something else, or for ever the same,
-does not blind the camera."""
+"""A keyframe of the main stream is decoded this often although the sub-stream shows nothing: slow change is
+detected, and a sub-stream that is frozen or shows something else does not blind the camera."""
 
 HELD_BYTES = 32 << 20  # packets that are held at most; beyond, they are decoded
-
-
 LATE_S = 3.0  # without a picture for this long a sub-stream shows nothing: the main stream is decoded
 WAKING_L2 = 12.0  # L2 distance of a block, in grey levels, that is motion: below the least lower threshold
 
@@ -77,26 +73,21 @@ class Screen:
         self.loop.stop()  # closed, or the footage has ended
 
 
-class Arrived(NamedTuple):
-    """A packet, and the aware UTC time at which it came."""
-
-    packet: Packet[VideoStream]
-    received: datetime
+_Received = tuple["Packet[VideoStream]", datetime]  # PyAV has no generics at run time
+"""A packet, and the aware UTC time at which it came."""
 
 
 class Gate:
-    """Decodes every packet while something moves; while nothing does it holds them from a keyframe on.
+    """Decodes every packet while something moves; else it holds them, from a keyframe on.
 
-    Without a screen or keyframes to look at, it decodes every packet always.
-
-    Motion is found in keyframes, which are then decoded alone, or by a sub-stream's screen. When it comes,
-    all that was held is decoded, so that every frame has its references: frames whose references were not
-    decoded look wrong, and none of them is flagged. A keyframe that is decoded alone is drained from the
-    decoder, which otherwise keeps it back, and decoded again on waking.
+    Motion shows in keyframes, which are then decoded alone, or in a sub-stream's screen; without either,
+    every packet is decoded. On motion all held packets are decoded: frames whose references were not decoded
+    look wrong, and none of them is flagged. A keyframe that is decoded alone is drained from the decoder,
+    which otherwise keeps it back, and decoded again on waking.
 
     Args:
-        screen: of the sub-stream; None where keyframes are all there is.
-        keyframes: look at keyframes, not at everything, while the screen sees nothing.
+        screen: of the sub-stream.
+        keyframes: look at keyframes while the screen gets no frames.
         still_s, first_s: see `STILL_S`, `FIRST_S`.
 
     Attributes:
@@ -113,7 +104,7 @@ class Gate:
     ) -> None:
         self._screen, self._keyframes, self._still_s = screen, keyframes, still_s
         self._moved_s = monotonic() + max(0.0, first_s - still_s)
-        self._held: deque[tuple[float, Arrived]] = deque()
+        self._held: deque[tuple[float, _Received]] = deque()
         self.connected()
 
     def connected(self) -> None:
@@ -122,26 +113,25 @@ class Gate:
         self._plane: Luma | None = None
         self._keyframe_s: float | None = None
         self._gap_s: float | None = None
-        self._given: int | None = None  # pts up to which nothing is given out again
+        self._yielded: int | None = None  # pts up to which frames are not yielded again
         self._alone: Packet[VideoStream] | None = None  # the keyframe that was decoded alone
-        self._last: Packet[VideoStream] | None = None  # of those that were held and are being decoded
+        self._last: Packet[VideoStream] | None = None  # of the held packets that are being decoded
         self._fresh_s = float("-inf")
         self._moved_s = max(self._moved_s, monotonic())
         self._held.clear()
         self._bytes = 0
 
-    def due(self, packet: Packet[VideoStream], received: datetime) -> list[Arrived]:
-        """Packets to be decoded now that one has come: it, none, or on waking all that were held."""
+    def due(self, packet: Packet[VideoStream], received: datetime) -> list[_Received]:
+        """Packets to decode now that one has come: it, none, or on waking all that were held."""
         now_s = monotonic()
         if packet.is_keyframe:
             self._gap_s = None if self._keyframe_s is None else now_s - self._keyframe_s
             self._keyframe_s = now_s
-        arrived = Arrived(packet, received)
         if not self.idle:
             self._release(len(self._held))
             self._fresh_s = now_s
-            return [arrived]
-        self._hold(now_s, arrived)
+            return [(packet, received)]
+        self._hold(now_s, packet, received)
         if self._must_wake(now_s):
             self.idle = self._waking = False
             self._moved_s = max(self._moved_s, now_s)
@@ -152,24 +142,24 @@ class Gate:
         if packet.is_keyframe and (
             now_s - self._fresh_s >= FRESH_S or not (self._screen and self._screen.is_current)
         ):
-            self._release(len(self._held) - 1)  # nothing before it can be given out any more
+            self._release(len(self._held) - 1)  # nothing before it can be yielded any more
             self._fresh_s = now_s
-            return [arrived]
+            return [(packet, received)]
         return []
 
     def decode(self, packet: Packet[VideoStream], intact: IntactFrames) -> Iterator[VideoFrame]:
-        """Intact frames of a packet that is due, each given out once."""
+        """Intact frames of a packet that is due, each yielded once."""
         if self._apart:
             # What the decoder held back is old, and what precedes a keyframe may be predicted from it.
             intact.restart(packet.stream.codec_context)
             self._apart = False
             if packet.pts is not None:
-                self._given = packet.pts if packet is self._alone else packet.pts - 1
+                self._yielded = packet.pts if packet is self._alone else packet.pts - 1
         elif packet.is_keyframe:
-            self._given = None
+            self._yielded = None
         alone = self.idle
         for frame in intact.decode(packet):
-            if alone or self._given is None or frame.pts is None or frame.pts > self._given:
+            if alone or self._yielded is None or frame.pts is None or frame.pts > self._yielded:
                 yield frame
         if alone:
             self._alone = packet
@@ -179,7 +169,7 @@ class Gate:
             self._last = None
 
     def look(self, plane: Luma) -> None:
-        """Take the luma plane of a frame that was handed out, and decide how much is decoded from here on."""
+        """Decide by the luma plane of a sampled frame how much is decoded from here on."""
         if not (self._screen or self._keyframes):
             return
         last, self._plane = self._plane, plane
@@ -191,26 +181,27 @@ class Gate:
             self.idle = True
 
     def _is_quiet(self, now_s: float) -> bool:
-        """True where the screen shows no motion, or sees nothing and keyframes are looked at instead."""
+        """True where the screen shows no motion, or gets no frames and keyframes stand in for it."""
         if self._screen is not None and self._screen.is_current:
             return now_s - self._screen.moved_s >= self._still_s
         return self._keyframes
 
-    def _hold(self, now_s: float, arrived: Arrived) -> None:
+    def _hold(self, now_s: float, packet: Packet[VideoStream], received: datetime) -> None:
         """Keep a packet, and all before it from the last keyframe that came `LAG_S` ago or earlier."""
-        self._held.append((now_s, arrived))
-        self._bytes += arrived.packet.size
+        self._held.append((now_s, (packet, received)))
+        self._bytes += packet.size
         starts = [
             number
-            for number, (came_s, held) in enumerate(self._held)
-            if held.packet.is_keyframe and now_s - came_s >= LAG_S
+            for number, (came_s, (held, _)) in enumerate(self._held)
+            if held.is_keyframe and now_s - came_s >= LAG_S
         ]
         self._release(starts[-1] if starts else 0)
 
     def _release(self, count: int) -> None:
-        """Forget the oldest packets."""
+        """Drop the oldest packets."""
         for _ in range(count):
-            self._bytes -= self._held.popleft()[1].packet.size
+            _, (packet, _) = self._held.popleft()
+            self._bytes -= packet.size
             self._apart = self._apart or self.idle
 
     def _must_wake(self, now_s: float) -> bool:

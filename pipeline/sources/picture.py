@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation, VideoReformatter
 
 from pipeline.sources.areas import polygon_mask
-from pipeline.sources.frame import Image, Luma, SourceOptions
+from pipeline.sources.frame import Frame, Image, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
     [
@@ -28,13 +30,15 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless what it holds
-    is `compact`: then `release` lets go of the image.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless there is
+    `convert_small` for another copy at most so wide: then `release` lets go of the image.
     """
 
-    def __init__(self, convert: Callable[[], Image], *, compact: bool = False) -> None:
+    def __init__(
+        self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
+    ) -> None:
         self._convert: Callable[[], Image] | None = convert
-        self._compact = compact
+        self._convert_small = convert_small
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
@@ -44,7 +48,7 @@ class LazyPicture:
             if self._rgb is None:
                 assert self._convert is not None  # noqa: S101 - one of the two is always there
                 self._rgb = self._convert()
-                self._convert = self._convert if self._compact else None
+                self._convert = self._convert if self._convert_small else None
             return self._rgb
 
     def release(self) -> None:
@@ -54,13 +58,17 @@ class LazyPicture:
                 self._rgb = None
 
     def small(self, width: int) -> Image:
-        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call.
+        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
+        return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
 
-        The decoder's own scaler takes half of the time, but the detector learnt from pictures shrunk by area.
-        """
-        with self._lock:
-            convert = self._convert if self._rgb is None else None
-        return shrink(convert() if convert else self.rgb(), width)
+
+def without_picture(frame: Frame) -> Frame:
+    """Its time and plane, for whoever holds it longer than others hold its picture."""
+    return replace(frame, picture=LazyPicture(_no_picture))
+
+
+def _no_picture() -> Image:
+    raise AssertionError("only the luma plane of this frame was kept")
 
 
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
@@ -70,6 +78,19 @@ _THREADS = 1
 def rgb_of(frame: VideoFrame) -> Image:
     """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
+
+
+def small_rgb_of(frame: VideoFrame, width: int, scaler: VideoReformatter) -> Image:
+    """The same at most so wide, in its own proportions; the full size is never made.
+
+    Args:
+        frame: decoded.
+        width: in pixels.
+        scaler: of one thread, for frames of a camera: a frame's own would be held with it.
+    """
+    width = min(width, frame.width)
+    height, by_area = max(1, round(frame.height * width / frame.width)), Interpolation.AREA
+    return rgb_of(scaler.reformat(frame, width, height, "rgb24", interpolation=by_area, threads=_THREADS))
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -115,10 +136,17 @@ class View:
 
     def __init__(self, options: SourceOptions) -> None:
         self._width, self._privacy, self._masks = options.analysis_width, options.privacy, options.masks
+        self._scaler, self._scaling = VideoReformatter(), threading.Lock()
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a decoded frame."""
-        return self._plane(luma_of(frame)), LazyPicture(lambda: self._private(rgb_of(frame)), compact=True)
+        return self._plane(luma_of(frame)), LazyPicture(
+            lambda: self._private(rgb_of(frame)), lambda width: self._small(frame, width)
+        )
+
+    def _small(self, frame: VideoFrame, width: int) -> Image:
+        with self._scaling:
+            return self._private(small_rgb_of(frame, width, self._scaler))
 
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""

@@ -35,15 +35,12 @@ _TO_THE_MILLISECOND = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(\d{2})(
 _UNIX = re.compile(r"(?<!\d)(1[4-9]\d{8})(?:\.\d{1,9}|\d{3})?(?!\d)")
 
 
-def stamp_in_name(path: Path) -> datetime | None:
+def stamp_in_name(path: Path, pattern: re.Pattern[str] = _STAMP) -> datetime | None:
     """Time stamp such as ``20170721T141005``, ``2017-07-21_14-10`` or ``201707211410`` in a name, as UTC."""
-    match = _STAMP.search(path.stem)
-    if match is None:
-        return None
-    try:
-        return datetime(*(int(part or 0) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
-    except ValueError:  # digits in the right places that are no date
-        return None
+    match = pattern.search(path.stem)
+    with suppress(ValueError):  # digits in the right places that are no date
+        return datetime(*(int(part or 0) for part in match.groups()), tzinfo=UTC) if match else None  # type: ignore[misc,arg-type]
+    return None
 
 
 def moment_in_name(path: Path) -> datetime | None:
@@ -52,11 +49,8 @@ def moment_in_name(path: Path) -> datetime | None:
     As `stamp_in_name`, then as cameras write it: to the millisecond (``20230613031146123``), or seconds since
     1970 (``1686625906.52``; numbers before 2014 are taken for counters).
     """
-    if stamp := stamp_in_name(path):
+    if stamp := stamp_in_name(path) or stamp_in_name(path, _TO_THE_MILLISECOND):
         return stamp
-    if match := _TO_THE_MILLISECOND.search(path.stem):
-        with suppress(ValueError):  # digits in the right places that are no date
-            return datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
     match = _UNIX.search(path.name)
     return datetime.fromtimestamp(int(match[1]), UTC) if match else None
 
@@ -129,7 +123,7 @@ class Sampler:
         return True
 
     def give_back(self) -> None:
-        """The frame just taken was no good: the next one of its slot is taken instead."""
+        """Take another frame of the slot, as the last one cannot be used."""
         self._slot = None
 
 
@@ -138,10 +132,10 @@ def _wall() -> datetime:
 
 
 class ReceiveClock:
-    """Wall-clock times that do not wobble: the clock at the start, carried on by the monotonic clock.
+    """Steady wall-clock times: the clock at the start, carried on by the monotonic clock.
 
-    A clock that is set by more than a second is followed, forwards (a machine that boots in 1970 and finds
-    its time server) and back (wrong times for ever are worse than one step); else times only rise.
+    A clock that is set by more than a second is followed, forwards (a machine boots in 1970 and reaches its
+    time server later) and back (one step is better than times that stay wrong); else times only rise.
     """
 
     def __init__(self, wall: Callable[[], datetime] = _wall, steady: Callable[[], float] = monotonic) -> None:
@@ -164,9 +158,8 @@ class CaptureClock:
     """Times of one camera's frames, over all its connections.
 
     After the first RTCP sender report libav gives each packet the camera's own time (side data `prft`). It
-    is believed when it was within `SANE` of ours for `TRUST_PACKETS` packets, and given up when it is not or
-    when it runs back. A frame that would come before one that was given already is left out: at a change of
-    clocks frames are left out for as long as the clocks are apart, at most `SANE`.
+    counts once it was within `SANE` of ours for `TRUST_PACKETS` packets, until it is not or runs back. A
+    frame that would come before an earlier one is left out: at a change of clocks for at most `SANE`.
     """
 
     def __init__(self) -> None:
@@ -176,7 +169,7 @@ class CaptureClock:
 
     @property
     def skew_s(self) -> float | None:
-        """Camera's clock less ours in seconds, the packets' way included; None where it tells no time."""
+        """Camera's clock less ours in seconds, the packets' delay included; None where it sends no time."""
         return max(self._skews).total_seconds() if self._skews else None
 
     def connected(self) -> None:
@@ -204,7 +197,7 @@ class CaptureClock:
         self._trust = self._trust + 1 if abs(captured - received) <= SANE else 0
 
     def time_of(self, pts: int | None, time_base: Fraction, received: datetime) -> datetime | None:
-        """Capture time of a frame; `clock` then tells by which clock.
+        """Capture time of a frame; `clock` is then the clock that it is by.
 
         Args:
             pts: the frame's time stamp in units of `time_base`; None where it has none.

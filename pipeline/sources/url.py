@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pipeline.redaction import redact
 from pipeline.sources.frame import Source, SourceError, SourceOptions
 from pipeline.sources.stills import is_still, open_stills
+from pipeline.sources.times import natural_key
 from pipeline.sources.video import open_videos
 
 LONGEST_NAME = 64  # characters
@@ -83,14 +84,25 @@ def _open_files(place: str, options: SourceOptions, camera: str | None) -> Sourc
             raise SourceError(
                 f"{path}: holds no still images; for its videos give a glob such as {path}/*.mp4"
             )
-    elif not path.exists() and glob.has_magic(str(path)):
-        paths = sorted(p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file())  # noqa: PTH207
-        if not paths:
-            raise SourceError(f"{path}: matches no file: check the pattern, and quote it for the shell")
     else:
-        paths = [path]
+        paths = match_files(path)
     name = paths[0].resolve().parent.name if len(paths) > 1 or path.is_dir() else paths[0].stem
     return open_files(paths, options, camera or slug(name))
+
+
+def match_files(path: Path) -> list[Path]:
+    """The files that a pattern matches, in the natural order of their names; a path without one as it is.
+
+    Raises:
+        SourceError: the pattern matches no file.
+    """
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    matches = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns too
+    files = sorted((p for p in matches if p.is_file()), key=lambda p: (p.parent, natural_key(p)))
+    if not files:
+        raise SourceError(f"{path}: matches no file: check the pattern, and quote it for the shell")
+    return files
 
 
 def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> Source:

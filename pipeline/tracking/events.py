@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from models.boxes import Box, share_inside
 from pipeline.tracking.evidence import End, end_of
-from pipeline.tracking.motion import sizes_apart
+from pipeline.tracking.memory import Memory
+from pipeline.tracking.motion import EDGE, sizes_apart
 from pipeline.tracking.types import SIDES, Event, Track
 
 ENTRANCE_BEFORE_S = 1.5
@@ -20,6 +21,8 @@ _COVERS_S = 1.5  # seconds from a track's end within which something may come to
 _TOGETHER_S = 0.5  # a track is lost so long after the same object was found as another one
 _LOST_S = 8.0  # for so long an object may be lost and found as another track
 _REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
+_SAME, _EARLIER_S = 0.87, 0.6  # likeness of a place that what was there has not left; a moment before its end
+_SURELY = 0.5  # votes for a person: beside a vehicle it may be a part of it
 _AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
 
 
@@ -28,10 +31,10 @@ def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: s
     track = end.track
     since_s = end.time_s if end.coming else track.since_s if track.arrived else None
     name, share = track.vote()
-    if end.through_edge:
-        kind, vehicle = ("entered" if end.coming else "left"), ""
-    elif vehicle:
+    if vehicle:
         kind = "got_out" if end.coming else "got_in"
+    elif end.through_edge:
+        kind = "entered" if end.coming else "left"
     else:
         kind = "appeared" if end.coming else "disappeared"
     before, after = (track.at(time_s) or track.last.box for time_s in pair)
@@ -41,14 +44,19 @@ def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: s
         since_s=since_s,
         duration_s=None if end.coming or since_s is None else end.time_s - since_s,
         rests=end.coming and track.rests_since_s is not None,
-        edge=end.side if end.through_edge else "", way=end.way, path=path_of(track, *pair), other=vehicle,
+        edge="" if vehicle or not end.through_edge else end.side, way=end.way, path=path_of(track, *pair),
+        other=vehicle,
     )  # fmt: skip
 
 
 def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
-    """Id of the resting vehicle at which a person appears or disappears in mid-picture; empty without one."""
+    """Id of the resting vehicle at which a person appears or disappears in mid-picture; empty without one.
+
+    At the frame's edge somebody gets out where a vehicle that the edge cuts has stopped.
+    """
     track = end.track
-    if track.object != "person" or end.through_edge:
+    name, share = track.vote()
+    if name != "person" or share < _SURELY or (end.through_edge and not end.coming):
         return ""
     x, y, w, h = track.first.box if end.coming else track.last.box
     best, least = "", _AT_VEHICLE
@@ -56,11 +64,19 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
         box = other.at(end.time_s)
         if other.family != "vehicle" or other.rests_since_s is None or box is None:
             continue
+        if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > EDGE):
+            continue
         feet = box[1] + 0.5 * box[3] <= y + h <= box[1] + 1.15 * box[3]
         share = share_inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
         if feet and 0.3 * box[3] < h < 1.8 * box[3] and share > least:
             best, least = other.id, share
     return best
+
+
+def _gap(box: Box, side: str) -> float:
+    """Between a box and an edge of the frame."""
+    x, y, w, h = box
+    return dict(zip(SIDES, (x, 1 - x - w, y, 1 - y - h), strict=True))[side]
 
 
 def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
@@ -83,6 +99,13 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
         if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
             return True
     return False
+
+
+def stays(track: Track, memory: Memory, time_s: float) -> bool:
+    """True where the place of a track that ended still looks as it did: it is there, and not detected."""
+    last = track.last.time_s
+    moments = (last, max(last - _EARLIER_S, track.first.time_s))
+    return all(memory.likeness(track.at(m) or track.last.box, m, time_s) > _SAME for m in moments)
 
 
 def _beyond(end: End, other: Track) -> list[Box]:

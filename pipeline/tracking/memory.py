@@ -22,6 +22,9 @@ MEMORY_S = 6.0
 _POINTS = 5  # rows and columns of points in a box
 _WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
 _BACK = 1.5  # pixels that the way back may miss
+_TURN_S, _TURN = 0.4, 1.5  # seconds, and pixels of a picture half as wide as `WIDTH`, of a camera that turns
+_LEAST_POINTS = 12
+_TURNED, _SPREAD = 0.75, 0.55  # share of the points that go along, and of the picture over which they lie
 _RIM = 0.1  # own sizes
 _MARGIN = 40  # pixels around the points within which they are looked for: pyramids of whole frames are slow
 
@@ -57,6 +60,30 @@ class Memory:
         patch = grey[top : low + 1, left : right + 1].astype(np.float64)
         return np.asarray(patch - patch.mean())
 
+    def turned(self) -> bool:
+        """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago."""
+        now_s = self.frames[-1][0]
+        earlier = self.between(now_s - 2 * _TURN_S, now_s - _TURN_S)
+        pair = [*earlier[-1:], self.frames[-1][1]]
+        one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (pair[0], pair[-1]))
+        points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
+        if points is None:  # a blank picture
+            return False
+        there, _, _ = _lucas_kanade(one, two, points, None, winSize=_WINDOW, maxLevel=3)
+        back, _, _ = _lucas_kanade(two, one, there, None, winSize=_WINDOW, maxLevel=3)
+        found = np.abs(back - points).max(axis=(1, 2)) < 1
+        if found.sum() < _LEAST_POINTS:
+            return False
+        view, alike = cv2.estimateAffinePartial2D(points[found], there[found], ransacReprojThreshold=1.0)
+        if view is None or alike.mean() < _TURNED:
+            return False
+        height, width = one.shape
+        across, down = np.ptp(points[found][alike.ravel() > 0, 0], axis=0)
+        if min(across / width, down / height) < _SPREAD:
+            return False  # something large moves
+        corners = np.array([(0, 0), (width, 0), (0, height), (width, height)], np.float64)
+        return bool(np.hypot(*(corners @ view[:, :2].T + view[:, 2] - corners).T).mean() >= _TURN)
+
     def flow(self, box: Box, start_s: float, end_s: float) -> float:
         """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.
 
@@ -71,11 +98,10 @@ class Memory:
         across, down = np.meshgrid(*(np.linspace(0.2, 0.8, _POINTS),) * 2)
         start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
         start = np.asarray(start * (width, height), np.float32)
-        points, alive = start, np.ones(len(start), bool)
+        points = start
         for one, two in pairwise(frames):
-            held = points[alive, 0]
-            low = (held.min(0) - _MARGIN).clip(0).astype(int)
-            high = (held.max(0) + _MARGIN + 1).clip(max=(width, height)).astype(int)
+            low = (points.min((0, 1)) - _MARGIN).clip(0).astype(int)
+            high = (points.max((0, 1)) + _MARGIN + 1).clip(max=(width, height)).astype(int)
             part = np.s_[low[1] : high[1], low[0] : high[0]]
             corner = low.astype(np.float32)
             there, result, _ = _lucas_kanade(
@@ -83,13 +109,13 @@ class Memory:
             )
             back, again, _ = _lucas_kanade(two[part], one[part], there, None, winSize=_WINDOW, maxLevel=3)
             there, back = there + corner, back + corner
-            alive &= (result.ravel() > 0) & (again.ravel() > 0)
+            alive = (result.ravel() > 0) & (again.ravel() > 0)
             alive &= np.abs(back - points).max(axis=(1, 2)) < _BACK
             alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
-            points = there
-            if not alive.any():
+            points = there[alive]
+            if not len(points):
                 return 0.0
-        return float(alive.mean())
+        return len(points) / len(start)
 
 
 def _grey_plane(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

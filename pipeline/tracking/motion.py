@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import hypot, prod
+from math import sqrt
 
 import numpy as np
 
@@ -90,9 +90,9 @@ def distances(one: Floats, two: Floats, aspect: float) -> Floats:
 
 def sizes_apart(one: Box, two: Box, aspect: float) -> float:
     """Own sizes between two middles."""
-    dx, dy = (one[k] + one[k + 2] / 2 - two[k] - two[k + 2] / 2 for k in (0, 1))
-    areas = (max(w * h * aspect, 1e-9) for *_, w, h in (one, two))
-    return hypot(dx * aspect, dy) / prod(areas) ** 0.25
+    across, down = (one[k] + one[k + 2] / 2 - two[k] - two[k + 2] / 2 for k in (0, 1))
+    size, other = (sqrt(max(w * h * aspect, 1e-9)) for _, _, w, h in (one, two))
+    return float(np.hypot(across * aspect, down)) / sqrt(size * other)
 
 
 def cover(one: Floats, two: Floats) -> Floats:

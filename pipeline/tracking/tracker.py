@@ -22,7 +22,14 @@ from pipeline.tracking.association import (
     family_shares,
 )
 from pipeline.tracking.confidence import Confidence, load_confidence
-from pipeline.tracking.events import DEPARTURE_BEFORE_S, ENTRANCE_BEFORE_S, end_event, may_go_on, vehicle_at
+from pipeline.tracking.events import (
+    DEPARTURE_BEFORE_S,
+    ENTRANCE_BEFORE_S,
+    end_event,
+    may_go_on,
+    stays,
+    vehicle_at,
+)
 from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
@@ -174,6 +181,8 @@ class Tracker:
         self._associate(time_s, candidates)
         self.time_s = time_s
         self._memory.add(time_s, image)
+        if self._memory.turned():
+            self.interrupt()
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
         sure = (turn for turn in turns if _is_known(turn.object, turn.class_p) and not self._is_double(turn))
@@ -231,6 +240,8 @@ class Tracker:
         end = end_of(track, coming=False, aspect=self.aspect)
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
+        if stays(track, self._memory, time_s):
+            return
         if track.looks == 1 or not end.through_edge or track.rests_since_s is not None:
             for event in self._end(end, pair):
                 track.departed, track.state = True, "ended"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import hypot
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.boxes import Box, area, share_inside
-from models.families import THINGS
+from models.families import PEOPLE, THINGS
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes, sizes_apart
@@ -20,7 +20,7 @@ from pipeline.tracking.types import Event, Floats, Track
 HALT_S = 3.0
 """What has rested so long has stopped; a thing was put down."""
 
-DECIDED_S = 0.5
+DECIDED_S = 1.0
 """For so long after `HALT_S` a stop may become certain; later no frame before it is held."""
 
 PAIR_S = 4.5
@@ -39,12 +39,15 @@ WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
-_CAME = 1.0  # own sizes that something went before it came to rest
+_CAME, _ENTERED = 1.0, 0.5  # own sizes that something went before it came to rest; if it had just come in
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
+_ARM, _BELOW = 0.5, 0.15  # own widths and heights of a person from which he reaches a thing
+_REACHED = 0.5  # share of the thing that lies within
 _CROWD = 4  # people who stand there: one more is no event
 _COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
+_WITHIN = 0.8  # share of a box within a surer one of which it is a part
 _PART = 0.6  # of its area, below which another one is a part of it
 _MEETING = 2  # who meet
 _CELLS = 16
@@ -76,15 +79,19 @@ class Turns:
     ) -> Iterator[Event]:
         """Turns that are certain at this moment."""
         known = [t for t in tracks if t.state in ("confirmed", "lost") and not t.part]
+        known = [t for t in known if not _is_within(t, known)]
         seen = [t for t in known if t.unseen_s == 0]
         yield from _meetings(seen, time_s, aspect)
         for track in known:
             if track.unseen_s > 0:
-                yield from self._vanishes(track, seen, time_s, memory, aspect)
+                turns = self._vanishes(track, seen, time_s, memory, aspect)
             elif track.rests_since_s is None:
-                yield from self._goes(track, time_s, memory, aspect)
+                turns = self._goes(track, time_s, memory, aspect)
             else:
-                yield from self._stands(track, seen, time_s, memory, aspect)
+                turns = self._stands(track, seen, time_s, memory, aspect)
+            for turn in turns:
+                handled = turn.kind in ("placed", "removed")
+                yield replace(turn, other=_handler(turn, tracks)) if handled else turn
 
     def _goes(self, track: Track, time_s: float, memory: Memory, aspect: float) -> Iterator[Event]:
         cell = _cell(track.last.box)
@@ -106,7 +113,7 @@ class Turns:
         if _is_seen(track, max(start, end - 2), end, memory) and memory.likeness(box, end, time_s) <= _LEFT:
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
             kind = "removed" if thing else "resumed"
-            yield _event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
+            yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
     def _learn(self, track: Track, seconds: float) -> None:
         key = f"{track.family} {_cell(track.last.box)}"
@@ -123,7 +130,7 @@ class Turns:
             return
         if memory.likeness(box, end - 1, time_s) <= _ANOTHER:
             track.announced, track.departed, track.state = (), True, "ended"
-            yield _event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
+            yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
 
     def _stands(
         self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
@@ -143,18 +150,20 @@ class Turns:
                 kind = "stopped" if _comes(track, start, aspect) and not _is_usual(track, seen) else ""
             if kind:
                 track.announced = (*track.announced, "halt")
-                yield _event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
+                yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
         if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
             track.announced = (*track.announced, "parked")
-            if _drives(track) and not self._is_road(track.last.box):
+            if _drives(track) and track.object not in PEOPLE and not self._is_road(track.last.box):
                 pair = time_s - PAIR_S, time_s
-                yield _event(track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True)
+                yield turn_event(
+                    track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
+                )
         walked = sizes_apart(track.first.box, track.last.box, aspect) >= _CAME
         if walked and "waiting" not in kept and rested >= max(WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
             if ("halt" in kept and _drives(track)) or track.object == "person":
-                yield _event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
+                yield turn_event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
 
     def _is_road(self, box: Box) -> bool:
         return bool(self.driven[_cell(box)] >= _PASSES)
@@ -180,8 +189,10 @@ def _rest(track: Track) -> tuple[float, float] | None:
 
 
 def _comes(track: Track, start_s: float, aspect: float) -> bool:
-    """True where it was somewhere else before it came to rest."""
-    return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= _CAME
+    """True where it was somewhere else before it came to rest, or outside the frame."""
+    entered = track.arrived and start_s - track.first.time_s <= 2 * HALT_S
+    least = _ENTERED if entered else _CAME
+    return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= least
 
 
 def _earlier(track: Track, start_s: float) -> Box:
@@ -236,13 +247,13 @@ def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[E
         one.announced = (*one.announced, key)
         if a and b and sizes_apart(a, b, aspect) >= _APART:
             one.announced, two.announced = (*one.announced, "met"), (*two.announced, "met")
-            event = _event(
+            event = turn_event(
                 one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
             )
             yield event
 
 
-def _event(
+def turn_event(
     track: Track,
     kind: str,
     when: float,
@@ -254,6 +265,7 @@ def _event(
     other: str = "",
     completes: bool = False,
 ) -> Event:
+    """The event of a turn; see `Event` for the arguments."""
     name, share = track.vote()
     pair = max(pair[0], pair[1] - PAIR_S), pair[1]
     before, after = track.at(pair[0]) or track.first.box, track.last.box
@@ -268,6 +280,32 @@ def _event(
         way=way_of(before, after, aspect) if moved and name not in THINGS else "",
         path=path_of(track, *pair), other=other, completes=completes,
     )  # fmt: skip
+
+
+def _is_within(track: Track, others: Sequence[Track]) -> bool:
+    """True where a track is a part, or a second box, of a larger and surer one of its family."""
+    own = track.last.box
+    return any(
+        t is not track
+        and t.unseen_s == track.unseen_s == 0
+        and t.last.score > track.last.score
+        and t.family == track.family
+        and share_inside(own, t.last.box) > _WITHIN
+        for t in others
+    )
+
+
+def _handler(turn: Event, tracks: Sequence[Track]) -> str:
+    """Id of the person within whose reach a thing was put down or taken; empty unless it is just one."""
+    thing = turn.box_after or turn.box_before
+    near = list[str]()
+    for track in tracks:
+        at = track.at(turn.time_s) if track.object == "person" and track.id != turn.track else None
+        if thing and at:
+            x, y, width, height = at
+            reach = x - _ARM * width, y, (1 + 2 * _ARM) * width, (1 + _BELOW) * height
+            near += [track.id] if share_inside(thing, reach) >= _REACHED else []
+    return near[0] if len(near) == 1 else ""
 
 
 def _stops(track: Track) -> bool:

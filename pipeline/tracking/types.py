@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +19,20 @@ Floats = NDArray[np.float64]
 
 KINDS = (
     "entered", "left", "appeared", "disappeared", "stopped", "resumed", "parked", "placed", "removed",
-    "got_in", "got_out", "met", "waiting",
+    "got_in", "got_out", "met", "waiting", "crossed",
 )  # fmt: skip
 """Names of events. Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it
 appeared or disappeared. Things are placed and removed."""
 
 _SAME_S = 1e-3
+_NAMES = {
+    family: [name for name in OBJECTS if family_of(name) == family]
+    for family in dict.fromkeys(map(family_of, OBJECTS))
+}
 
 # Shares of votes, chosen on validation cameras: sure cars have .75 for vehicles and .02 for two-wheelers.
 _RIDDEN, _WHEELS = 0.3, 0.1  # observations with somebody astride, votes for two-wheelers: it is ridden
+_RARELY, _ENGINE, _ENGINES = 0.1, 0.14, 2.0  # in dense traffic, if a bicycle is unlikely
 _KIND_ON_WHEELS = 0.57  # of the votes for two-wheelers, to call the rider a cyclist or a motorcyclist
 _VEHICLE = 0.7  # votes for vehicles below which the kind of vehicle is left open
 _KIND_OF_VEHICLE = 0.6  # of the votes for vehicles, to name the kind
@@ -157,7 +161,23 @@ class Track:
 
     def vote(self) -> tuple[str, float]:
         """Its name by vote of all observations, left open where they differ; its family's share of them."""
-        return _vote(self.classes.tobytes(), self.ridden)
+        shares = self.classes / max(float(self.classes.sum()), 1e-9)
+        votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
+        families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
+        wheels = families["two-wheeler"]
+        is_engine = wheels >= _ENGINE and votes["motorcycle"] >= _ENGINES * votes["bicycle"]
+        is_engine = is_engine and families["person"] > families["vehicle"]
+        if (self.ridden >= _RIDDEN and wheels >= _WHEELS) or (self.ridden >= _RARELY and is_engine):
+            share = wheels + families["person"]
+            if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
+                return "cyclist", share
+            return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
+        family = max(families, key=families.__getitem__)
+        name = max(_NAMES[family], key=votes.__getitem__)
+        share = families[family]
+        if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
+            name = "vehicle"
+        return name, share
 
     def at(self, time_s: float) -> Box | None:
         """Where it was, straight between two observations; None before the first and after the last."""
@@ -171,29 +191,6 @@ class Track:
         share = (time_s - earlier.time_s) / (later.time_s - earlier.time_s)
         x, y, w, h = (a + share * (b - a) for a, b in zip(earlier.box, later.box, strict=True))
         return x, y, w, h
-
-
-@lru_cache(maxsize=512)  # every track is asked many times a frame
-def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
-    """See `Track.vote`; the classes as float64."""
-    sums = np.frombuffer(classes)
-    shares = sums / max(float(sums.sum()), 1e-9)
-    votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
-    families: dict[str, float] = {}
-    for name, share in votes.items():
-        families[family_of(name)] = families.get(family_of(name), 0.0) + share
-    wheels = families["two-wheeler"]
-    if ridden >= _RIDDEN and wheels >= _WHEELS:
-        share = wheels + families["person"]
-        if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
-            return "cyclist", share
-        return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
-    family = max(families, key=lambda each: families[each])
-    name = max((each for each in votes if family_of(each) == family), key=lambda each: votes[each])
-    share = families[family]
-    if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
-        name = "vehicle"
-    return name, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +213,10 @@ class Event:
         edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
         way: where it came from or went to, of `SIDES`; empty where that is not clear.
         path: middles of its feet from before to after.
-        other: id of the track that it met, got into or out of; empty without one.
+        other: id of the track that it met, got into or out of, or that put it down or took it; empty without.
         completes: it is no news of its own, but completes what was said of the track last.
         same_as: an earlier track that this may be, and the probability; None without one.
+        line: that was crossed, with the direction in words; empty without one.
     """
 
     kind: str
@@ -240,3 +238,4 @@ class Event:
     other: str = ""
     completes: bool = False
     same_as: tuple[str, float] | None = None
+    line: str = ""

@@ -21,6 +21,8 @@ PARTS = {
     "`captioner`": settings.CaptionerSettings,
     "`cameras`": settings.Camera,
     "`zones`": settings.ZoneSettings,
+    "`lines`": settings.LineSettings,
+    "`rules`": settings.RuleSettings,
     "`rtsp`": settings.Rtsp,
     "`pairs`": settings.Pairs,
     "`narrate`": settings.Narrate,

@@ -49,6 +49,7 @@ FULL = Sentence(
     since_known=False,
     duration_s=13.0,
     same_as=("3f2a-2", 0.93),
+    other="3f2a-4",
 )
 
 

@@ -13,8 +13,8 @@ from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
+from models.papers.ddla import Nearest
 from models.papers.idc_pcl import IDCPCL
-from models.papers.nearest import Nearest
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 

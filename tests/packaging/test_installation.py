@@ -16,7 +16,7 @@ from daemon import __version__
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "packaging/install"
-CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text()
+CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text().replace("\\\n", "")
 
 
 def instructions(name: str) -> list[str]:
@@ -25,11 +25,9 @@ def instructions(name: str) -> list[str]:
 
 
 def test_a_container_is_built_by_the_script() -> None:
-    packages, script = instructions("RUN")
-    assert re.fullmatch(r"apt-get update && apt-get install -y --no-install-recommends [\w+ .-]+", packages)
-    mounts, _, command = script.rpartition(" ")
-    assert command == f"/mnt/{SCRIPT}"
-    assert shlex.split(mounts)[0] == "--mount=type=bind,target=/mnt"
+    _, script = instructions("RUN")
+    assert shlex.split(script)[0] == "--mount=type=bind,target=/mnt"
+    assert f" /mnt/{SCRIPT} " in script
     assert not instructions("COPY") + instructions("ADD")
 
 
@@ -62,7 +60,7 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
     environment = {**pip_settings(), **{k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}}
     packages, script = instructions("RUN")
     machine.run("sh", "-ec", packages, environment=environment)
-    machine.run(script.split()[-1], environment=environment)
+    machine.run("sh", "-ec", re.sub(r"--mount=\S+", "", script), environment=environment)
     configured = machine.folder / "etc/narrated/narrated.yaml"
     configured.write_text("version: 1\ncameras: {yard: {url: 'rtsp://10.0.0.5/s'}}\n")
     postinst = ["/mnt/packaging/debian/postinst", "configure"]
@@ -73,8 +71,7 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
     assert entry == '["narrated"]'
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "env", *settings.split()]
     machine.run(*become, "narrated", "check-config", "-c", "/etc/narrated/narrated.yaml")
-    told = machine.run(*become, "narrated", "describe", "--help")
-    assert "describe" in told
+    assert "compiled ahead" in machine.run(*become, "narrated", "doctor")
     shutil.rmtree(machine.folder)
 
 
@@ -113,6 +110,7 @@ def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
         container = buildah("from", "--pull-never", "narrated")
         assert buildah("run", container, "--", "narrated", "--version") == f"narrated {__version__}"
         assert buildah("run", container, "--", "id", "-un") == "narrated"
+        assert "compiled ahead" in buildah("run", container, "--", "narrated", "doctor")
     finally:
         subprocess.run([*store, "rm", "--all"], env=environment, capture_output=True, check=False)
         shutil.rmtree(tmp_path / "store", ignore_errors=True)

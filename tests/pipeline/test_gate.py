@@ -106,14 +106,20 @@ def test_across_a_pause_there_is_a_pair_and_no_track() -> None:
     assert all(t >= 600 for t in seconds(motions))
 
 
-def test_a_live_camera_that_was_away_leaves_a_gap() -> None:
+@pytest.mark.parametrize(("live", "reason"), [(True, "camera_down"), (False, "no_footage")])
+def test_a_while_without_frames_is_a_gap(live: bool, reason: str) -> None:
     def footage() -> Iterator[Frame]:
         yield from film(lambda _: street(), 5, 5.0)
         yield from film(lambda _: street(), 5, 5.0, begin=600)
 
-    (gap,) = [e for e in watch(footage(), BAND, tracked=True, live=True) if isinstance(e, Gap)]
+    (gap,) = [e for e in watch(footage(), BAND, tracked=True, live=live) if isinstance(e, Gap)]
     assert [second(f) for f in (gap.before, gap.after)] == [4.8, 600]
-    assert not any(isinstance(e, Gap) for e in watch(footage(), BAND, tracked=True))
+    assert gap.reason == reason
+
+
+def test_stills_a_minute_apart_have_no_gaps() -> None:
+    stills = film(lambda _: street(), 600, 1 / 60)
+    assert not any(isinstance(e, Gap) for e in watch(stills, BAND, tracked=True))
 
 
 def test_a_wall_clock_that_is_set_is_no_gap() -> None:

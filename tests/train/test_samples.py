@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import cv2
@@ -6,7 +7,6 @@ import numpy as np
 import pytest
 
 from train.samples import (
-    Sample,
     SampleChange,
     SampleError,
     load_samples,
@@ -75,18 +75,10 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     boxes = (0.1, 0.2, 0.3, 0.4), (0.5, 0.2, 0.3, 0.4)
     change = SampleChange("moved", "car", 2, *boxes, "the two cars have moved")
     with new_folder(out) as folder:
-        sample = Sample(
-            "t1",
-            folder / "t1.png",
-            folder / "t1_2.png",
-            (change.sentence,),
-            (change,),
-            "corner",
-            "real",
-        )
-        write_image(sample.before, image)
-        write_image(sample.after, image[:, ::-1])
-        write_entries(folder / "train.json", [sample_entry(sample)])
+        write_image(folder / "t1.png", image)
+        write_image(folder / "t1_2.png", image[:, ::-1])
+        entry = sample_entry("t1", [change.sentence], "corner", "real", [asdict(change)])
+        write_entries(folder / "train.json", [entry])
         assert not out.exists()
     (read,) = load_samples(out, "train")
     assert read.changes == (change,)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from train.commands.options import Avoid, Json, Teacher, command_line, print_json, say
-from train.commands.terminal import progress_counts
+from train.commands.options import Avoid, Json, Teacher, command_line, print_json, progress_counts, say
 
 if TYPE_CHECKING:
     from train.footage.teachers import TeacherFile
-    from train.grounded.adaptation import Adapted, AdaptOptions
+    from train.grounded.adaptation import Adapted
 
 
 def adapt(
@@ -41,6 +41,7 @@ def adapt(
     """Fine-tune a captioner on your own cameras; write it only if it is better on held-out footage."""
     from train.footage.teachers import teacher_file  # noqa: PLC0415
     from train.grounded.adaptation import AdaptOptions  # noqa: PLC0415
+    from train.grounded.adaptation import adapt as adapt_captioner  # noqa: PLC0415
 
     if (clips is None) == (feedback is None):
         raise typer.BadParameter("give one of --clips and --feedback", param_hint="--clips")
@@ -51,16 +52,18 @@ def adapt(
         footage, labels = _export_feedback(feedback, out, teachers)
         teachers = ()
     options = AdaptOptions(
-        clips=clips or footage,
-        teachers=teachers,
-        out=out,
-        checkpoint=checkpoint,
-        labels=labels,
-        steps=steps,
-        rate=rate,
-        avoid=avoid,
+        clips or footage, teachers, out, checkpoint, labels, steps=steps, rate=rate, avoid=avoid
     )
-    _follow(options, as_json=as_json)
+    with progress_counts() as tell:
+        adapted = adapt_captioner(options, command=command_line(), progress=tell, note=say)
+    if as_json:
+        print_json(asdict(adapted))
+    else:
+        _print_gain(adapted)
+    if adapted.sha256:
+        say(f"{out}: adapted; try it with --captioner-file {out}")
+    else:
+        say(f"nothing is written to {out}: on the held-out footage it would be no better")
 
 
 def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
@@ -80,32 +83,13 @@ def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...
     return folder / PICTURES, folder / LABELS
 
 
-def _follow(options: AdaptOptions, *, as_json: bool) -> None:
-    """Learn from footage as the teachers see it, and say what that gained."""
-    from train.grounded.adaptation import adapt as adapted_to  # noqa: PLC0415
-
-    with progress_counts() as tell:
-        adapted = adapted_to(options, command=command_line(), progress=tell, note=say)
-    if as_json:
-        print_json(adapted.plain())
-    else:
-        for line in _lines(adapted):
-            typer.echo(line)
-    if adapted.sha256:
-        say(f"{options.out}: adapted; try it with --captioner-file {options.out}")
-    else:
-        say(f"nothing is written to {options.out}: on the held-out footage it would be no better")
-
-
-def _lines(adapted: Adapted) -> list[str]:
-    lines = ["On the last quarter of the footage, from which nothing was learnt:"]
-    for name, score in (("before", adapted.before), ("adapted", adapted.after)):
-        lines.append(
+def _print_gain(adapted: Adapted) -> None:
+    before, after = adapted.before, adapted.after
+    typer.echo("On the last quarter of the footage, from which nothing was learnt:")
+    for name, score in (("before", before), ("adapted", after)):
+        typer.echo(
             f"  {name}: objects found as the teachers do, AP50 {score.ap50:.3f}; "
             f"{score.right:.1%} of {score.observations} observations classified right"
         )
-    gained = adapted.after.ap50 - adapted.before.ap50
-    return [
-        *lines,
-        f"  gained: AP50 {gained:+.3f}, classified right {adapted.after.right - adapted.before.right:+.1%}",
-    ]
+    gained = after.ap50 - before.ap50
+    typer.echo(f"  gained: AP50 {gained:+.3f}, classified right {after.right - before.right:+.1%}")

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from train.commands.options import Device, say
-from train.commands.terminal import training_progress
+from train.commands.options import Device, say, training_progress
 
 if TYPE_CHECKING:
     from train.papers.suites import FolderName
 
 
-class SuiteName(StrEnum):
-    SPOT_THE_DIFF = "spot-the-diff"
-    CLEVR_CHANGE = "clevr-change"
-    IDC_PCL = "idc-pcl"
-    SPOT_IT = "spot-it"
-    SPOT_THE_DIFF_AUXILIARY = "spot-the-diff-auxiliary"
-    BIRDS_TO_WORDS = "birds-to-words"
-
-
-class Size(StrEnum):
-    SMALL = "small"
-    FULL = "full"
+SuiteName = Literal[
+    "spot-the-diff", "clevr-change", "idc-pcl", "spot-it", "spot-the-diff-auxiliary", "birds-to-words"
+]
 
 
 def compare(
@@ -44,8 +33,9 @@ def compare(
         ),
     ] = None,
     size: Annotated[
-        Size, typer.Option(help="small: minutes on a CPU, the same architectures; full: as in the papers.")
-    ] = Size.SMALL,
+        Literal["small", "full"],
+        typer.Option(help="small: minutes on a CPU, the same architectures; full: as in the papers."),
+    ] = "small",
     row: Annotated[list[str] | None, typer.Option(help="Only this row; may be repeated.")] = None,
     folder: Annotated[
         list[str] | None,
@@ -64,11 +54,11 @@ def compare(
     from train.papers.tables import page  # noqa: PLC0415
 
     options = CompareOptions(
-        suite=suite.value,
+        suite=suite,
         data=data,
         out=out,
         seeds=seeds,
-        size=size.value,
+        size=size,
         rows=tuple(row or ()),
         folders=_folders(folder or []),
         epochs=epochs,
@@ -79,7 +69,7 @@ def compare(
     with training_progress() as listeners:
         report = compare_rows(options, listeners)
     typer.echo(page(report), nl=False)
-    say(f"{out / suite.value}.md, {out / suite.value}.json")
+    say(f"{out / suite}.md, {out / suite}.json")
 
 
 def _folders(given: list[str]) -> dict[FolderName, Path]:

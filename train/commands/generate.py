@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from train.commands.options import SOME_FAILED, say
-from train.commands.terminal import progress_counts
+from train.commands.options import SOME_FAILED, progress_counts, say
 
 
 def generate(
@@ -52,8 +51,8 @@ def generate(
             written = write_footage_pairs(frames, out, pairs, seed, tell)
         say(f"{out}: {', '.join(f'{split} {n}' for split, n in written.items())}")
         return
-    from train.papers.generated import GenerateOptions  # noqa: PLC0415
-    from train.papers.generated import generate as generate_pairs  # noqa: PLC0415
+    from train.papers.generated.folder import GenerateOptions  # noqa: PLC0415
+    from train.papers.generated.folder import generate as generate_pairs  # noqa: PLC0415
 
     try:
         options = GenerateOptions(pairs, seed, distractors=distractors, crowded=crowded)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from train.commands.options import SOME_FAILED, Avoid, Teacher, say
-from train.commands.terminal import progress_counts
+from train.commands.options import SOME_FAILED, Avoid, Teacher, progress_counts, say
 
 
 def label(

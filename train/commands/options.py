@@ -1,14 +1,21 @@
-"""Options that several commands have, and what all of them say and print."""
+"""Options that several commands have, what all of them say and print, and progress."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from train.papers.training import Listeners
 
 SOME_FAILED = 3
 
@@ -39,3 +46,28 @@ def print_json(value: object) -> None:
 def command_line() -> str:
     """The command as it was given, for records: of paths only the names."""
     return " ".join(["narrated-train", *(re.sub(r"[^=]*/(?=[^/])", "", word) for word in sys.argv[1:])])
+
+
+@contextmanager
+def progress_counts() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal for each thing counted; call the value with the thing, its count, and its end."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, whole: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=whole)
+            bars.update(tasks[what], completed=done, total=whole)
+
+        yield tell
+
+
+@contextmanager
+def training_progress() -> Iterator[Listeners]:
+    """A bar for each thing that is counted, and lines for the user."""
+    from train.papers.training import Listeners  # noqa: PLC0415 - loads torch
+
+    with progress_counts() as count:
+        yield Listeners(count, say)

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from train.commands.options import SOME_FAILED, Json, print_json, say
+from train.commands.options import SOME_FAILED, Json, print_json, say, training_progress
 from train.commands.tables import print_evaluation, print_scores
-from train.commands.terminal import training_progress
 
 _TIRG = ".tirg.safetensors"
 
@@ -49,11 +48,10 @@ def score(
     elif not references.is_dir():
         from train.papers.caption_files import score_files  # noqa: PLC0415
 
-        result = score_files(references, predictions, training=train, types=types)
-        for note in result.notes:
+        found = score_files(references, predictions, training=train, types=types)
+        for note in found["notes"]:
             say(note)
-        found = result.plain()
-        print_json(found) if as_json else print_scores(result.rows, found)
+        print_json(found) if as_json else print_scores(found["rows"], found)
     elif predictions.name.endswith(_TIRG):
         _measure_retrieval(references, predictions)
     else:
@@ -84,7 +82,7 @@ def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
     split = "test" if has_split(folder, "test") else "val"
     with training_progress() as listeners:
         captioner, result, trivial = evaluate_on_folder(folder, checkpoint, split, listeners=listeners)
-    found = result.plain()
+    found = result.figures
     if as_json:
         print_json({"checkpoint": captioner.sha256, "split": split, **found, "trivial": trivial})
     else:
@@ -93,21 +91,15 @@ def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
 
 def _measure_retrieval(folder: Path, network: Path) -> None:
     """Recall of a retrieval network, the auxiliary task of Hosseinzadeh and Wang."""
+    from models.papers.captioner import Sees  # noqa: PLC0415
     from models.papers.tirg import load_tirg  # noqa: PLC0415
     from pipeline.changes import ChangeOptions  # noqa: PLC0415
     from train.papers.batches import load_split  # noqa: PLC0415
     from train.papers.datasets import has_split  # noqa: PLC0415
-    from train.papers.retrieval import encoder_of, split_recall  # noqa: PLC0415
+    from train.papers.objectives.joint import encoder_of, split_recall  # noqa: PLC0415
 
     trained = load_tirg(network)
     changes = ChangeOptions.of(trained.record.get("changes", {}))
-    split = load_split(
-        folder,
-        "test" if has_split(folder, "test") else "val",
-        encoder_of(trained),
-        changes,
-        cache=folder / ".features",
-        whole=True,
-        masks=False,
-    )
+    name = "test" if has_split(folder, "test") else "val"
+    split = load_split(folder, name, encoder_of(trained), changes, sees=Sees(whole=True, masks=False))
     print_json(split_recall(trained, split))

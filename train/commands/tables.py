@@ -13,7 +13,7 @@ Plain = Mapping[str, Any]
 
 
 def print_evaluation(name: str, found: Plain, trivial: Mapping[str, Plain]) -> None:
-    """What `train.papers.evaluation.Evaluation.plain` says, between the trivial rows."""
+    """The figures of `train.papers.evaluation.Evaluation`, between the trivial rows."""
     rows = {f"{name}, single": found["single"], **trivial, f"{name}, multi (T given)": found["multi"]}
     print_scores(rows, found)
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from train.commands.options import Device, command_line, say
-from train.commands.terminal import training_progress
-
-if TYPE_CHECKING:
-    from train.papers.config import TrainConfig
+from train.commands.options import Device, command_line, say, training_progress
 
 _FRAMES = "frames.jsonl"
 
@@ -108,25 +104,13 @@ def train(
 
         say(f"{out.name}: {add_decisions(start, labels, data, out, command)}")
         return
-    framed = {
-        "--labels": labels,
-        "--start": start,
-        "--val-camera": val_camera,
-        "--reid": reid,
-        "--leave-out": leave_out,
-    }
-    for name, value in framed.items():
+    framed = {"--labels": labels, "--start": start, "--val-camera": val_camera}
+    for name, value in (framed | {"--reid": reid, "--leave-out": leave_out}).items():
         if value:  # an option that would silently do nothing is an error
             raise typer.BadParameter(
                 f"is for labelled frames: {data} has no {_FRAMES}, or the captioner is not grounded",
                 param_hint=name,
             )
-    _from_samples(data, out, settings, command, device, resume=resume)
-
-
-def _from_samples(
-    data: Path, out: Path, settings: TrainConfig, command: str, device: str, *, resume: bool
-) -> None:
     from train.commands.tables import print_evaluation  # noqa: PLC0415
     from train.papers.runs import train_on_folder  # noqa: PLC0415
 
@@ -139,4 +123,4 @@ def _from_samples(
         f"{out}: {ended} {len(trained.curves)} epochs, {trained.seconds:.1f} s each; "
         f"kept {trained.best_epoch}"
     )
-    print_evaluation(out.stem, scores.plain(), trivial)
+    print_evaluation(out.stem, scores.figures, trivial)

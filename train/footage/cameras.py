@@ -44,7 +44,11 @@ class CameraFiles:
 
     def hashes(self) -> dict[str, str]:
         """sha256 (hex) of every file."""
-        return {file: _sha256(self.folder / file) for file in self.files}
+        hashes = {}
+        for file in self.files:
+            with (self.folder / file).open("rb") as stream:
+                hashes[file] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashes
 
 
 def cameras_in(folder: Path) -> list[CameraFiles]:
@@ -76,11 +80,6 @@ def cameras_in(folder: Path) -> list[CameraFiles]:
     return cameras
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _files(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder, followlinks=True):
         folders.sort()
@@ -90,11 +89,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def stated_sources(folder: Path) -> dict[str, dict[str, Any]]:
-    """Where cameras are from and under which licence, by their names, as `MANIFEST` states it.
-
-    Raises:
-        FootageError: there is such a file, but it cannot be read.
-    """
+    """Where cameras are from and under which licence, by their names, as `MANIFEST` states it."""
     for path in (folder / MANIFEST, folder.resolve().parent / MANIFEST):
         if path.is_file():
             try:
@@ -110,11 +105,8 @@ def stated_sources(folder: Path) -> dict[str, dict[str, Any]]:
 def sample_frames(path: Path, every_s: float = _EVERY_S) -> Iterator[tuple[int, float | None, Image]]:
     """A clip's frames, at most one in `every_s`, or a still; of a damaged clip what it still gives.
 
-    Yields:
-        Number, seconds since its begin (None of a still), image RGB uint8 ``(height, width, 3)``.
-
-    Raises:
-        FootageError: nothing can be read.
+    Yields number, seconds since its begin (None of a still) and image, RGB uint8 ``(height, width, 3)``;
+    FootageError if nothing can be read.
     """
     due, seen = 0.0, False
     for number, seconds, frame in decoded_frames(path):

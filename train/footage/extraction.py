@@ -18,11 +18,8 @@ from pipeline.sources import Frame, SourceError, SourceOptions, open_source
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds, calibrate
 from train.samples import new_folder, write_image
 
-POOL = 48
-"""Frames of one video that are held to draw pairs from: 1,128 pairs, some 300 MB of 1080p footage."""
-
-TRIES = 20
-"""Pairs that are drawn at most for each one that is wanted."""
+POOL = 48  # frames of one video that are held to draw pairs from: 1,128 pairs, some 300 MB of 1080p footage
+TRIES = 20  # pairs that are drawn at most for each one that is wanted
 
 
 def random_pairs(
@@ -70,15 +67,9 @@ def _in_band(before: Frame, after: Frame, thresholds: PairThresholds) -> FramePa
 def extract(paths: Sequence[Path], out: Path, pairs_per_video: int, seed: int = 0) -> tuple[int, list[str]]:
     """Write random pairs of videos as ``<id>.png`` and ``<id>_2.png`` with one line each in ``pairs.jsonl``.
 
-    A line holds id, before and after (image names, relative to the folder of the file), camera, before_time,
-    after_time, before_pts, after_pts, l2 and source (the video as it was given). The folder appears when all
-    is written. The thresholds are calibrated for every video from the video itself.
-
-    Returns:
-        Number of pairs, and a sentence for each video that gave fewer than wanted or cannot be read whole.
-
-    Raises:
-        train.samples.SampleError: `out` exists already or cannot be written.
+    The folder appears when all is written. The thresholds are calibrated for every video from the video
+    itself. Returns the number of pairs, and a sentence for each video that gave fewer than wanted or cannot
+    be read whole.
     """
     problems: list[str] = []
     number = 0

@@ -40,14 +40,7 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
 
     A right sentence has its object at its box, a corrected one what the correction says; a wrong one has no
     object there. The teachers label everything else in the pictures. Journals and pictures are those beside
-    the feedback.
-
-    Returns:
-        Opinions that were left out, by reason.
-
-    Raises:
-        FeedbackError, JournalError, TeacherError: see their modules.
-        FootageError: no opinion can be used.
+    the feedback. Returns how many opinions were left out, by reason.
     """
     with closing(FeedbackStore(feedback, read_only=True)) as store:
         opinions = {record: remarks.feedback for record, remarks in store.remarks().items()}

@@ -26,9 +26,7 @@ from train.samples import image_in
 
 FRAMES = "frames.jsonl"
 
-LARGEST = 1280
-"""Pictures are kept at most this wide."""
-
+LARGEST = 1280  # pictures are kept at most this wide
 _THUMBNAIL = 160
 
 
@@ -48,13 +46,9 @@ _FRAME = TypeAdapter(LabelledFrame)
 
 
 def write_camera(
-    out: Path,
-    camera: str,
-    labels: Path,
-    footage: Path,
-    wanted: Callable[[str, float | None], bool],
+    out: Path, camera: str, labels: Path, footage: Path, wanted: Callable[[str, float | None], bool]
 ) -> int:
-    """Add one camera's frames to a folder, unless they are there.
+    """Add one camera's frames to the folder `out`, unless they are there; how many were added.
 
     Args:
         out: the folder.
@@ -63,12 +57,6 @@ def write_camera(
             detections as ``[detector, view, class, score, x, y, width, height]``.
         footage: the folder of its clips and stills.
         wanted: takes a file's name and seconds; True where that frame may be used.
-
-    Returns:
-        How many frames were added.
-
-    Raises:
-        FootageError: the labels are damaged, or a frame that they name cannot be read.
     """
     if camera in written_cameras(out):
         return 0
@@ -109,10 +97,8 @@ def _of_file(
             raise FootageError(f"{target} cannot be written; choose another folder, or make room")
         targets.append(str(target.relative_to(out)))
         thumbnails.append(shrink(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8), _THUMBNAIL))
-    results = [
-        merge_votes([Raw(r[0], r[2], r[3], (r[4], r[5], r[6], r[7])) for r in row["detections"]])
-        for row in rows
-    ]
+    raw = [[Raw(r[0], r[2], r[3], tuple(r[4:])) for r in row["detections"]] for row in rows]
+    results = [merge_votes(own) for own in raw]
     if path.suffix.lower() not in STILL_SUFFIXES:
         results = clean_votes(results, thumbnails)
     return [

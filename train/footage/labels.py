@@ -47,10 +47,7 @@ class LabelReport:
 def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:
     """Write the labelled frames of all cameras of a folder.
 
-    Raises:
-        FootageError: there is no footage, or a label file is damaged.
-        SampleError: `out` holds a camera that was made of other footage or by other teachers.
-        TeacherError: a teacher cannot be used, or there is none.
+    SampleError if `out` holds a camera that was made of other footage or by other teachers.
     """
     tell = progress or (lambda _what, _done, _whole: None)
     if not options.teachers and options.labels is None:
@@ -63,7 +60,9 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
     counts: dict[str, int] = {}
     notes: list[str] = []
     for number, camera in enumerate(cameras):
-        name, given = camera.name, _user_labels(options, camera)
+        name = camera.name
+        given = options.labels / (name + _LABELS) if options.labels else None
+        given = given if given and given.is_file() else None
         tell("cameras", number, len(cameras))
         if given is None and not options.teachers:
             notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
@@ -79,7 +78,10 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
         labels = given or options.out / "labels" / (name + _LABELS)
         if given is None and not (same and _is_complete(labels)):
             label_camera(camera, networks(), labels, tell)
-        _write_source(options, camera, made_of, stated.get(name))
+        source = {"camera": name, "footage": str(camera.folder.resolve()), "stated": stated.get(name)}
+        text = json.dumps({**source, "made_of": made_of}, indent=1) + "\n"
+        make_folder(options.out / "labels")
+        replace_file(options.out / "labels" / f"{name}.json", text.encode(), durable=True)
         labelled = {str(row["file"]) for row in read_labels(labels)}
         missing = [file for file in camera.files if file not in labelled]
         notes += [f"{name}: {file} is left out: nothing of it can be read" for file in missing]
@@ -126,63 +128,33 @@ def _label(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
         }
 
 
-def _user_labels(options: LabelOptions, camera: CameraFiles) -> Path | None:
-    """The label file that the user has, if there is one."""
-    path = options.labels / (camera.name + _LABELS) if options.labels else None
-    return path if path and path.is_file() else None
-
-
 def _made_of(
-    camera: CameraFiles,
-    times: Mapping[str, Sequence[float]],
-    given: Path | None,
-    by: Sequence[dict[str, Any]],
+    camera: CameraFiles, times: Mapping[str, Sequence[float]], given: Path | None, by: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """The inputs that decide a camera's labelled frames."""
+    made_of: dict[str, Any] = {"files": camera.hashes()}
+    if given is None:
+        made_of["teachers"] = by
+    else:
+        detectors = {str(detection[0]) for row in read_labels(given) for detection in row["detections"]}
+        sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
+        made_of |= {"labels": given.name, "sha256": sha256, "detectors": sorted(detectors)}
     avoided = {f: list(times[Path(f).name]) for f in camera.files if Path(f).name in times}
-    labels: dict[str, Any] = {"teachers": list(by)}
-    if given is not None:
-        names = {str(detection[0]) for row in read_labels(given) for detection in row["detections"]}
-        labels = {
-            "labels": given.name,
-            "sha256": hashlib.sha256(given.read_bytes()).hexdigest(),
-            "detectors": sorted(names),
-        }
-    return {
-        "files": camera.hashes(),
-        **labels,
-        **({"avoided": avoided, "avoid_s": _AVOID_S} if avoided else {}),
-    }
+    return {**made_of, "avoided": avoided, "avoid_s": _AVOID_S} if avoided else made_of
 
 
 def _is_complete(labels: Path) -> bool:
-    try:
+    with suppress(FootageError):
         read_labels(labels)
-    except FootageError:
-        return False
-    return True
-
-
-def _write_source(
-    options: LabelOptions, camera: CameraFiles, made_of: dict[str, Any], stated: dict[str, Any] | None
-) -> None:
-    content = {
-        "camera": camera.name,
-        "footage": str(camera.folder.resolve()),
-        "stated": stated,
-        "made_of": made_of,
-    }
-    text = json.dumps(content, indent=1) + "\n"
-    make_folder(options.out / "labels")
-    replace_file(options.out / "labels" / f"{camera.name}.json", text.encode(), durable=True)
+        return True
+    return False
 
 
 def read_source(folder: Path, camera: str) -> dict[str, Any] | None:
     """The inputs that a camera's labelled frames were made of; None where no file states them.
 
-    Returns:
-        ``camera``, ``footage`` (its folder here), ``stated`` (source and licence, None where nothing is
-        stated) and ``made_of`` (``files`` with their hashes, ``teachers`` or ``labels``).
+    ``camera``, ``footage`` (its folder here), ``stated`` (source and licence, None where nothing is stated)
+    and ``made_of`` (``files`` with their hashes, ``teachers`` or ``labels``).
     """
     path = folder / "labels" / f"{camera}.json"
     try:
@@ -193,17 +165,10 @@ def read_source(folder: Path, camera: str) -> dict[str, Any] | None:
 
 
 def avoided_times(path: Path) -> dict[str, tuple[float, ...]]:
-    """The times of clips from which nothing may be sampled, for example those of a benchmark.
+    """The times near which nothing may be sampled, for example those of a benchmark.
 
-    Args:
-        path: JSON Lines; every object anywhere inside that has the keys ``clip`` and ``seconds`` counts,
-            unless its ``seconds`` is null (a still).
-
-    Returns:
-        File name of a clip to the times in it, seconds, ascending.
-
-    Raises:
-        FootageError: the file cannot be read, is not JSON Lines, or names no time of any clip.
+    Of JSON Lines every object anywhere inside that has the keys ``clip`` and ``seconds`` counts, unless its
+    ``seconds`` is null (a still). Returns the ascending seconds by a clip's file name.
     """
     times: dict[str, set[float]] = {}
     try:

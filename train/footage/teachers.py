@@ -8,12 +8,13 @@ distant people have a dozen pixels. What they say is raw; `train.footage.votes` 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import cv2
 import numpy as np
@@ -25,12 +26,8 @@ from models.families import COCO
 from pipeline.sources import Image
 from train.footage.votes import FAMILY, Raw
 
-LEAST = 0.1
-"""Scores below are not reported."""
-
-TILED_FROM = 600
-"""Footage at least so many pixels wide is looked at in tiles as well."""
-
+LEAST = 0.1  # scores below are not reported
+TILED_FROM = 600  # footage at least so many pixels wide is looked at in tiles as well
 KNOWN = {
     "person-vehicle-bike-detection-2": ("vehicle", "person", "bike"),
     "person-vehicle-bike-detection-crossroad-1016": ("bike", "vehicle", "person"),
@@ -48,6 +45,7 @@ _STRIDES = (8, 16, 32, 64)
 _MEAN, _DEVIATION = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 _YOLOX, _PICODET, _SSD = 5 + len(COCO), 2 * len(_STRIDES), 7
 _OVERLAP = 0.5
+_Run = Callable[[NDArray[Any]], list[NDArray[np.float32]]]
 
 
 class TeacherError(Exception):
@@ -66,11 +64,8 @@ class Spotted:
     bottom: float
 
 
-class Network(Protocol):
-    """A detector in a file."""
-
-    def __call__(self, image: Image) -> list[Spotted]:
-        """Detect objects in a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
+Network = Callable[[Image], list[Spotted]]
+"""A detector in a file: takes a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,6 @@ class TeacherFile:
 
     @property
     def name(self) -> str:
-        """The file's name without folder and suffix."""
         return self.path.stem
 
     @property
@@ -115,19 +109,13 @@ def teacher_file(text: str) -> TeacherFile:
 
 
 def open_network(teacher: TeacherFile) -> Network:
-    """Load the network of a file.
-
-    Raises:
-        TeacherError: the file or a package is missing, or the network is of no kind that is known.
-    """
+    """Load the network of a file; TeacherError if it is missing or of no kind that is known."""
     if not teacher.path.is_file():
         raise TeacherError(
             f"no detector at {teacher.path}; give the path of one: YOLOX or PicoDet in ONNX format, or a "
             "detector of OpenVINO (.xml)"
         )
-    if teacher.path.suffix == ".xml":
-        return _of_openvino(teacher)
-    return _of_onnx(teacher.path)
+    return _of_openvino(teacher) if teacher.path.suffix == ".xml" else _of_onnx(teacher.path)
 
 
 def _of_onnx(path: Path) -> Network:
@@ -141,10 +129,14 @@ def _of_onnx(path: Path) -> Network:
     entry, shapes = net.get_inputs()[0], [each.shape for each in net.get_outputs()]
     if len(entry.shape) != len("NCHW") or not all(isinstance(side, int) for side in entry.shape[2:]):
         raise TeacherError(f"{path} takes {entry.shape}; expected images of one fixed size (N, 3, S, S)")
+
+    def run(picture: NDArray[Any]) -> list[NDArray[np.float32]]:
+        return [output[0] for output in net.run(None, {entry.name: _planes(picture)})]
+
     if len(shapes) == 1 and shapes[0][-1] == _YOLOX:
-        return Yolox(net, entry.shape[2])
+        return partial(_yolox, run, entry.shape[2])
     if len(shapes) == _PICODET and {shape[-1] for shape in shapes[:4]} == {len(COCO)}:
-        return PicoDet(net, entry.shape[2:])
+        return partial(_picodet, run, entry.shape[2:])
     raise TeacherError(
         f"{path} answers {shapes}; known are YOLOX with raw head outputs (one of {_YOLOX} columns) and "
         f"PicoDet with class scores and edges of four strides ({_PICODET} outputs)"
@@ -152,12 +144,7 @@ def _of_onnx(path: Path) -> Network:
 
 
 def openvino_network(path: Path) -> tuple[Any, Any]:
-    """OpenVINO's model of an ``.xml`` file, and a request that runs it on one thread of the CPU.
-
-    Raises:
-        ModuleNotFoundError: OpenVINO is not installed.
-        TeacherError: OpenVINO cannot run it.
-    """
+    """OpenVINO's model of an ``.xml`` file, and a request that runs it on one thread of the CPU."""
     openvino: Any = import_module("openvino")  # an extra
     try:
         core = openvino.Core()
@@ -178,14 +165,23 @@ def _of_openvino(teacher: TeacherFile) -> Network:
         )
     read, net = openvino_network(teacher.path)
     size = [int(side) for side in read.inputs[0].shape[2:]]
+    outputs = {name for output in read.outputs for name in output.names}
     if len(read.outputs) == 1 and read.outputs[0].partial_shape[-1] == _SSD:
-        return SingleShot(net, size, classes)
-    if {name for output in read.outputs for name in output.names} >= {"boxes", "labels"}:
-        return Anchorless(net, size, classes)
-    raise TeacherError(
-        f"{teacher.path} answers {[str(o.partial_shape) for o in read.outputs]}; known are SSD (one output "
-        "of 7 columns) and ATSS (outputs named boxes and labels)"
-    )
+        rows_of: Callable[[Any, Sequence[int]], list[list[float]]] = _ssd_rows
+    elif outputs >= {"boxes", "labels"}:
+        rows_of = _atss_rows
+    else:
+        raise TeacherError(
+            f"{teacher.path} answers {[str(o.partial_shape) for o in read.outputs]}; known are SSD (one "
+            "output of 7 columns) and ATSS (outputs named boxes and labels)"
+        )
+
+    def detect(image: Image) -> list[Spotted]:
+        net.infer({0: _planes(_resize(image, size)[..., ::-1])})
+        rows = [row for row in rows_of(net, size) if row[1] >= LEAST and 0 <= row[0] < len(classes)]
+        return [Spotted(name, *rest) for k, *rest in rows if (name := classes[int(k)])]
+
+    return detect
 
 
 def _resize(image: Image, size: Sequence[int]) -> Image:
@@ -230,92 +226,54 @@ def _once(found: list[Spotted]) -> list[Spotted]:
     return kept
 
 
-class Yolox:
-    """YOLOX (Ge et al. 2021) with raw head outputs: centre offsets, log sizes, objectness, class scores."""
+def _yolox(run: _Run, side: int, image: Image) -> list[Spotted]:
+    """YOLOX (Ge et al. 2021) with raw head outputs: centre offsets, log sizes, objectness, class scores.
 
-    def __init__(self, net: Any, size: int) -> None:
-        """Take a session of onnxruntime whose input is BGR 0..255, square, `size` pixels a side."""
-        self._net, self._size = net, size
-        self._cells = _cells((size, size), _STRIDES[:3])
-
-    def __call__(self, image: Image) -> list[Spotted]:
-        height, width = image.shape[:2]
-        scale = min(self._size / height, self._size / width)
-        small = max(int(height * scale), 1), max(int(width * scale), 1)
-        canvas = np.full((self._size, self._size, 3), _GREY, np.uint8)
-        canvas[: small[0], : small[1]] = _resize(image, small)
-        out = self._net.run(None, {self._net.get_inputs()[0].name: _planes(canvas[..., ::-1])})[0][0]
-        stride = self._cells[:, 2:]
-        centre, size = (out[:, :2] + self._cells[:, :2]) * stride, np.exp(out[:, 2:4]) * stride
-        edges = np.concatenate([centre - size / 2, centre + size / 2], axis=1) / scale
-        return _best(out[:, 4:5] * out[:, 5:], edges / (width, height, width, height))
+    Its input is BGR 0..255, square.
+    """
+    height, width = image.shape[:2]
+    scale = min(side / height, side / width)
+    small = max(int(height * scale), 1), max(int(width * scale), 1)
+    canvas = np.full((side, side, 3), _GREY, np.uint8)
+    canvas[: small[0], : small[1]] = _resize(image, small)
+    (out,) = run(canvas[..., ::-1])
+    cells = _cells((side, side), _STRIDES[:3])
+    stride = cells[:, 2:]
+    centre, size = (out[:, :2] + cells[:, :2]) * stride, np.exp(out[:, 2:4]) * stride
+    edges = np.concatenate([centre - size / 2, centre + size / 2], axis=1) / scale
+    return _best(out[:, 4:5] * out[:, 5:], edges / (width, height, width, height))
 
 
-class PicoDet:
-    """PicoDet (Yu et al. 2021): class scores, and each edge's distance as a distribution over 8 bins."""
+def _picodet(run: _Run, size: Sequence[int], image: Image) -> list[Spotted]:
+    """PicoDet (Yu et al. 2021): class scores, and each edge's distance as a distribution over 8 bins.
 
-    def __init__(self, net: Any, size: Sequence[int]) -> None:
-        """Take a session of onnxruntime whose input is RGB less ImageNet's mean, at this height and width."""
-        self._net, self._size = net, size
-        self._cells = _cells(size, _STRIDES)
-
-    def __call__(self, image: Image) -> list[Spotted]:
-        entry = (_resize(image, self._size).astype(np.float32) - _MEAN) / _DEVIATION
-        out = [each[0] for each in self._net.run(None, {self._net.get_inputs()[0].name: _planes(entry)})]
-        half = len(_STRIDES)
-        bins = np.concatenate(out[half:])
-        bins = bins.reshape(len(bins), 4, -1)
-        share = np.exp(bins - bins.max(-1, keepdims=True))
-        stride = self._cells[:, 2:]
-        far = share / share.sum(-1, keepdims=True) @ np.arange(bins.shape[-1]) * stride
-        middle = (self._cells[:, :2] + 0.5) * stride
-        edges = np.concatenate([middle - far[:, :2], middle + far[:, 2:]], axis=1)
-        height, width = self._size
-        return _best(np.concatenate(out[:half]), edges / (width, height, width, height))
+    Its input is RGB, standardised as ImageNet's.
+    """
+    out = run((_resize(image, size).astype(np.float32) - _MEAN) / _DEVIATION)
+    cells, half = _cells(size, _STRIDES), len(_STRIDES)
+    bins = np.concatenate(out[half:])
+    bins = bins.reshape(len(bins), 4, -1)
+    share = np.exp(bins - bins.max(-1, keepdims=True))
+    stride = cells[:, 2:]
+    far = share / share.sum(-1, keepdims=True) @ np.arange(bins.shape[-1]) * stride
+    middle = (cells[:, :2] + 0.5) * stride
+    edges = np.concatenate([middle - far[:, :2], middle + far[:, 2:]], axis=1)
+    height, width = size
+    return _best(np.concatenate(out[:half]), edges / (width, height, width, height))
 
 
-class _OfOpenvino:
-    """A network of OpenVINO that takes BGR 0..255."""
-
-    def __init__(self, net: Any, size: Sequence[int], classes: Sequence[str]) -> None:
-        """Take an inference request whose input has this height and width."""
-        self._net, self._size, self._classes = net, size, classes
-
-    def _infer(self, image: Image) -> Any:
-        """Run the network on an image and return its request."""
-        self._net.infer({0: _planes(_resize(image, self._size)[..., ::-1])})
-        return self._net
+def _ssd_rows(request: Any, _size: Sequence[int]) -> list[list[float]]:
+    """Class, score and edges of what an SSD answers: rows of image, class, score and edges."""
+    rows = request.get_output_tensor(0).data.reshape(-1, _SSD).tolist()
+    return [row for number, *row in rows if number >= 0]
 
 
-class SingleShot(_OfOpenvino):
-    """SSD: rows of image, class, score and edges."""
-
-    def __call__(self, image: Image) -> list[Spotted]:
-        rows = self._infer(image).get_output_tensor(0).data.reshape(-1, _SSD)
-        found = []
-        for number, label, score, left, top, right, bottom in rows.tolist():
-            name = _class(self._classes, label)
-            if number >= 0 and name and score >= LEAST:
-                found.append(Spotted(name, score, left, top, right, bottom))
-        return found
-
-
-class Anchorless(_OfOpenvino):
-    """ATSS: boxes with their scores in pixels of the input, and labels."""
-
-    def __call__(self, image: Image) -> list[Spotted]:
-        net, (height, width) = self._infer(image), self._size
-        boxes, labels = (net.get_tensor(name).data for name in ("boxes", "labels"))
-        found = []
-        for (left, top, right, bottom, score), label in zip(boxes.tolist(), labels.tolist(), strict=True):
-            name = _class(self._classes, label)
-            if name and score >= LEAST:
-                found.append(Spotted(name, score, left / width, top / height, right / width, bottom / height))
-        return found
-
-
-def _class(classes: Sequence[str], number: float) -> str:
-    return classes[int(number)] if 0 <= number < len(classes) else ""
+def _atss_rows(request: Any, size: Sequence[int]) -> list[list[float]]:
+    """Class, score and edges of what an ATSS answers: labels, and edges in pixels with scores."""
+    boxes, labels = (request.get_tensor(name).data.astype(float) for name in ("boxes", "labels"))
+    edges = boxes[:, :4] / (size[1], size[0], size[1], size[0])
+    rows: list[list[float]] = np.column_stack([labels, boxes[:, 4], edges]).tolist()
+    return rows
 
 
 class Teachers:
@@ -325,38 +283,33 @@ class Teachers:
         self._networks = dict(networks)
 
     def __call__(self, image: Image, *, tiled: bool | None = None) -> list[tuple[str, Raw]]:
-        """Detections of all detectors, each with its view, ``full`` or ``tile``.
+        """Detections of all detectors in an image, each with its view, ``full`` or ``tile``.
 
-        Args:
-            image: RGB uint8 ``(height, width, 3)``.
-            tiled: whether tiles are looked at as well; None: from `TILED_FROM` pixels of width.
+        `tiled`: whether tiles are looked at as well; None: from `TILED_FROM` pixels of width.
         """
         height, width = image.shape[:2]
         windows = [("full", 0.0, 0.0, 1.0)]
         if tiled or (tiled is None and width >= TILED_FROM):
             windows += [("tile", x, y, _TILE) for y, x in product((0.0, 1 - _TILE), repeat=2)]
-        found = []
+        found: list[tuple[str, Raw]] = []
         for view, x, y, size in windows:
             top, left = int(y * height), int(x * width)
             part = image[top : int((y + size) * height), left : int((x + size) * width)]
             for name, network in self._networks.items():
-                for sight in network(part):
-                    box = _place(sight, x, y, size)
-                    if box is not None:
-                        found.append((view, Raw(name, sight.label, sight.score, box)))
+                placed = [(each, _place(each, x, y, size)) for each in network(part)]
+                found += [(view, Raw(name, each.label, each.score, box)) for each, box in placed if box]
         return found
 
 
-def _place(sight: Spotted, x: float, y: float, size: float) -> Box | None:
-    """The box of the whole frame of what is seen in a window; None where the window's edge has cut it."""
+def _place(spotted: Spotted, x: float, y: float, size: float) -> Box | None:
+    """The box in the whole frame of a detection in a window; None where the window's edge has cut it."""
+    edges = spotted.left, spotted.top, spotted.right, spotted.bottom
+    left, top, right, bottom = (min(max(v, 0.0), 1.0) for v in edges)
     cut = (
-        (x > 0 and sight.left < _EDGE)
-        or (y > 0 and sight.top < _EDGE)
-        or (x + size < 1 and sight.right > 1 - _EDGE)
-        or (y + size < 1 and sight.bottom > 1 - _EDGE)
-    )
-    left, top, right, bottom = (
-        min(max(v, 0.0), 1.0) for v in (sight.left, sight.top, sight.right, sight.bottom)
+        (x > 0 and left < _EDGE)
+        or (y > 0 and top < _EDGE)
+        or (x + size < 1 and right > 1 - _EDGE)
+        or (y + size < 1 and bottom > 1 - _EDGE)
     )
     if cut or right <= left or bottom <= top:
         return None

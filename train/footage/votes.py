@@ -31,12 +31,8 @@ FAMILY = {name: "two-wheeler" if name == "bike" else family_of(object_of(name)) 
 LIKELY, UNLIKELY = 0.62, 0.25
 """From which probability a candidate is an object, and below which it is nothing."""
 
-SAME = 0.5
-"""Boxes of one family that share this much (intersection over union) show one object."""
-
-TRUST = 0.8
-"""The most that one detector alone is believed."""
-
+SAME = 0.5  # boxes of one family that share this much (intersection over union) show one object
+TRUST = 0.8  # the most that one detector alone is believed
 _LARGE, _AGREED = 0.2, 3  # of the frame: what is so large needs so many detectors
 _STILL = 0.6  # intersection over union of what stands still from frame to frame
 _OFTEN = 0.35  # share of a clip's frames in which what stands still was seen
@@ -110,15 +106,11 @@ def _one(family: str, group: list[Raw]) -> Vote:
 
 
 def clean_votes(clip: Sequence[Sequence[Vote]], thumbnails: Sequence[NDArray[np.uint8]]) -> list[list[Vote]]:
-    """The votes of a clip's frames, cleaned by time.
+    """The votes of a clip's evenly sampled frames, cleaned by time.
 
-    Args:
-        clip: the candidates of each frame, frames evenly sampled.
-        thumbnails: grey uint8 ``(h, w)``, the same frames, small.
-
-    Returns:
-        The same: what was believed in one frame alone, with nothing like it in its neighbours, falls to what
-        is not learnt from; what stood still is believed wherever the pixels there are as where it was seen.
+    What was believed in one frame alone, with nothing like it in its neighbours, falls to what is not learnt
+    from; what stood still is believed wherever the pixels there are as where it was seen: `thumbnails` are
+    the same frames, small, grey uint8 ``(h, w)``.
     """
     result = [list(votes) for votes in clip]
     for t, votes in enumerate(clip):

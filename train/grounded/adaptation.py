@@ -26,17 +26,12 @@ from train.grounded.change_classifier import change_labels
 from train.grounded.detection_scores import average_precision, mean
 from train.grounded.detector import train_detector
 from train.grounded.graph import export_onnx
-from train.grounded.options import StageOptions
 from train.grounded.pictures import Pictures
-from train.grounded.stages import Result, Stages
+from train.grounded.stages import Result, StageOptions, Stages
 from train.progress import Progress
 
-LAST_PART = 0.25
-"""Share of each camera's footage that is held out."""
-
-FEWEST = 20
-"""With fewer sure objects in either part, nothing is adapted."""
-
+LAST_PART = 0.25  # share of each camera's footage that is held out
+FEWEST = 20  # with fewer sure objects in either part, nothing is adapted
 _GAP_S = 2.0  # between the two parts of one clip: nearer frames show much the same
 _SEVERAL = 4  # of so many files of a camera whole ones are held out; of fewer each clip is parted
 _WORSE = 0.005  # share of observations classified right that chance alone may cost
@@ -55,6 +50,10 @@ class AdaptOptions:
     batch: int = 8  # pictures of one batch
     avoid: Path | None = None  # JSON Lines naming clips and seconds near which nothing is learnt
     seed: int = 1  # of what is drawn
+
+    def plain(self) -> dict[str, Any]:
+        """The values that decide the training, for records."""
+        return {name: getattr(self, name) for name in ("steps", "rate", "batch", "seed")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,6 @@ class Adapted:
     after: Score
     notes: tuple[str, ...]  # what was left out, and why
 
-    def plain(self) -> dict[str, Any]:
-        return {**asdict(self), "notes": list(self.notes)}
-
 
 def adapt(
     options: AdaptOptions,
@@ -89,12 +85,7 @@ def adapt(
     progress: Progress | None = None,
     note: Callable[[str], None] = lambda _line: None,
 ) -> Adapted:
-    """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there.
-
-    Raises:
-        TrainError: not a grounded captioner, too little to learn from, or it cannot be written.
-        CheckpointError, FootageError, SampleError, TeacherError: see their modules.
-    """
+    """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there."""
     refuse_folder(options.out)
     captioner = load_grounded(options.checkpoint)
     stages = Stages(options.out.with_suffix(".run"), note)
@@ -105,14 +96,8 @@ def adapt(
         stages.log(line)
     learn, held = split_by_time(read_frames(folder), LAST_PART)
     _check(options, learn, held)
-    inputs = {
-        "checkpoint": captioner.sha256,
-        "steps": options.steps,
-        "rate": options.rate,
-        "batch": options.batch,
-        "seed": options.seed,
-        "made_of": [source["made_of"] for source in _sources(folder, learn)],
-    }
+    inputs = {"checkpoint": captioner.sha256, **options.plain()}
+    inputs["made_of"] = [source["made_of"] for source in _sources(folder, learn)]
     trained = stages.run("detector", inputs, partial(_train_detector, captioner, options, folder, learn))
     before = measure(captioner, folder, held, options.seed)
     net = detector_of(captioner.graphs["detector"])
@@ -157,22 +142,14 @@ def measure(captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], 
     every = max(1, round(len(frames) / _MEASURED))
     precision = mean(average_precision(captioner.detector, folder, frames, every))
     known = change_labels(captioner, folder, frames, 2 * _MEASURED, seed)
-    return Score(
-        round(precision, 4), round(accuracy(captioner.weights.classifier, known), 4), len(known.change)
-    )
+    right = accuracy(captioner.weights.classifier, known)
+    return Score(round(precision, 4), round(right, 4), len(known.change))
 
 
 def _train_detector(
     captioner: Grounded, options: AdaptOptions, folder: Path, learn: Sequence[LabelledFrame], scratch: Path
 ) -> Result:
-    detecting = StageOptions(
-        steps=options.steps,
-        batch=options.batch,
-        rate=options.rate,
-        warm_up=max(1, options.steps // 6),
-        average=0.99,
-        seed=options.seed,
-    )
+    detecting = StageOptions(**options.plain(), warm_up=max(1, options.steps // 6), average=0.99)
     start = detector_of(captioner.graphs["detector"])
     return {"weights": train_detector(start, Pictures(folder, learn), detecting, scratch).state_dict()}
 
@@ -200,14 +177,9 @@ def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: s
         "command": command,
         "adapted": {
             "from": {"sha256": captioner.sha256, "command": captioner.record.get("command", "")},
-            "cameras": [
-                camera_record(source, held=False) for source in _sources(folder, read_frames(folder))
-            ],
+            "cameras": [camera_record(each, held=False) for each in _sources(folder, read_frames(folder))],
             "held out": f"the last {LAST_PART:.0%} of each",
             "teachers": [file.plain() for file in options.teachers],
-            "steps": options.steps,
-            "rate": options.rate,
-            "batch": options.batch,
-            "seed": options.seed,
+            **options.plain(),
         },
     }

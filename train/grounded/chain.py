@@ -41,10 +41,9 @@ from train.grounded.feature_embedding import FLOWING, embedding_of, train_featur
 from train.grounded.graph import export_onnx
 from train.grounded.identities import Collector, collect
 from train.grounded.identity_pairs import CameraSnapshots
-from train.grounded.options import ChainOptions, StageOptions
 from train.grounded.osnet import graph_of, starting_osnet
 from train.grounded.pictures import Pictures
-from train.grounded.stages import Result, StageOutput, Stages
+from train.grounded.stages import ChainOptions, Result, StageOptions, StageOutput, Stages
 from train.grounded.start import plain_start, starting_detector
 
 _FEWEST = 50  # observations that a classifier can learn from
@@ -68,6 +67,16 @@ class ChainRun:
     command: str = ""  # the command line, for the record
     device: str = "cpu"  # where the detector is trained
 
+    @property
+    def detecting(self) -> StageOptions:
+        own = self.options
+        return StageOptions(own.detector_steps, own.detector_batch, own.detector_rate, seed=self.seed)
+
+    @property
+    def teacher(self) -> dict[str, Any] | None:
+        """The feature embedding's teacher with its hash, for records."""
+        return TeacherFile(self.reid).plain() if self.reid else None
+
 
 @dataclass(frozen=True, slots=True)
 class _LabelledFootage:
@@ -84,15 +93,7 @@ class _LabelledFootage:
 
 
 def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None) -> dict[str, Any]:
-    """Train a grounded captioner and write its checkpoint.
-
-    Returns:
-        The record of the checkpoint.
-
-    Raises:
-        TrainError: too few cameras, frames of unknown source, or the checkpoint cannot be written.
-        FootageError, StartError: see their modules.
-    """
+    """Train a grounded captioner and write its checkpoint; returns the checkpoint's record."""
     refuse_folder(run.out)
     footage = _footage(run)
     stages = Stages(run.out.with_suffix(".run"), note)
@@ -105,10 +106,10 @@ def train_chain(run: ChainRun, note: Callable[[str], None] = lambda _line: None)
 def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded:
     """The captioner with its record, stage by stage."""
     own, seed = run.options, {"seed": run.seed, **footage.inputs}
-    started = {"start": plain_start(run.start), **asdict(_detecting(run)), **footage.inputs}
+    started = {"start": plain_start(run.start), **asdict(run.detecting), **footage.inputs}
     detector = stages.run("detector", started, partial(_detector, run, footage))
     several = {"members": own.members, **seed}
-    embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": _reid(run), **several}
+    embedded = {"detector": detector.key, "steps": own.feature_steps, "reid": run.teacher, **several}
     embedding = stages.run("embedding", embedded, partial(_embedding, run, footage, detector))
     captioner = _assemble(run, detector, embedding)
     asked = {"detector": detector.key, "pairs": own.classifier_pairs, "steps": own.classifier_steps}
@@ -129,11 +130,7 @@ def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded
 
 
 def validation_cameras(names: Sequence[str], asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """The cameras that are held out: those asked for, or about every fifth by a hash of its name.
-
-    Raises:
-        TrainError: a name is unknown, or no camera would be left to learn from.
-    """
+    """The cameras that are held out: those asked for, or about every fifth by a hash of its name."""
     unknown = sorted(set(asked) - set(names))
     if unknown:
         raise TrainError(f"there is no camera {', '.join(unknown)}; there are {', '.join(sorted(names))}")
@@ -167,19 +164,12 @@ def _footage(run: ChainRun) -> _LabelledFootage:
     return _LabelledFootage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
 
 
-def _detecting(run: ChainRun) -> StageOptions:
-    own = run.options
-    return StageOptions(
-        steps=own.detector_steps, batch=own.detector_batch, rate=own.detector_rate, seed=run.seed
-    )
-
-
 def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result:
     start = starting_detector(run.start, run.seed)
     pictures = Pictures(run.data, footage.learn, run.options.memory_mb)
     net = start
     if run.options.detector_steps:
-        net = train_detector(start, pictures, _detecting(run), scratch, device=run.device).cpu()
+        net = train_detector(start, pictures, run.detecting, scratch, device=run.device).cpu()
     every = max(1, len(footage.held) // 200)
     scores = average_precision(OnnxDetector(export_onnx(net)), run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}
@@ -192,16 +182,9 @@ def _graph(made: StageOutput) -> bytes:
     return export_onnx(net.eval())
 
 
-def _reid(run: ChainRun) -> dict[str, Any] | None:
-    return TeacherFile(run.reid).plain() if run.reid else None
-
-
-def _teacher(reid: Path | None) -> AppearanceEmbedding | None:
-    return AppearanceEmbedding(graph_of(starting_osnet(reid))) if reid else None
-
-
 def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
-    collector = Collector(OnnxDetector(_graph(detector)), _teacher(run.reid), seed=run.seed)
+    teacher = AppearanceEmbedding(graph_of(starting_osnet(run.reid))) if run.reid else None
+    collector = Collector(OnnxDetector(_graph(detector)), teacher, seed=run.seed)
     cameras = []
     for name, own in by_camera(footage.learn).items():
         folder = Path(footage.sources[name]["footage"])
@@ -235,7 +218,7 @@ def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> G
 
 
 def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """As stages keep them."""
+    """Arrays as the tensors that stages keep."""
     return {name: torch.from_numpy(each.astype(np.float32)) for name, each in arrays.items()}
 
 
@@ -282,10 +265,7 @@ def accuracy(classifier: ChangeClassifier, known: ChangeLabels) -> float:
 
 
 def _record(
-    run: ChainRun,
-    footage: _LabelledFootage,
-    captioner: Grounded,
-    made: tuple[StageOutput, StageOutput],
+    run: ChainRun, footage: _LabelledFootage, captioner: Grounded, made: tuple[StageOutput, StageOutput]
 ) -> dict[str, Any]:
     """The inputs that decide the checkpoint, as plain values; no paths of the machine and no times."""
     detector, classifier = (each.result for each in made)
@@ -302,7 +282,7 @@ def _record(
         "steps": asdict(run.options),
         "start": plain_start(run.start),
         "teachers": by,
-        "reid": _reid(run),
+        "reid": run.teacher,
         "cameras": [camera_record(source, held=name in held) for name, source in footage.sources.items()],
         "validation_cameras": sorted(held),
         "left_out": sorted(run.leave_out),

@@ -23,9 +23,7 @@ from train.footage.votes import Vote
 MEASURED = ("person", "vehicle", "two-wheeler")
 """The families that are measured."""
 
-FEWEST = 15
-"""With fewer sure candidates of a family on a camera, nothing is measured there."""
-
+FEWEST = 15  # with fewer sure candidates of a family on a camera, nothing is measured there
 _SAME, _DOUBT = 0.5, 0.4
 
 
@@ -51,7 +49,7 @@ def mean(scores: dict[str, float]) -> float:
 
 
 def fit_canvas(image: Image) -> Image:
-    """As the detector sees a frame."""
+    """A frame resized to the detector's canvas."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (wide, high), interpolation=way), np.uint8)

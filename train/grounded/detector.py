@@ -18,9 +18,8 @@ from models.families import CLASSES
 from models.grounded.detector import Detector
 from train.footage.votes import Vote
 from train.grounded.losses import Objects, detector_loss
-from train.grounded.options import StageOptions
 from train.grounded.pictures import CANVASES, LabelledPicture, Pictures
-from train.grounded.stages import Stateful, load_state, save_state
+from train.grounded.stages import StageOptions, Stateful, load_state, save_state
 
 TAUGHT = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "van")
 """Classes that the teacher looks for in every frame; of the others only what it happens to see is known."""
@@ -74,8 +73,7 @@ def train_detector(
 ) -> Detector:
     """Train from `start`; goes on where an earlier run into the same folder stopped.
 
-    Returns:
-        The average of the weights over the last steps.
+    Returns the average of the weights over the last steps.
     """
     torch.manual_seed(options.seed)
     original = deepcopy(start).eval().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -107,11 +105,8 @@ def train_detector(
                 ours.lerp_(theirs, 1 - keep)
         losses.append(float(loss.detach()))
         if step % 50 == 0:
-            line = {
-                "step": step,
-                "loss": round(sum(losses) / len(losses), 4),
-                "s": round(time.monotonic() - began),
-            }
+            loss_mean, seconds = round(sum(losses) / len(losses), 4), round(time.monotonic() - began)
+            line = {"step": step, "loss": loss_mean, "s": seconds}
             with (out / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             losses = []

@@ -27,7 +27,8 @@ from models.captioner import Captioner
 from models.embedding import SIZE, AppearanceEmbedding
 from pipeline.disk import replacing
 from pipeline.narration.batch import detect
-from pipeline.pairs import small_image
+from pipeline.pairs import SMALL_WIDTH
+from pipeline.sources.picture import shrink
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
@@ -88,10 +89,6 @@ def add_embedding(
 
     None for `start` is the packaged one; for `reid` see `starting_osnet`; `val_cameras` are left out.
     ``<out without suffix>.run`` keeps whom the tracker followed.
-
-    Raises:
-        TrainError: no track is found in the footage, or the checkpoint cannot be written.
-        CheckpointError, FootageError, StartError: see their modules.
     """
     refuse_folder(out)
     captioner, net, stated = load_grounded(start), starting_osnet(reid), stated_sources(footage)
@@ -128,12 +125,7 @@ def learn_embedding(
 ) -> list[str]:
     """Learn the last layer of a published network, which is the identity, from cameras' clips.
 
-    Returns:
-        The names of the cameras in which anything was followed.
-
-    Raises:
-        TrainError: people are followed in fewer than two clips.
-        FootageError: a clip cannot be read.
+    Returns the names of the cameras in which anything was followed.
     """
     if not options.steps:
         return []
@@ -145,10 +137,6 @@ def learn_embedding(
     note(f"{len(tracklets)} objects are followed in {len(learnt)} cameras")
     train_embedding(net, tracklets, options)
     return learnt
-
-
-def _clips(camera: CameraFiles) -> list[str]:
-    return [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
 
 
 def collect_tracklets(
@@ -165,7 +153,8 @@ def collect_tracklets(
         if not path.exists():
             cache.mkdir(parents=True, exist_ok=True)
             rng = np.random.default_rng((seed, *camera.name.encode()))
-            own = [s for file in _clips(camera) for s in _follow(captioner, published, camera, file, rng)]
+            clips = [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
+            own = [each for file in clips for each in _follow(captioner, published, camera, file, rng)]
             with replacing(path, durable=True) as kept:
                 torch.save([asdict(each) for each in own], kept)
         found += [Tracklet(**each) for each in torch.load(path, weights_only=True)]
@@ -185,7 +174,7 @@ def _follow(
     for _, seconds, image in sample_frames(camera.folder / file, _EVERY_S):
         if seconds is None or seconds > _CLIP_S:
             break
-        small = small_image(image)
+        small = shrink(image, SMALL_WIDTH)
         tracker = tracker or Tracker(small.shape[1] / small.shape[0])
         tracker.update(seconds, detect([small], captioner)[0], small)
         for track in tracker.tracks:
@@ -263,11 +252,8 @@ def _differ(tracklets: Sequence[Tracklet], rows: NDArray[np.int64]) -> NDArray[n
 def contrastive_loss(vectors: Tensor, same: Tensor, differ: Tensor, temperature: float) -> Tensor:
     """Mean of minus the log share that each positive has among itself and the anchor's negatives.
 
-    Args:
-        vectors: unit ``(N, D)``.
-        same: bool ``(N, N)``, without the diagonal.
-        differ: bool ``(N, N)``; of what is neither nothing is known.
-        temperature: by which cosines are divided.
+    Of unit vectors ``(N, D)``; `same`, without the diagonal, and `differ` are bool ``(N, N)``: of what is
+    neither nothing is known.
     """
     odds = vectors @ vectors.T / temperature
     rivals = odds.masked_fill(~differ, -torch.inf).logsumexp(1, keepdim=True)

@@ -13,8 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from models.grounded.observations import FEATURES, FeatureEmbedding
 from train.checkpoints import TrainError
 from train.grounded.identity_pairs import SAME, UNKNOWN, CameraSnapshots, Example, stack_examples
-from train.grounded.options import StageOptions
-from train.grounded.stages import Stateful, load_state, save_state
+from train.grounded.stages import StageOptions, Stateful, load_state, save_state
 
 FLOWING = ("tfl_625", "sg_lta_2701", "sg_lta_4713", "sg_lta_4714")
 """Cameras on roads where nothing parks: after ten minutes everything is another one."""

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.boxes import overlaps
+from models.boxes import Box, overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
 from models.families import first_of
@@ -157,7 +157,7 @@ class Collector:
         occasion: str,
         frames: list[LabelledFrame],
         footage: Path,
-        pool: list[tuple[str, tuple[float, float, float, float]]],
+        pool: list[tuple[str, Box]],
         chance: np.random.Generator,
     ) -> list[Snapshot]:
         tracker = ClipTracker()
@@ -266,10 +266,7 @@ def _label_detections(seen: Detections, numbers: list[int], frame: LabelledFrame
 
 
 def _plant_false_positives(
-    pool: list[tuple[str, tuple[float, float, float, float]]],
-    frame: LabelledFrame,
-    seen: Detections,
-    chance: np.random.Generator,
+    pool: list[tuple[str, Box]], frame: LabelledFrame, seen: Detections, chance: np.random.Generator
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Boxes and families of false positives, where another frame has an object and this one nothing."""
     voted = np.array([vote.box for vote in frame.votes], np.float32).reshape(-1, 4)
@@ -301,14 +298,9 @@ def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
 def collect(
     collector: Collector, frames: Sequence[LabelledFrame], footage: Path, cache: Path, key: str
 ) -> list[Snapshot]:
-    """A camera's snapshots, made once.
+    """A camera's snapshots, made once and kept in a folder.
 
-    Args:
-        collector: makes them.
-        frames: the camera's labelled ones.
-        footage: the folder of its clips and stills.
-        cache: a folder, made where it is missing.
-        key: what the snapshots depend on beside their footage, such as the detector's hash.
+    `key`: what they depend on beside their footage, such as the detector's hash.
     """
     labels = hashlib.sha256(repr(frames).encode()).hexdigest()
     stamp = hashlib.sha256(f"{_FORMAT} {key} {labels}".encode()).hexdigest()[:16]

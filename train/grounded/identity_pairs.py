@@ -17,9 +17,7 @@ from train.grounded.losses import corner_overlaps, corners
 
 SAME, OTHER, UNKNOWN = 1, 0, -1
 
-STILL = 0.75
-"""Least intersection over union of a parked object with itself in two frames."""
-
+STILL = 0.75  # least intersection over union of a parked object with itself in two frames
 _PLACE = 0.3  # from which overlap one place is meant
 _LONG_S = 600.0  # over which gap what is elsewhere is another one
 _STRANGE = 0.35  # cosine of the teacher's vectors below which two are certainly not one
@@ -47,12 +45,7 @@ def relations(a: Snapshot, b: Snapshot, *, flowing: bool) -> Tensor:
 
     Tracks of one clip decide: one number is one object, and an object seen in both frames is no other in
     either; two that are seen at one moment are two. Frames of different occasions tell that what is elsewhere
-    is another one, where they lie far apart or nothing stays.
-
-    Args:
-        a: one.
-        b: the other.
-        flowing: whether whatever the camera shows is gone within minutes, as on a motorway.
+    is another one, where they lie far apart or nothing stays (`flowing`, as on a motorway).
     """
     share = shares(a, b)
     table = torch.full(share.shape, UNKNOWN)

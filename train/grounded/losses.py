@@ -17,9 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from models.grounded.detections import BINS
 from models.grounded.detector import Answer
 
-NEAREST = 10
-"""Cells that one object is assigned to at most."""
-
+NEAREST = 10  # cells that one object is assigned to at most
 _SCORE, _PLACE = 1.0, 4.0  # exponents of class score and overlap in the alignment
 _DOUBT = 0.3  # a cell whose box shares so much with a doubtful object learns no class
 
@@ -32,14 +30,10 @@ class Objects:
 
 
 def detector_loss(answer: Answer, objects: list[Objects], before: Tensor, taught: Tensor) -> Tensor:
-    """The loss of a batch of answers, a scalar.
+    """The loss of a batch of answers to B pictures with these objects, a scalar.
 
-    Args:
-        answer: of B pictures.
-        objects: of the same B pictures.
-        before: logits float32 ``(B, A, classes)`` of the network that training started from.
-        taught: bool ``(classes,)``, classes of which the objects are complete; the others keep to `before`
-            where no object of theirs is known.
+    Of classes ``(classes,)`` that are `taught` the objects are complete; the others keep to `before`, logits
+    ``(B, A, classes)`` of the network that training started from, where no object of theirs is known.
     """
     boxes = answer.boxes()
     places, classes, edges, found = [], [], [], answer.label.new_tensor(0.0)

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import Box
 from pipeline.sources import Image
 from train.footage.frames import LabelledFrame, by_camera, picture, shrink
 from train.footage.votes import Vote
@@ -18,9 +19,7 @@ from train.footage.votes import Vote
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
 """Heights and widths of the pictures, about as many pixels as the detector sees of a frame."""
 
-HELD = 960
-"""Decoded pictures are held in memory at most this wide."""
-
+HELD = 960  # decoded pictures are held in memory at most this wide
 _GREY = 114
 _LEAST_SIDE = 5.0  # pixels: what is smaller is neither there nor not
 _VISIBLE = 0.45  # share of a box that a window must show for it to be there
@@ -92,33 +91,20 @@ class Pictures:
         return image
 
 
-def _window(
-    image: Image,
-    votes: Sequence[Vote],
-    window: tuple[float, float, float, float],
-    canvas: tuple[int, int],
-) -> LabelledPicture:
+def _window(image: Image, votes: Sequence[Vote], window: Box, canvas: tuple[int, int]) -> LabelledPicture:
     """A window ``x, y, width, height`` in 0..1 of the image, grey beyond its edge, at the canvas's size."""
     height, width = canvas
     x, y, wide, high = window
     scale_x, scale_y = width / (wide * image.shape[1]), height / (high * image.shape[0])
-    way = np.array(
-        [
-            [scale_x, 0, -x * image.shape[1] * scale_x + 0.5 * scale_x - 0.5],
-            [0, scale_y, -y * image.shape[0] * scale_y + 0.5 * scale_y - 0.5],
-        ],
-        np.float32,
+    right, down = (
+        -start * side * scale + 0.5 * scale - 0.5
+        for start, side, scale in ((x, image.shape[1], scale_x), (y, image.shape[0], scale_y))
     )
+    way = np.array([[scale_x, 0, right], [0, scale_y, down]], np.float32)
     if min(scale_x, scale_y) < 0.6:  # noqa: PLR2004 - bilinear sampling alone would drop thin things
-        image = np.asarray(
-            cv2.blur(image, (max(1, round(1 / scale_x)), max(1, round(1 / scale_y)))), np.uint8
-        )
-    shown = np.asarray(
-        cv2.warpAffine(
-            image, way, (width, height), flags=cv2.INTER_LINEAR, borderValue=(_GREY, _GREY, _GREY)
-        ),
-        np.uint8,
-    )
+        size = max(1, round(1 / scale_x)), max(1, round(1 / scale_y))
+        image = np.asarray(cv2.blur(image, size), np.uint8)
+    cut_out = cv2.warpAffine(image, way, (width, height), flags=cv2.INTER_LINEAR, borderValue=(_GREY,) * 3)
     box = np.array([v.box for v in votes], np.float32).reshape(-1, 4)
     corners = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
     corners = (corners - [x, y, x, y]) / [wide, high, wide, high] * [width, height, width, height]
@@ -127,6 +113,7 @@ def _window(
     visible = sides.prod(1) / np.maximum((corners[:, 2:] - corners[:, :2]).prod(1), 1e-6)
     kept = (sides > 1).all(1)
     sure = np.array([v.sure for v in votes], bool) & (visible >= _VISIBLE) & (sides >= _LEAST_SIDE).all(1)
+    shown = np.asarray(cut_out, np.uint8)
     return LabelledPicture(shown, cut[kept], tuple(votes[int(n)] for n in np.flatnonzero(kept)), sure[kept])
 
 

@@ -1,4 +1,7 @@
-"""Stages of a training: each keeps its result in the run's folder and is not done twice from one input."""
+"""Stages of a training: each keeps its result in the run's folder and is not done twice from one input.
+
+`ChainOptions` are the section `learning` of a configuration.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pickle
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,38 @@ from pipeline.disk import replacing
 Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
 Result = dict[str, Any]
 """Tensors and plain values by names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainOptions:
+    """Settings of each part's training; the seed is that of the section `training`."""
+
+    detector_steps: int = 1800  # batches of the detector; 0 leaves it as it starts
+    detector_batch: int = 16  # pictures of one, about 230,000 pixels each
+    detector_rate: float = 2.5e-4  # its largest learning rate
+    memory_mb: int = 2500  # decoded pictures are held in so many megabytes
+    feature_steps: int = 3000  # batches of the embedding of the detector's features
+    classifier_pairs: int = 6000  # pairs of frames from which the change classifier learns
+    classifier_steps: int = 3000  # its batches
+    members: int = 1  # feature embeddings and classifiers of other seeds, which answer as one
+    embedding_steps: int = 400  # batches of the appearance embedding's last layer; 0 leaves it the identity
+
+    def __post_init__(self) -> None:
+        if min(astuple(self)[1:-1]) <= 0 or min(self.detector_steps, self.embedding_steps) < 0:
+            raise ValueError(
+                f"learning options must be positive, steps of detector and embedding or 0: {self}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    steps: int = 1800  # batches
+    batch: int = 16  # pictures, or pairs of them, of one
+    rate: float = 2.5e-4  # largest learning rate
+    warm_up: int = 150  # steps over which the rate rises to it
+    average: float = 0.998  # of the weights, the share that stays at each step
+    clip: float = 5.0  # largest norm of the gradients
+    seed: int = 1  # of what is drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,13 +80,9 @@ class Stages:
         self._note(line)
 
     def run(self, name: str, inputs: Mapping[str, Any], make: Callable[[Path], Result]) -> StageOutput:
-        """The result of a stage, made now unless it is there.
+        """The result of a stage, made now unless it is there from the same inputs (plain values).
 
-        Args:
-            name: of the stage.
-            inputs: plain values that decide its result; where they differ, it is made again.
-            make: makes it, given a folder for what an interrupted stage goes on from; its ``log.jsonl`` is
-                kept.
+        `make` is given a folder for what an interrupted stage goes on from; its ``log.jsonl`` is kept.
         """
         text = json.dumps({"stage": name, **inputs}, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
@@ -81,10 +112,7 @@ def _read_result(path: Path, key: str) -> Result | None:
         held = torch.load(path, weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
         return None  # absent, or cut short: made again
-    if not isinstance(held, dict) or held.get("key") != key:
-        return None
-    result: Result = held["result"]
-    return result
+    return held["result"] if isinstance(held, dict) and held.get("key") == key else None
 
 
 def save_state(path: Path, step: int, **parts: Stateful) -> None:

@@ -25,15 +25,9 @@ class StartError(Exception):
 
 
 def starting_detector(path: Path | None, seed: int = 0) -> Detector:
-    """A detector to train.
+    """A detector to train: that of a checkpoint, or PicoDet-S trained on COCO (ONNX).
 
-    Args:
-        path: ONNX file of PicoDet-S trained on COCO, or a checkpoint of a grounded captioner; None for random
-            weights.
-        seed: of these.
-
-    Raises:
-        StartError: the file is neither, or a package is missing.
+    None gives random weights, which `seed` decides.
     """
     if path is None:
         torch.manual_seed(seed)

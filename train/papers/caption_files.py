@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, model_validator
 
 from models.papers.wording import read
-from train.papers.evaluation import Evaluation, evaluate_texts
+from train.papers.evaluation import evaluate_texts
 from train.papers.metrics.scores import (
     CHANGED,
     DISTRACTOR,
-    TextScores,
-    meteors,
+    Scores,
+    java_scores,
     plain,
-    spices,
     text_scores,
     trivial_captions,
 )
@@ -64,10 +62,8 @@ class _Entry(BaseModel):
         types = {"more or fewer" if kind in ("more", "fewer") else kind for kind in types}
         if types:
             return (DISTRACTOR,) if types == {DISTRACTOR} else (CHANGED, *(types if len(types) == 1 else ()))
-        spoken = [c for c in self.captions if ptb_tokens(c)] if self.kind else []
-        if not spoken:
-            return ()
-        return (DISTRACTOR if all(read(c).type == "none" for c in spoken) else CHANGED,)
+        spoken = {read(c).type for c in self.captions if ptb_tokens(c)} if self.kind else set()
+        return ((DISTRACTOR,) if spoken == {"none"} else (CHANGED,)) if spoken else ()
 
 
 class _Annotations(BaseModel):
@@ -79,16 +75,15 @@ _TYPES = TypeAdapter(dict[str, list[str]])
 _CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)?(_n)?(?:\.png)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Captions:
-    # per id, in the order of the file, its captions; also those without a word
-    texts: dict[str, tuple[str, ...]]
+class Captions(NamedTuple):
+    texts: dict[
+        str, tuple[str, ...]
+    ]  # per id, in the order of the file, its captions; also those without a word
     empty: int  # how many captions have no word
-    # per id the names of its groups, see `train.papers.metrics.scores`; empty where the file does not say
-    groups: dict[str, tuple[str, ...]]
-    bare: tuple[str, ...] = ()  # ids without any caption; they are not in `texts`
+    groups: dict[str, tuple[str, ...]]  # per id the names of its groups; empty where the file does not say
+    bare: tuple[str, ...]  # ids without any caption; they are not in `texts`
     # per id the captions of each annotator; empty where the file does not say who wrote what
-    annotators: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    annotators: dict[str, tuple[tuple[str, ...], ...]]
 
 
 def read_captions(path: Path, *, may_be_silent: bool = False) -> Captions:
@@ -128,21 +123,23 @@ def pair_id(name: str) -> str:
 
 
 def match_captions(references: Captions, predictions: Captions, names: tuple[Path, Path]) -> list[str]:
-    unknown = [name for name in predictions.texts if name not in {*references.texts, *references.bare}]
+    known = {*references.texts, *references.bare}
+    unknown = [name for name in predictions.texts if name not in known]
     missing = [name for name in references.texts if name not in predictions.texts]
     twice = [name for name, own in predictions.texts.items() if len(own) > 1]
-    for ids, what in (
-        (unknown, f"{names[0]} has no reference for; take them out or name the references of this split"),
-        (
-            missing,
-            f"are in {names[0]} but not predicted; predict every pair, since a subset does not compare",
-        ),
-        (twice, "have more than one prediction; join the sentences of a pair, or keep one"),
-    ):
+    wrong = {
+        f"{names[0]} has no reference for; take them out or name the references of this split": unknown,
+        f"are in {names[0]} but not predicted; predict every pair, since a subset does not compare": missing,
+        "have more than one prediction; join the sentences of a pair, or keep one": twice,
+    }
+    for what, ids in wrong.items():
         if ids:
-            shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")  # noqa: PLR2004
-            raise SampleError(f"{names[1]}: {len(ids)} ids ({shown}) {what}")
+            raise SampleError(f"{names[1]}: {len(ids)} ids ({_few(ids)}) {what}")
     return [predictions.texts[name][0] for name in references.texts]
+
+
+def _few(ids: Sequence[str]) -> str:
+    return ", ".join([*ids[:3], *(["..."] if len(ids) > 3 else [])])  # noqa: PLR2004
 
 
 def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -150,54 +147,43 @@ def read_types(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     type_of = {pair_id(name): kind for kind, own in read_json(path, _TYPES).items() for name in own}
     groups: dict[str, tuple[str, ...]] = {}
     for name in ids:
-        distractor = name.endswith("_n") and name not in type_of
-        known = (CHANGED, type_of[name]) if name in type_of else ()
-        groups[name] = (DISTRACTOR,) if distractor else known
+        distractor = (DISTRACTOR,) if name.endswith("_n") else ()
+        groups[name] = (CHANGED, type_of[name]) if name in type_of else distractor
     if not any(CHANGED in own for own in groups.values()):
         raise SampleError(f"{path} names none of the scored ids; name the types of this set")
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class FileScores:
-    # the predictions first, then the trivial rows and, where annotators are known, the human rows: their
-    # text scores as plain values, and the "sentence" of a constant
-    rows: dict[str, dict[str, Any]]
-    evaluation: Evaluation  # of the predictions
-    notes: tuple[str, ...]  # what the user should know
-
-    def plain(self) -> dict[str, Any]:
-        found = self.evaluation.plain()
-        own = {name: found[name] for name in ("groups", "truth", "length_ratio", "distinct")}
-        return {"rows": self.rows, **own, "notes": list(self.notes)}
-
-
 def score_files(
     references: Path, predictions: Path, *, training: Path | None = None, types: Path | None = None
-) -> FileScores:
-    """Score predicted captions against references, trivial rows of the `training` captions beside them."""
+) -> dict[str, Any]:
+    """Score predicted captions against references, trivial rows of the `training` captions beside them.
+
+    Returns plain values: ``rows``, the predictions first, then the trivial rows and, where annotators are
+    known, the human rows, with their text scores and the ``sentence`` of a constant; ``groups``, ``truth``,
+    ``length_ratio`` and ``distinct`` of the predictions; ``notes`` for the user.
+    """
     gold, answers = read_captions(references), read_captions(predictions, may_be_silent=True)
     predicted, texts = match_captions(gold, answers, (references, predictions)), list(gold.texts.values())
     notes = _notes(references, gold)
-    systems = {predictions.stem: predicted, **trivial_captions(_with_words(training), len(texts))}
-    rows = {
-        name: {**plain(text_scores(said, texts)), "sentence": said[0] if n and len(set(said)) == 1 else ""}
-        for n, (name, said) in enumerate(systems.items())
-    }
-    for name, scores in (("meteor", meteors), ("spice", spices)):
-        values = scores(list(systems.values()), texts)
-        if values is None and name == "meteor":
-            notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
-        for row, value in zip(rows.values(), values or (), strict=False):
-            row[name] = round(value, 4)
-    people = human_scores([own for own in gold.annotators.values() if len(own) > 1])
-    rows |= {name: plain(scores) for name, scores in people.items()}
+    learnt = read_captions(training).texts.values() if training else ()
+    worded = [tuple(text for text in own if ptb_tokens(text)) for own in learnt]
+    systems = {predictions.stem: predicted, **trivial_captions(list(filter(None, worded)), len(texts))}
+    further = java_scores(list(systems.values()), texts)
+    if "meteor" not in further[0]:
+        notes.append("METEOR is left out: it needs Java, for example Debian's openjdk-17-jre-headless")
+    rows: dict[str, dict[str, Any]] = {}
+    for n, (name, said) in enumerate(systems.items()):
+        constant = said[0] if n and len(set(said)) == 1 else ""
+        rows[name] = plain(text_scores(said, texts)) | {"sentence": constant} | further[n]
+    rows |= plain(human_scores([own for own in gold.annotators.values() if len(own) > 1]))
     groups = read_types(types, gold.texts) if types else gold.groups
-    evaluation = evaluate_texts(predicted, texts, [groups[name] for name in gold.texts])
-    return FileScores(rows, evaluation, tuple(notes))
+    found = evaluate_texts(predicted, texts, [groups[name] for name in gold.texts]).figures
+    own = {name: found[name] for name in ("groups", "truth", "length_ratio", "distinct")}
+    return {"rows": rows, **own, "notes": notes}
 
 
-def human_scores(annotated: Sequence[Sequence[Sequence[str]]]) -> dict[str, TextScores]:
+def human_scores(annotated: Sequence[Sequence[Sequence[str]]]) -> dict[str, Scores]:
     """People: every annotator of a pair in turn, judged by the pair's others.
 
     Of whole annotations this is Table 2 of Jhamtani and Berg-Kirkpatrick (2018); a first sentence against
@@ -209,16 +195,9 @@ def human_scores(annotated: Sequence[Sequence[Sequence[str]]]) -> dict[str, Text
     joined = [(" ".join(one), [" ".join(each) for each in others]) for one, others in turns]
     apart = [(one[0], [sentence for each in others for sentence in each]) for one, others in turns]
     return {
-        name: replace(text_scores(*map(list, zip(*own, strict=True))), pairs=len(annotated))
+        name: text_scores(*map(list, zip(*own, strict=True))) | {"pairs": len(annotated)}
         for name, own in (("human, by the others", joined), ("human, first sentence", apart))
     }
-
-
-def _with_words(path: Path | None) -> list[tuple[str, ...]]:
-    if path is None:
-        return []
-    texts = (tuple(text for text in own if ptb_tokens(text)) for own in read_captions(path).texts.values())
-    return [own for own in texts if own]
 
 
 def _notes(path: Path, gold: Captions) -> list[str]:
@@ -226,8 +205,9 @@ def _notes(path: Path, gold: Captions) -> list[str]:
     if gold.empty:
         notes.append(f"{path}: {gold.empty} references have no word; they count, as in the field's scorer")
     if gold.bare:
-        few = ", ".join(gold.bare[:3]) + (", ..." if len(gold.bare) > 3 else "")  # noqa: PLR2004
-        notes.append(f"{path}: {len(gold.bare)} pairs have no reference and are not scored ({few})")
+        notes.append(
+            f"{path}: {len(gold.bare)} pairs have no reference and are not scored ({_few(gold.bare)})"
+        )
     if not gold.annotators and any(len(own) > 1 for own in gold.texts.values()):
         notes.append(
             f"{path} does not say who wrote which caption, so there is no human row; give an entry for each "

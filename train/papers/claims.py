@@ -28,14 +28,8 @@ from train.papers.batches import Split
 from train.papers.results import Result, chosen_pairs, result_ciders
 from train.papers.suites import Claim, Suite
 
-LEAST_SEEDS = 3
-"""Of fewer the spread is not known well enough for the test to err as seldom as it says."""
-
 LEVEL, POWER = 0.95, 0.8
-GAIN = 0.05
-"""The gain that is looked for where the paper prints no figures, as a share of the worse one."""
-
-_MOST = 1000
+GAIN = 0.05  # the gain that is looked for where the paper prints no figures, as a share of the worse one
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,60 +46,35 @@ class PairedDifference:
         """The 95 % interval of the mean; of one seed over pairs alone, without them infinite."""
         if self.seeds < 2 and self.pairs < 2:  # noqa: PLR2004 - no spread
             return -math.inf, math.inf
-        most = self._quantile(self.seeds) * self._error(self.seeds)
-        return self.mean - most, self.mean + most
+        error, _, quantile = self._error()
+        return self.mean - quantile * error, self.mean + quantile * error
 
-    def power(self, gain: float, seeds: int | None = None) -> float:
-        """Probability that a true gain, above 0, is shown with so many seeds; None as many as there are."""
-        seeds = seeds or self.seeds
-        if seeds < 2:  # noqa: PLR2004
-            return 0.0
-        error = self._error(seeds)
-        if gain > 30 * error:
-            return 1.0
-        result = 1 - float(nctdtr(self._freedom(seeds), gain / error, self._quantile(seeds)))
+    def power(self, gain: float) -> float:
+        """Probability that a true gain, above 0, is shown."""
+        error, freedom, quantile = self._error()
+        if self.seeds < 2 or gain > 30 * error:  # noqa: PLR2004
+            return float(self.seeds > 1)
+        result = 1 - float(nctdtr(freedom, gain / error, quantile))
         return 0.0 if math.isnan(result) else result
 
-    def needed_seeds(self, gain: float) -> int | None:
-        """About how many seeds show a true gain with a power of .8; None where these pairs are too few."""
-        few, many = LEAST_SEEDS, _MOST
-        if self.seeds < 2 or self.power(gain, many) < POWER:  # noqa: PLR2004
-            return None
-        while few < many:
-            middle = (few + many) // 2
-            few, many = (few, middle) if self.power(gain, middle) >= POWER else (middle + 1, many)
-        return few
-
-    def _parts(self, seeds: int) -> tuple[float, float]:
-        return self.between_seeds / seeds, self.between_pairs / max(self.pairs, 1)
-
-    def _error(self, seeds: int) -> float:
-        return math.sqrt(sum(self._parts(seeds)))
-
-    def _freedom(self, seeds: int) -> float:
-        of_seeds, of_pairs = self._parts(seeds)
-        below = of_seeds**2 / max(seeds - 1, 1) + of_pairs**2 / max(self.pairs - 1, 1)
-        return (of_seeds + of_pairs) ** 2 / below if below else float(max(seeds - 1, 1))
-
-    def _quantile(self, seeds: int) -> float:
-        return float(stdtrit(self._freedom(seeds), (1 + LEVEL) / 2))
+    def _error(self) -> tuple[float, float, float]:
+        """Standard error of the mean, its degrees of freedom, and the quantile of t."""
+        of_seeds, of_pairs = self.between_seeds / self.seeds, self.between_pairs / max(self.pairs, 1)
+        below = of_seeds**2 / max(self.seeds - 1, 1) + of_pairs**2 / max(self.pairs - 1, 1)
+        freedom = (of_seeds + of_pairs) ** 2 / below if below else float(max(self.seeds - 1, 1))
+        return math.sqrt(of_seeds + of_pairs), freedom, float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 def difference(values: NDArray[np.float64]) -> PairedDifference:
     """The mean of values, float64 ``(seeds, pairs)``, or ``(seeds,)`` of a figure of each seed alone."""
     of_seeds = values.mean(axis=1) if values.ndim > 1 else values
     of_pairs = values.mean(axis=0) if values.ndim > 1 else values[:0]
-    return PairedDifference(
-        float(of_seeds.mean()),
-        len(of_seeds),
-        len(of_pairs),
-        float(of_seeds.var(ddof=1)) if len(of_seeds) > 1 else 0.0,
-        float(of_pairs.var(ddof=1)) if len(of_pairs) > 1 else 0.0,
-    )
+    spreads = [float(each.var(ddof=1)) if len(each) > 1 else 0.0 for each in (of_seeds, of_pairs)]
+    return PairedDifference(float(of_seeds.mean()), len(of_seeds), len(of_pairs), *spreads)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ExaminedClaim:
     claim: Claim  # what the paper claims
     better: float  # better, worse: our means
     worse: float
@@ -123,24 +92,17 @@ class Found:
     @property
     def verdict(self) -> str:
         """In words: shown, reversed, not shown, cannot be told, or no verdict."""
-        result = self.difference
         if self.unlearnt:
             return f"no verdict: {self.unlearnt}"
-        low, high = result.interval()
-        if low > 0:
-            return "shown"
-        if high < 0:
-            return "reversed"
-        if self.power >= POWER:
-            return "not shown"
-        needed = result.needed_seeds(self.gain)
-        more = f"about {needed} seeds" if needed else "more pairs"
-        return f"cannot be told (power {self.power:.2f}; needs {more})"
+        low, high = self.difference.interval()
+        if low > 0 or high < 0:
+            return "shown" if low > 0 else "reversed"
+        return "not shown" if self.power >= POWER else "cannot be told"
 
 
 def examine(
     suite: Suite, claim: Claim, results: Sequence[Result], constant: Result | None, measured: Split
-) -> Found | None:
+) -> ExaminedClaim | None:
     """Compare the two rows of a claim; None where rows or figures are missing."""
     better, worse = ({r.seed: r for r in results if r.row == key} for key in (claim.better, claim.worse))
     seeds = sorted(better.keys() & worse.keys())
@@ -156,7 +118,7 @@ def examine(
     reason = _unlearnt(claim, ours, theirs, constant)
     if len(seeds) != suite.seeds:
         reason = f"the suite has {suite.seeds} seeds, here are {len(seeds)}"
-    return Found(claim, one[0], two[0], difference(values), gain, printed, reason)
+    return ExaminedClaim(claim, one[0], two[0], difference(values), gain, printed, reason)
 
 
 def pair_values(
@@ -170,12 +132,12 @@ def pair_values(
     if not results:
         return None
     pairs = _ratios(results, value, measured)
+    pairs = result_ciders(results, measured, value) if pairs is None else pairs
     if pairs is None:
-        pairs = result_ciders(results, measured, value)
-    if pairs is None and not any(r.value(value) is None for r in results):
-        pairs = np.array([r.value(value) for r in results], np.float64)
-    if pairs is None:
-        return None
+        known = [r.value(value) for r in results]
+        if None in known:
+            return None
+        pairs = np.array(known, np.float64)
     seeds = pairs.reshape(len(results), -1).mean(axis=1)
     return float((np.exp(seeds) if value.endswith("perplexity") else seeds).mean()), pairs
 
@@ -190,12 +152,11 @@ def _ratios(results: Sequence[Result], value: str, measured: Split) -> NDArray[n
         tokens = np.array([r.tokens for r in results], np.float64)[:, chosen]
         nats = np.array([r.nats for r in results], np.float64)[:, chosen]
         # Perplexities of different sentences do not compare.
-        same = tokens.size and tokens.any() and (tokens == tokens[0]).all()
-        return ratio_values(nats, tokens) if same else None
+        return ratio_values(nats, tokens) if tokens.any() and (tokens == tokens[0]).all() else None
     if not all(value in r.ratios for r in results):
         return None
-    parts = np.array([r.ratios[value] for r in results], np.float64)
-    return ratio_values(parts[..., 0], parts[..., 1]) if parts[..., 1].any(axis=1).all() else None
+    above, below = np.moveaxis(np.array([r.ratios[value] for r in results], np.float64), -1, 0)
+    return ratio_values(above, below) if below.any(axis=1).all() else None
 
 
 def ratio_values(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -212,19 +173,12 @@ def printed_gain(suite: Suite, claim: Claim) -> float | None:
     """
     setting = "multi" if claim.value.startswith("multi") else "single"
     wanted = (claim.value, "perplexity" if claim.value.endswith("perplexity") else f"{setting}.cider")
-    for value in dict.fromkeys(wanted):
-        better = _printed_figure(suite, claim.better, value)
-        worse = _printed_figure(suite, claim.printed or claim.worse, claim.worse_value or value)
-        if better is not None and worse:
-            gain = (worse - better if claim.less else better - worse) / worse
-            if gain > 0:
-                return gain
+    for value in wanted:
+        better = suite.printed(claim.better, value)
+        worse = suite.printed(claim.printed or claim.worse, claim.worse_value or value)
+        if better is not None and worse and (gain := (better / worse - 1) * (-1 if claim.less else 1)) > 0:
+            return gain
     return None
-
-
-def _printed_figure(suite: Suite, row: str, value: str) -> float | None:
-    results = (table.printed(row, value) for table in suite.tables)
-    return next((figure for figure in results if figure is not None), None)
 
 
 def _unlearnt(claim: Claim, ours: Sequence[Result], theirs: Sequence[Result], constant: Result | None) -> str:

@@ -13,18 +13,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from joblib import Parallel, delayed
 
 from models.encoders.encoder import Encoder
 from models.label import read_label
+from models.papers.captioner import Sees
 from pipeline.changes import ChangeOptions
 from pipeline.disk import replace_file
 from train.checkpoints import TrainError
 from train.papers.batches import Split, load_split
 from train.papers.claims import examine
-from train.papers.config import TrainConfig, build_encoder, captioner_kind, checked_config
+from train.papers.config import TrainConfig, build_encoder, captioner_kind, validate_config
 from train.papers.datasets import has_split
 from train.papers.evaluation import evaluate, silence_of
 from train.papers.metrics.scores import BEST_CONSTANT
@@ -56,8 +58,7 @@ class CompareOptions:
     workers: int = 1  # runs side by side
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Splits:
+class Splits(NamedTuple):
     training: Split
     validation: Split
     measured: Split
@@ -70,8 +71,7 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
     tasks = [(row, seed) for seed in range(options.seeds or suite.seeds) for row in rows]
     listeners.note(f"{len(tasks)} runs: {len(rows)} systems, {_seeds(len(tasks) // len(rows))}")
     for row in rows:  # features are computed once, by this process, and read by the runs
-        config = row_config(suite.systems[row], options, 0)
-        splits = _splits(config, options)
+        splits = _splits(row_config(suite.systems[row], options, 0), options)
     listeners.count("runs", 0, len(tasks))
     results: list[Result] = []
     run = delayed(run_row)
@@ -84,20 +84,15 @@ def compare(options: CompareOptions, listeners: Listeners = QUIET) -> Report:
             f"{result.row}, seed {result.seed}: CIDEr {single['cider']:.3f}, {result.evaluation['distinct']} "
             f"sentences said of {single['pairs']}, epoch {result.best_epoch}"
         )
-    trivial = trivial_results(splits.measured.samples, splits.training.sentences)
-    every = with_meteor([*results, *trivial], splits.measured)
+    measured = splits.measured
+    trivial = trivial_results(measured.samples, splits.training.sentences)
+    every = with_meteor([*results, *trivial], measured)
     ours, rest = tuple(every[: len(results)]), tuple(every[len(results) :])
     constant = next((r for r in rest if r.row == BEST_CONSTANT), None)
-    found = [examine(suite, claim, ours, constant, splits.measured) for claim in suite.claims]
-    report = Report(
-        options.suite,
-        suite,
-        splits.measured,
-        ours,
-        rest,
-        tuple(each for each in found if each is not None),
-        _about(options, splits, len(tasks) // len(rows)),
-    )
+    examined = [examine(suite, claim, ours, constant, measured) for claim in suite.claims]
+    found = tuple(each for each in examined if each is not None)
+    about = _about(options, splits, len(tasks) // len(rows))
+    report = Report(options.suite, suite, measured, ours, rest, found, about)
     _write(report, options.out)
     return report
 
@@ -109,8 +104,7 @@ def run_row(options: CompareOptions, row: str, seed: int) -> Result:
     encoder = _encoder(config.encoder, options.device)
     mark = _mark(config, splits, encoder, options, system)
     folder = options.out / "runs" / f"{options.suite}-{row}-{seed}-{mark[:10]}"
-    done = read_result(folder, mark)
-    if done is not None:
+    if (done := read_result(folder, mark)) is not None:
         return done
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,38 +112,20 @@ def run_row(options: CompareOptions, row: str, seed: int) -> Result:
         raise TrainError(f"{folder} cannot be made ({error.strerror}); choose another --out") from error
     checkpoint = folder / "model.safetensors"
     captioner = new_captioner(config, list(splits.training.samples), encoder).to(options.device)
+    record = {**record_of(config), "data": options.data.name, "suite": options.suite, "row": row}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        trained = train_on_splits(
-            captioner,
-            splits.training,
-            splits.validation,
-            config,
-            checkpoint,
-            record={**record_of(config), "data": options.data.name, "suite": options.suite, "row": row},
-            resume=True,
-        )
+        trained = train_on_splits(captioner, *splits[:2], config, checkpoint, record=record, resume=True)
         scores = evaluate(captioner, splits.measured, silence=silence_of(splits.training.sentences))
     except TrainError as error:
         raise TrainError(f"{row}, seed {seed}: {error} (its files are in {folder})") from error
     finally:
         torch.set_num_threads(threads)
-    likely, before = scores.likelihood, pretrained_path(checkpoint)
-    result = Result(
-        mark=mark,
-        row=row,
-        seed=seed,
-        evaluation=scores.plain(),
-        single=scores.first,
-        multi=scores.whole,
-        nats=tuple(round(float(x), 4) for x in likely.nats) if likely else (),
-        tokens=tuple(int(n) for n in likely.tokens) if likely else (),
-        ratios={name: each.round(4).tolist() for name, each in scores.ratios.items()},
-        curves=tuple(point.plain() for point in trained.curves),
-        pretraining=tuple(read_label(before).record["curves"]) if before.is_file() else (),
-        best_epoch=trained.best_epoch,
-    )
+    before = pretrained_path(checkpoint)
+    pretraining = tuple(read_label(before).record["curves"]) if before.is_file() else ()
+    curves = tuple(point.plain() for point in trained.curves)
+    result = Result(mark, row, seed, *scores, curves, pretraining, trained.best_epoch)
     write_result(folder, result)
     for left in (checkpoint, before):
         state_path(left).unlink(missing_ok=True)
@@ -159,14 +135,15 @@ def run_row(options: CompareOptions, row: str, seed: int) -> Result:
 def row_config(system: System, options: CompareOptions, seed: int) -> TrainConfig:
     content = merge(system.content(options.size), {"training": {"seed": seed}})
     content = merge(content, {"arguments": dict.fromkeys(system.seeded, seed)})
+    before: dict[str, Any] = {}
     if system.needs:
-        folders = {need: str(options.folders[need]) for need in system.needs}
-        content = merge(content, {"pretraining": {"objective": {"arguments": folders}}})
+        before["objective"] = {"arguments": {need: str(options.folders[need]) for need in system.needs}}
     if options.epochs is not None:
         content = merge(content, {"training": {"epochs": options.epochs * system.passes}})
-        if "pretraining" in content:
-            content = merge(content, {"pretraining": {"training": {"epochs": options.epochs}}})
-    return checked_config(content, system.label)
+        before["training"] = {"epochs": options.epochs}
+    if "pretraining" in content:
+        content = merge(content, {"pretraining": before})
+    return validate_config(content, system.label)
 
 
 def _wanted_rows(options: CompareOptions, listeners: Listeners) -> list[str]:
@@ -191,44 +168,26 @@ def _encoder(name: str, device: str) -> Encoder:
 
 
 def _splits(config: TrainConfig, options: CompareOptions) -> Splits:
-    kind = captioner_kind(config)
-    sees = (kind.whole, kind.needs_images, kind.needs_masks)
-    return _load(options.data, config.encoder, options.device, config.changes, options.pairs, *sees)
+    sees = captioner_kind(config).sees()
+    return _load(options.data, config.encoder, options.device, config.changes, options.pairs, sees)
 
 
 @lru_cache(maxsize=4)
 def _load(  # noqa: PLR0917 - a cache takes no keywords in another order
-    data: Path,
-    encoder: str,
-    device: str,
-    changes: ChangeOptions,
-    pairs: int | None,
-    whole: bool,
-    images: bool,
-    masks: bool,
+    data: Path, encoder: str, device: str, changes: ChangeOptions, pairs: int | None, sees: Sees
 ) -> Splits:
-    measured = "test" if has_split(data, "test") else "val"
-    splits = {
-        name: load_split(
-            data,
-            name,
-            _encoder(encoder, device),
-            changes,
-            cache=data / ".features",
-            pairs=pairs if name == "train" else None,
-            whole=whole,
-            images=images,
-            masks=masks,
-        )
-        for name in dict.fromkeys(("train", "val", measured))
-    }
-    return Splits(splits["train"], splits["val"], splits[measured])
+    def load(split: str, most: int | None = None) -> Split:
+        return load_split(data, split, _encoder(encoder, device), changes, pairs=most, sees=sees)
+
+    validation = load("val")
+    measured = load("test") if has_split(data, "test") else validation
+    return Splits(load("train", pairs), validation, measured)
 
 
 def _mark(
     config: TrainConfig, splits: Splits, encoder: Encoder, options: CompareOptions, system: System
 ) -> str:
-    seen = [each.sha256 for each in (splits.training, splits.validation, splits.measured)]
+    seen = [each.sha256 for each in splits]
     for need in system.needs:
         listed = options.folders[need] / "images.txt"
         content = listed.read_bytes() if listed.is_file() else b""  # training says what is missing
@@ -240,21 +199,19 @@ def _mark(
 
 def _about(options: CompareOptions, splits: Splits, seeds: int) -> tuple[str, ...]:
     """The command, without anybody's paths, the data, and the numbers of pairs and seeds."""
-    given = [(f"--{name.replace('_', '-')}", folder.name) for name, folder in options.folders.items()]
-    given += [("--epochs", str(options.epochs or "")), ("--pairs", str(options.pairs or ""))]
-    given += [("--row", row) for row in options.rows]
-    command = (
-        f"narrated-train compare --suite {options.suite} --data {options.data.name} --out {options.out.name} "
-        f"--size {options.size}" + "".join(f" {flag} {value}" for flag, value in given if value)
+    given: list[tuple[str, object]] = [("suite", options.suite), ("data", options.data.name)]
+    given += [("out", options.out.name), ("size", options.size)]
+    given += [("folder", f"{name}={folder.name}") for name, folder in options.folders.items()]
+    given += [("epochs", options.epochs), ("pairs", options.pairs), *(("row", row) for row in options.rows)]
+    command = " ".join(f"--{flag} {value}" for flag, value in given if value)
+    training, measured = splits.training, len(splits.measured.samples)
+    counts = (
+        f"{len(training.samples)} training pairs with {len(training.annotations)} annotations, {measured}"
     )
-    measured = len(splits.measured.samples)
     return (
-        f"`{command}`",
+        f"`narrated-train compare {command}`",
         f"The data: {_about_data(options.data)}.",
-        (
-            f"{len(splits.training.samples)} training pairs with {len(splits.training.annotations)} "
-            f"annotations, {measured} pairs measured; {_seeds(seeds)}."
-        ),
+        f"{counts} pairs measured; {_seeds(seeds)}.",
     )
 
 
@@ -267,8 +224,7 @@ def _about_data(folder: Path) -> str:
     try:
         record = json.loads((folder / "generated.json").read_text(encoding="utf-8"))
         options, version = record["options"], record["format"]
-        every = {k: v for k, v in options.items() if k != "stage"} | options.get("stage", {})
-        made = ", ".join(f"{name} {value}" for name, value in every.items() if value is not False)
+        made = ", ".join(f"{name} {value}" for name, value in options.items() if value is not False)
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return folder.name
     seen = hashlib.sha256(b"".join((folder / f"{s}.json").read_bytes() for s in SPLITS)).hexdigest()
@@ -276,16 +232,13 @@ def _about_data(folder: Path) -> str:
 
 
 def _write(report: Report, out: Path) -> None:
-    content = {
-        "suite": report.name,
-        "about": list(report.about),
-        "rows": [asdict(result) for result in report.results],
-        "trivial": [asdict(result) for result in report.trivial],
-        "claims": [
-            {"text": f.claim.text, "value": f.claim.value, **asdict(f.difference), "verdict": f.verdict}
-            for f in report.found
-        ],
-    }
+    claims = [
+        {"text": f.claim.text, "value": f.claim.value, **asdict(f.difference), "verdict": f.verdict}
+        for f in report.examined
+    ]
+    content: dict[str, Any] = {"suite": report.name, "about": report.about, "claims": claims}
+    content["rows"] = [asdict(result) for result in report.results]
+    content["trivial"] = [asdict(result) for result in report.trivial]
     try:
         replace_file(out / f"{report.name}.md", page(report).encode(), durable=False)
         replace_file(out / f"{report.name}.json", (json.dumps(content) + "\n").encode(), durable=False)

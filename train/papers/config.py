@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from models import CAPTIONERS
 from models.encoders.encoder import ENCODERS, Encoder
@@ -15,9 +16,10 @@ from models.papers.captioner import WordCaptioner
 from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from pipeline.yaml_lines import YamlError, read_yaml
-from train.grounded.options import ChainOptions
+from train.grounded.stages import ChainOptions
 from train.papers.batches import Split
 from train.papers.objectives import OBJECTIVES, Objective
+from train.papers.suites import Strict
 from train.papers.training import TrainOptions
 
 
@@ -27,27 +29,17 @@ class ConfigError(Exception):
     exit_code = 78
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _section(options: type[Any]) -> Any:
-    hints = get_type_hints(options)
-    fields: dict[str, Any] = {f.name: (hints[f.name], f.default) for f in dataclasses.fields(options)}
-    return create_model(options.__name__, __base__=_Strict, **fields)
-
-
-class ObjectiveConfig(_Strict):
+class ObjectiveConfig(Strict):
     name: str  # key of `train.papers.objectives.OBJECTIVES`
     arguments: dict[str, Any] = Field(default_factory=dict)  # of its constructor
 
 
-class PreTrainingConfig(_Strict):
+class PreTrainingConfig(Strict):
     objective: ObjectiveConfig  # what it lowers
     training: TrainOptions = TrainOptions()  # see `TrainOptions`; the seed is the run's
 
 
-class TrainConfig(_Strict):
+class TrainConfig(Strict):
     version: Literal[1]  # of this file format
     captioner: str = "ddla"  # key of `models.CAPTIONERS`
     # of its constructor, see the captioner's `Options`
@@ -84,10 +76,10 @@ def load_config(path: Path, **training: Any) -> TrainConfig:
     explicit = {key: value for key, value in training.items() if value is not None}
     if explicit and isinstance(content.get("training", {}), dict | None):
         content = {**content, "training": {**(content.get("training") or {}), **explicit}}
-    return checked_config(content, str(path))
+    return validate_config(content, str(path))
 
 
-def checked_config(content: Mapping[str, Any], source: str) -> TrainConfig:
+def validate_config(content: Mapping[str, Any], source: str) -> TrainConfig:
     try:
         config = TrainConfig.model_validate(dict(content))
     except ValidationError as error:
@@ -132,36 +124,33 @@ def build_objective(
 
 def _check_names(config: TrainConfig, source: str) -> None:
     pre = config.pretraining.objective if config.pretraining else None
-    for key, name, arguments, known in (
-        ("captioner", config.captioner, config.arguments, CAPTIONERS),
-        ("encoder", config.encoder, None, ENCODERS),
-        *_objective("objective", config.objective),
-        *_objective("pretraining.objective", pre),
-    ):
+    if config.encoder not in ENCODERS:
+        raise ConfigError(f"{source}: encoder: {config.encoder!r} is unknown; there is {', '.join(ENCODERS)}")
+    named: dict[str, tuple[str, dict[str, Any], str, Mapping[str, Callable[[], Any]]]]
+    named = {"captioner": (config.captioner, config.arguments, "arguments", CAPTIONERS)}
+    for key, own in (("objective", config.objective), ("pretraining.objective", pre)):
+        if own:
+            named[f"{key}.name"] = own.name, own.arguments, f"{key}.arguments", OBJECTIVES
+    for key, (name, arguments, section, known) in named.items():
         if name not in known:
             raise ConfigError(f"{source}: {key}: {name!r} is unknown; there is {', '.join(known)}")
-        if arguments is None:
-            continue
         options = known[name]().Options
-        section = f"{key.rpartition('.name')[0]}.arguments".removeprefix(".")
-        unknown = arguments.keys() - {each.name for each in dataclasses.fields(options)}
+        taken = [each.name for each in dataclasses.fields(options)]
+        unknown = arguments.keys() - set(taken)
         if unknown:
-            taken = ", ".join(each.name for each in dataclasses.fields(options))
-            raise ConfigError(f"{source}: {section}.{min(unknown)}: unknown key; {name} takes {taken}")
+            raise ConfigError(
+                f"{source}: {section}.{min(unknown)}: unknown key; {name} takes {', '.join(taken)}"
+            )
         try:
-            _section(options).model_validate(arguments, strict=key == "captioner")
+            TypeAdapter(options).validate_json(to_json(arguments), strict=key == "captioner")
         except ValidationError as error:
             raise ConfigError(f"{source}: {_wrong(error, section)}") from error
 
 
-def _objective(key: str, config: ObjectiveConfig | None) -> list[tuple[str, str, dict[str, Any], Any]]:
-    return [(f"{key}.name", config.name, config.arguments, OBJECTIVES)] if config else []
-
-
 def _wrong(error: ValidationError, *section: str) -> str:
-    return "; ".join(f"{'.'.join(map(str, (*section, *e['loc'])))}: {_advice(e)}" for e in error.errors())
-
-
-def _advice(error: Any) -> str:
-    unknown = ("extra_forbidden", "unexpected_keyword_argument")
-    return "unknown key" if error["type"] in unknown else str(error["msg"]).removeprefix("Value error, ")
+    wrong = []
+    for each in error.errors():
+        unknown = each["type"] in ("extra_forbidden", "unexpected_keyword_argument")
+        advice = "unknown key" if unknown else each["msg"].removeprefix("Value error, ")
+        wrong.append(f"{'.'.join(map(str, (*section, *each['loc'])))}: {advice}")
+    return "; ".join(wrong)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,35 +19,21 @@ from models.boxes import Box, area, intersection, overlaps
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.clusters import Cluster
 from train.footage.frames import LabelledFrame, by_camera, picture, read_frames
-from train.footage.votes import Vote
 from train.papers.generated.captions import NO_CHANGE, plain_sentence
 from train.progress import Progress
-from train.samples import (
-    Sample,
-    SampleChange,
-    SampleError,
-    new_folder,
-    sample_entry,
-    write_entries,
-    write_image,
-)
+from train.samples import SampleChange, SampleError, new_folder, sample_entry, write_entries, write_image
 
 _SAME_PLACE = 0.3
 """Objects of a family that overlap by more (intersection over union) may be one: nothing is said of them."""
 
-_SHOWN = 0.3
-"""Share of an object's box that clusters must cover."""
-
-_EXPLAINED = 0.5
-"""Share of a cluster's box that changed objects must cover."""
-
+_SHOWN = 0.3  # share of an object's box that clusters must cover
+_EXPLAINED = 0.5  # share of a cluster's box that changed objects must cover
 _TRIES = 20
-_VALIDATION = 6
-"""Every so many-th camera is held out."""
+_VALIDATION = 6  # every so many-th camera is held out
 
 
 def write_footage_pairs(
-    frames: Path, out: Path, pairs: int, seed: int = 0, progress: Progress | None = None
+    frames: Path, out: Path, pairs: int, seed: int = 0, progress: Progress = lambda _what, _done, _all: None
 ) -> dict[str, int]:
     """Write pairs in the layout of `train.samples`; validation cameras are in no training pair.
 
@@ -58,20 +44,16 @@ def write_footage_pairs(
     if len(names) < 2:  # noqa: PLR2004 - one to learn from, one to hold out
         raise SampleError(f"{frames} needs labelled frames of at least two cameras, two of each")
     held_out = names[::_VALIDATION] if len(names) >= _VALIDATION else names[:1]
+    learn = [name for name in names if name not in held_out]
     written: dict[str, int] = {}
     with new_folder(out) as folder:
-        for split, own, count in (
-            ("train", [n for n in names if n not in held_out], pairs),
-            ("val", held_out, max(pairs // 10, 1)),
-        ):
-            rng = np.random.default_rng([seed, len(written)])
-            entries = []
-            for sample in _samples(
+        for split, own, count in (("train", learn, pairs), ("val", held_out, max(pairs // 10, 1))):
+            rng, entries = np.random.default_rng([seed, len(written)]), []
+            for entry in _entries(
                 frames, [cameras[name] for name in own], folder, split, count=count, rng=rng
             ):
-                entries.append(sample_entry(sample))
-                if progress:
-                    progress(split, len(entries), count)
+                entries.append(entry)
+                progress(split, len(entries), count)
             write_entries(folder / f"{split}.json", entries)
             if not entries:
                 raise SampleError(
@@ -83,7 +65,7 @@ def write_footage_pairs(
     return written
 
 
-def _samples(
+def _entries(
     frames: Path,
     cameras: Sequence[Sequence[LabelledFrame]],
     folder: Path,
@@ -91,7 +73,7 @@ def _samples(
     *,
     count: int,
     rng: np.random.Generator,
-) -> Iterator[Sample]:
+) -> Iterator[dict[str, object]]:
     """Draw pairs until there are enough, all cameras about equally often, and write their images."""
     kinds: Counter[str] = Counter()
     for _ in range(_TRIES * count):
@@ -108,11 +90,10 @@ def _samples(
             continue
         name, kind = f"{split}{kinds.total():06d}", "changed" if changes else "distractor"
         kinds[kind] += 1
-        paths = folder / f"{name}.png", folder / f"{name}_2.png"
-        for path, image in zip(paths, (before, after), strict=True):
-            write_image(path, image)
+        write_image(folder / f"{name}.png", before)
+        write_image(folder / f"{name}_2.png", after)
         said = tuple(c.sentence for c in changes) or (NO_CHANGE[0],)
-        yield Sample(name, *paths, tuple(dict.fromkeys(said)), changes, first.camera, kind)
+        yield sample_entry(name, dict.fromkeys(said), first.camera, kind, map(asdict, changes))
 
 
 def _changes(
@@ -120,30 +101,22 @@ def _changes(
 ) -> tuple[SampleChange, ...] | None:
     """The changes that the clusters show, largest first; None where they show more than is known."""
     results = []
-    for kind, here, there in (
-        ("disappeared", before.votes, after.votes),
-        ("appeared", after.votes, before.votes),
-    ):
-        for vote in here:
-            others = [v.box for v in there if v.family == vote.family]
-            if not vote.sure or overlaps([vote.box], others).max(initial=0.0) > _SAME_PLACE:
-                continue
-            label = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else _family_name(vote)
-            sides: tuple[Box | None, Box | None] = (
-                (None, vote.box) if kind == "appeared" else (vote.box, None)
-            )
-            change = SampleChange(kind, label, 1, *sides)
-            if _covered_share(vote.box, [c.box for c in clusters]) >= _SHOWN:
-                results.append(replace(change, sentence=plain_sentence(kind, label, vote.box)))
-    boxes = [c.box_after or c.box_before for c in results]
-    known = [box for box in boxes if box]
+    seen = [("disappeared", vote, after) for vote in before.votes]
+    seen += [("appeared", vote, before) for vote in after.votes]
+    for kind, vote, other in seen:
+        rivals = [v.box for v in other.votes if v.family == vote.family]
+        if not vote.sure or overlaps([vote.box], rivals).max(initial=0.0) > _SAME_PLACE:
+            continue
+        family = "bicycle" if vote.family == "two-wheeler" else vote.family
+        label = max(vote.kinds, key=lambda each: each[1])[0] if vote.kinds else family
+        if _covered_share(vote.box, [c.box for c in clusters]) >= _SHOWN:
+            first, second = (None, vote.box) if kind == "appeared" else (vote.box, None)
+            said = plain_sentence(kind, label, vote.box)
+            results.append(SampleChange(kind, label, 1, first, second, said))
+    known = [box for c in results if (box := c.box_after or c.box_before)]
     if any(_covered_share(cluster.box, known) < _EXPLAINED for cluster in clusters):
         return None
     return tuple(sorted(results, key=lambda change: -change.area))
-
-
-def _family_name(vote: Vote) -> str:
-    return "bicycle" if vote.family == "two-wheeler" else vote.family
 
 
 def _covered_share(box: Box, others: Sequence[Box]) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from pipeline.disk import replace_file
 from train.checkpoints import TrainError
@@ -18,10 +19,9 @@ from train.papers.evaluation import evaluate_texts, joined_annotations
 from train.papers.metrics.scores import (
     CHANGED,
     DISTRACTOR,
-    meteors,
+    java_scores,
     pair_ciders,
     sample_groups,
-    spices,
     trivial_captions,
 )
 from train.samples import Sample
@@ -34,13 +34,13 @@ class Result:
     mark: str  # hash over what decides it; empty of a row that is not trained
     row: str  # key of the system, or name of a row that looks at no picture
     seed: int  # of the run
-    # `train.papers.evaluation.Evaluation.plain`; METEOR and SPICE are added where they ran
+    # the figures of `train.papers.evaluation.Evaluation`; METEOR and SPICE are added where they ran
     evaluation: dict[str, Any]
     # single, multi: the texts about every pair, one sentence and all of them
     single: tuple[str, ...] = ()
     multi: tuple[str, ...] = ()
-    # nats, tokens: -log P of the sentences about every pair and their tokens, see
-    # `train.papers.evaluation.Likelihood`; empty of one that gives no probabilities
+    # nats, tokens: -log P of the sentences about every pair, summed, and their tokens, see
+    # `train.papers.evaluation.likelihood`; empty of one that gives no probabilities
     nats: tuple[float, ...] = ()
     tokens: tuple[int, ...] = ()
     # of figures that are no mean over pairs every pair's numerator and denominator, by their place
@@ -62,9 +62,6 @@ class Result:
         return float(result) if isinstance(result, int | float) else None
 
 
-_LISTED = ("single", "multi", "nats", "tokens", "curves", "pretraining")
-
-
 def write_result(folder: Path, result: Result) -> None:
     path = folder / "result.json"
     try:
@@ -79,24 +76,20 @@ def read_result(folder: Path, mark: str) -> Result | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["mark"] != mark:
-            return None
-        return Result(**{**content, **{k: tuple(content[k]) for k in _LISTED}})
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise TrainError(f"{path} is damaged ({error!r}); delete {folder}, it is trained again") from error
+        result = TypeAdapter(Result).validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise TrainError(f"{path} is damaged ({error}); delete {folder}, it is trained again") from error
+    return result if result.mark == mark else None
 
 
 def trivial_results(samples: Sequence[Sample], training: Sequence[Sequence[str]]) -> list[Result]:
     """Rows that look at no picture, and one annotator judged by the others, where there are several."""
-    results = [
-        _untrained(name, t, t, samples) for name, t in trivial_captions(training, len(samples)).items()
-    ]
-    several = [sample for sample in samples if sample.further]
-    if several:
-        first = [sample.sentences for sample in several]
+    captions = trivial_captions(training, len(samples))
+    results = [_evaluate_untrained(name, texts, texts, samples) for name, texts in captions.items()]
+    if several := [sample for sample in samples if sample.further]:
         others = [replace(s, sentences=s.further[0], further=s.further[1:]) for s in several]
-        results.append(_untrained(HUMAN, [own[0] for own in first], [" ".join(own) for own in first], others))
+        first, whole = [s.sentences[0] for s in several], [" ".join(s.sentences) for s in several]
+        results.append(_evaluate_untrained(HUMAN, first, whole, others))
     return results
 
 
@@ -108,26 +101,30 @@ def trivial_rows(samples: Sequence[Sample], training: Sequence[Sequence[str]]) -
     }
 
 
-def _untrained(name: str, first: Sequence[str], whole: Sequence[str], samples: Sequence[Sample]) -> Result:
+def _evaluate_untrained(
+    name: str, first: Sequence[str], whole: Sequence[str], samples: Sequence[Sample]
+) -> Result:
     gold = [tuple(s for annotation in sample.annotations for s in annotation) for sample in samples]
     groups = [sample_groups(sample) for sample in samples]
     found = evaluate_texts(first, gold, groups, whole=whole, annotations=joined_annotations(samples))
-    return Result("", name, 0, found.plain(), found.first, found.whole)
+    return Result("", name, 0, *found)
 
 
 def with_meteor(results: Sequence[Result], measured: Split) -> list[Result]:
     """Add METEOR, and SPICE where its jars are, to results about all pairs; as they are without Java."""
     added = [json.loads(json.dumps(result.evaluation)) for result in results]
     own = [k for k, result in enumerate(results) if result.row != HUMAN]
-    settings = (("single", ""), ("multi", ""), ("groups.changed", CHANGED), ("groups.distractor", DISTRACTOR))
-    for place, group in settings:
+    settings = {"single": "", "multi": "", "groups.changed": CHANGED, "groups.distractor": DISTRACTOR}
+    for place, group in settings.items():
         chosen, gold = chosen_pairs(measured, group, joined=place == "multi")
         if not chosen:
             continue
         texts = [[_texts(results[r], place)[k] for k in chosen] for r in own]
-        for name, scores in (("meteor", meteors), ("spice", spices)):
-            for r, value in zip(own, scores(texts, gold) or (), strict=False):
-                _at(added[r], place)[name] = round(value, 4)
+        for r, scores in zip(own, java_scores(texts, gold), strict=True):
+            at = added[r]
+            for part in place.split("."):
+                at = at[part]
+            at |= scores
     return [replace(r, evaluation=e) for r, e in zip(results, added, strict=True)]
 
 
@@ -152,9 +149,3 @@ def chosen_pairs(measured: Split, group: str, *, joined: bool) -> tuple[list[int
 
 def _texts(result: Result, place: str) -> Sequence[str]:
     return result.multi if place.startswith("multi") else result.single
-
-
-def _at(evaluation: dict[str, Any], place: str) -> dict[str, Any]:
-    for part in place.split("."):
-        evaluation = evaluation[part]
-    return evaluation

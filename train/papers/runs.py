@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ from train.papers.config import (
     build_objective,
     captioner_kind,
 )
-from train.papers.datasets import load_pairs
+from train.papers.datasets import has_split, load_pairs
 from train.papers.evaluation import Evaluation, evaluate
 from train.papers.results import trivial_rows
 from train.papers.training import QUIET, Listeners, Trained, TrainOptions, pretrained_path, state_path, train
-from train.samples import Sample, SampleError
+from train.samples import Sample
 
 
 def train_on_folder(
@@ -44,8 +43,8 @@ def train_on_folder(
 ) -> tuple[Trained, Evaluation, dict[str, dict[str, Any]]]:
     """Train a captioner, measure it on the validation split, write its checkpoint.
 
-    Features are kept in ``.features`` in `data`; `resume` goes on with the run whose state lies beside `out`.
-    Returns how it was trained, its scores and the trivial rows'.
+    `resume` goes on with the run whose state lies beside `out`. Returns how it was trained, its scores and
+    the trivial rows'.
     """
     refuse_folder(out)
     captioner_kind(config)  # before an encoder is loaded for one that takes none
@@ -63,7 +62,7 @@ def train_on_folder(
         captioner, training, validation, config, out, record=record, resume=resume, listeners=listeners
     )
     scores, trivial = evaluate(captioner, validation), trivial_rows(validation.samples, training.sentences)
-    captioner.record = {**captioner.record, "scores": {"val": {**scores.plain(), "trivial": trivial}}}
+    captioner.record = {**captioner.record, "scores": {"val": {**scores.figures, "trivial": trivial}}}
     write_checkpoint(captioner, out)
     return trained, scores, trivial
 
@@ -79,15 +78,7 @@ def split_of(
     captioner: WordCaptioner, data: Path, split: str, changes: ChangeOptions, listeners: Listeners = QUIET
 ) -> Split:
     return load_split(
-        data,
-        split,
-        captioner.encoder,
-        changes,
-        cache=data / ".features",
-        progress=partial(listeners.count, f"features of {split}"),
-        whole=captioner.whole,
-        images=captioner.needs_images,
-        masks=captioner.needs_masks,
+        data, split, captioner.encoder, changes, progress=listeners.count, sees=captioner.sees()
     )
 
 
@@ -100,27 +91,23 @@ def train_on_splits(
     *,
     record: Mapping[str, Any],
     resume: bool = False,
-    listeners: Listeners = QUIET,
+    **how: Any,
 ) -> Trained:
     """Train a new captioner as its configuration says, its pre-training first; see `train`.
 
     The checkpoint of a pre-training is ``<stem>-pretrained`` beside `out`.
     """
     if config.pretraining:
-        record = {**record, "pretraining": _pretraining_record(config)}
+        objective = config.pretraining.objective
+        arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}
+        made = {"name": objective.name, **arguments}  # of a folder only its name
+        learnt = {"objective": made, "training": asdict(config.pretrain_options())}
+        record = {**record, "pretraining": learnt}
 
     def learn(section: ObjectiveConfig | None, options: TrainOptions, to: Path) -> Trained:
-        return train(
-            captioner,
-            training,
-            validation,
-            options,
-            to,
-            objective=build_objective(section, captioner, training),
-            record=record,
-            resume=resume,
-            listeners=listeners,
-        )
+        objective = build_objective(section, captioner, training)
+        own = {**how, "objective": objective, "record": record, "resume": resume}
+        return train(captioner, training, validation, options, to, **own)
 
     if config.pretraining and not (resume and state_path(out).exists()):
         learn(config.pretraining.objective, config.pretrain_options(), pretrained_path(out))
@@ -138,22 +125,13 @@ def evaluate_on_folder(
     if not isinstance(captioner, WordCaptioner):
         raise TrainError(f"{checkpoint} holds captioner {captioner.name}, which gives no word probabilities")
     loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
-    try:
-        training = load_pairs(data, "train", require_images=False)
-    except SampleError:
-        training = []
+    known = has_split(data, "train")
+    if not known:
         listeners.note(f"{data} has no training split: the trivial rows that are drawn from it are left out")
+    training = load_pairs(data, "train", require_images=False) if known else []
     sentences = [tuple(s for said in sample.annotations for s in said) for sample in training]
     return captioner, evaluate(captioner, loaded), trivial_rows(loaded.samples, sentences)
 
 
 def record_of(config: TrainConfig) -> dict[str, Any]:
     return {"changes": asdict(config.changes), "min_count": config.min_count}
-
-
-def _pretraining_record(config: TrainConfig) -> dict[str, Any]:
-    """The inputs that decide the pre-training, as plain values; of a folder only its name."""
-    assert config.pretraining is not None  # noqa: S101 - the caller looks
-    objective = config.pretraining.objective
-    arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}
-    return {"objective": {"name": objective.name, **arguments}, "training": asdict(config.pretrain_options())}

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from train.papers.batches import Split
-from train.papers.claims import GAIN, Found, difference
+from train.papers.claims import GAIN, ExaminedClaim, difference
 from train.papers.results import Result, result_ciders
 from train.papers.suites import PaperTable, Suite
 
 WIDTH = 80
 _LABEL = 24
-_SHORT = {
-    **{f"BLEU-{n}": f"B-{n}" for n in range(1, 5)},
-    "METEOR": "METE",
-    "ROUGE-L": "R-L",
-    "perplexity": "perpl",
-    "LenRatio": "LenR",
-}
+_SHORT = {"METEOR": "METE", "ROUGE-L": "R-L", "perplexity": "perpl", "LenRatio": "LenR"}
+_SHORT |= {f"BLEU-{n}": f"B-{n}" for n in range(1, 5)}
 _RIGHT = {
     "type": "truth.type",
     "polar": "truth.polarity",
@@ -48,7 +43,7 @@ class Report:
     measured: Split  # the split that was measured on
     results: tuple[Result, ...]  # of all systems and seeds
     trivial: tuple[Result, ...]  # of systems that look at no picture
-    found: tuple[Found, ...]  # the paper's claims
+    examined: tuple[ExaminedClaim, ...]  # the paper's claims
     about: tuple[str, ...]  # lines about how it was made
 
     def of(self, row: str) -> list[Result]:
@@ -74,20 +69,22 @@ def page(report: Report) -> str:
     for table in suite.tables:
         if any(report.of(key) for key in table.rows):
             parts += [f"## {table.title}", paper_table(table, report)]
+    rows = [(system.label, report.of(key)) for key, system in suite.systems.items()]
+    rows += [(r.row, [r]) for r in report.trivial]
     parts += [
         "## Is it right?",
         (
             "Of pairs with a change whose first sentence says one: shares whose type, polarity, object and "
             "place agree with some reference; of all pairs: precision and recall of silence."
         ),
-        _figures(report, _RIGHT),
+        _block([(label, _cells(own, _RIGHT, 1)) for label, own in rows if own], list(_RIGHT)),
     ]
-    if report.found:
-        chance = len(report.found) * (1 - 0.95) / 2
+    if report.examined:
+        chance = len(report.examined) * (1 - 0.95) / 2
         parts += [
             "## What the paper claims",
-            f"{_HOW} Were none of {len(report.found)} claims true, about {chance:.1f} would be shown.",
-            "```\n" + "\n".join(claim_lines(report.found)) + "\n```",
+            f"{_HOW} Were none of {len(report.examined)} claims true, about {chance:.1f} would be shown.",
+            "```\n" + "\n".join(claim_lines(report.examined)) + "\n```",
         ]
     constants = _bullets([f'{r.row}: "{r.single[0]}"' for r in report.trivial if r.value("distinct") == 1])
     wrapped = [part if part[0] in "#`*" else _wrap(part) for part in (*parts, constants) if part]
@@ -101,25 +98,25 @@ def paper_table(table: PaperTable, report: Report) -> str:
         own = report.of(key)
         if not own:
             continue
-        cells = [_cell([r.value(v) for r in own], c, table.times) for c, v in places.items()]
-        lines.append((report.suite.systems[key].label, cells))
+        lines.append((report.suite.systems[key].label, _cells(own, places, table.times)))
         if printed:
             figures = zip(printed, places, strict=True)
-            theirs = [(None if x is None else x / table.times, column) for x, column in figures]
-            lines.append(("  theirs", [_cell([x], column, table.times) for x, column in theirs]))
-        if interval := _interval(own, report.measured, table):
-            lines.append((f"  CIDEr {interval}", [""] * len(places)))
+            theirs = [_cell([None if x is None else x / table.times], c, table.times) for x, c in figures]
+            lines.append(("  theirs", theirs))
+        ciders = result_ciders(own, report.measured, table.value("CIDEr")) if "CIDEr" in places else None
+        if ciders is not None:
+            digits = 1 if table.times > 1 else 3
+            low, high = (f"{table.times * x:.{digits}f}" for x in difference(ciders).interval())
+            lines.append((f"  CIDEr 95 % [{low}, {high}]", [""] * len(places)))
     if table.setting:
-        lines += [
-            (r.row, [_cell([r.value(v)], c, table.times) for c, v in places.items()]) for r in report.trivial
-        ]
+        lines += [(r.row, _cells([r], places, table.times)) for r in report.trivial]
     return _block(lines, [_SHORT.get(column, column) for column in places])
 
 
-def claim_lines(found: Sequence[Found]) -> list[str]:
+def claim_lines(examined: Sequence[ExaminedClaim]) -> list[str]:
     """Every claim with its figures and verdict, wrapped to 80 columns."""
     lines = []
-    for each in found:
+    for each in examined:
         low, high = each.difference.interval()
         gain = f"gain {GAIN:.0%} ours" if each.printed is None else f"gain {each.printed:.1%}"
         figures = (
@@ -129,15 +126,6 @@ def claim_lines(found: Sequence[Found]) -> list[str]:
         lines.append(f"{each.claim.text} ({each.claim.value})")
         lines += textwrap.wrap(figures, WIDTH, initial_indent="    ", subsequent_indent="    ")
     return lines
-
-
-def _figures(report: Report, places: dict[str, str]) -> str:
-    rows = [(system.label, report.of(key)) for key, system in report.suite.systems.items() if report.of(key)]
-    rows += [(r.row, [r]) for r in report.trivial]
-    lines = [
-        (label, [_cell([r.value(v) for r in own], c, 1) for c, v in places.items()]) for label, own in rows
-    ]
-    return _block(lines, list(places))
 
 
 def _block(lines: Sequence[tuple[str, list[str]]], columns: list[str]) -> str:
@@ -151,14 +139,8 @@ def _block(lines: Sequence[tuple[str, list[str]]], columns: list[str]) -> str:
     return "```\n" + "\n".join(shown) + "\n```"
 
 
-def _interval(own: Sequence[Result], measured: Split, table: PaperTable) -> str:
-    if "CIDEr" not in table.columns:
-        return ""
-    scores = result_ciders(own, measured, table.value("CIDEr"))
-    if scores is None:
-        return ""
-    low, high = (f"{table.times * x:.{1 if table.times > 1 else 3}f}" for x in difference(scores).interval())
-    return f"95 % [{low}, {high}]"
+def _cells(own: Sequence[Result], places: Mapping[str, str], times: float) -> list[str]:
+    return [_cell([r.value(place) for r in own], column, times) for column, place in places.items()]
 
 
 def _cell(values: Sequence[float | None], column: str, times: float) -> str:
@@ -168,8 +150,7 @@ def _cell(values: Sequence[float | None], column: str, times: float) -> str:
         return "-"
     if column in ("said", "aligned sentences"):
         return f"{np.mean(known):.0f}"
-    places = 2 if column == "perplexity" else 1 if times > 1 else 3
-    scale = 1.0 if column == "perplexity" else times
+    scale, places = (1.0, 2) if column == "perplexity" else (times, 1 if times > 1 else 3)
     mean = f"{scale * float(np.mean(known)):.{places}f}"
     mean = mean[1:] if mean.startswith("0.") else mean
     if column != "CIDEr" or len(known) < 2:  # noqa: PLR2004 - no deviation of one

@@ -23,17 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from models.papers.captioner import ENCODER, WordCaptioner
-from models.papers.nearest import Nearest
+from models.papers.ddla import Nearest
 from pipeline.disk import replacing
 from train.checkpoints import TrainError, versions, write_checkpoint
-from train.papers.batches import (
-    Split,
-    annotations_an_epoch,
-    by_pair,
-    epoch_batches,
-    prior_features,
-)
-from train.papers.evaluation import likelihood, single_sentences
+from train.papers.batches import Split, by_pair, epoch_batches, prior_features
+from train.papers.evaluation import likelihood, perplexity, single_sentences
 from train.papers.metrics.scores import text_scores
 from train.papers.objectives import Objective, Step
 from train.progress import Progress
@@ -65,17 +59,13 @@ class TrainOptions:
     by_pair: bool = False
     drawn: bool = False  # whether an epoch takes one annotation of each pair, drawn by chance, instead of all
     # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
-    # `train.papers.batches.twins`. Not for captioners that look at masks.
+    # `train.papers.batches.find_twins`. Not for captioners that look at masks.
     swapped: float = 0.0
 
     def __post_init__(self) -> None:
-        counts = (self.epochs, self.batch, self.max_words, self.decay_every)
-        if min(*counts, self.learning_rate, self.decay, self.clip_norm) <= 0 or (
-            min(self.patience, self.seed, self.warmup) < 0
-        ):
-            raise ValueError(
-                f"training options must be positive (patience, seed and warmup at least 0): {self}"
-            )
+        positive = self.epochs, self.batch, self.max_words, self.decay_every, self.learning_rate, self.decay
+        if min(*positive, self.clip_norm) <= 0 or min(self.patience, self.seed, self.warmup) < 0:
+            raise ValueError(f"options must be positive (patience, seed and warmup at least 0): {self}")
         if not 0 <= self.swapped <= 1 or (self.by_pair and self.drawn):
             raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
 
@@ -132,6 +122,8 @@ Weights = dict[str, Tensor]
 
 
 class _Run:
+    """A training under way: what is trained, its curves so far, and the weights of the best epoch."""
+
     def __init__(
         self,
         captioner: WordCaptioner,
@@ -158,26 +150,26 @@ class _Run:
         epoch, captioner, options = len(self.curves) + 1, self.captioner, self.options
         # Dropout of an epoch must not depend on how the run came here, or a resumed run would differ.
         torch.manual_seed(int(np.random.SeedSequence([options.seed, epoch, 1]).generate_state(1)[0]))
-        whole = annotations_an_epoch(self.training, drawn=options.drawn)
-        batches, total = -(-whole // options.batch), 0.0
-        captioner.train()
-        self.objective.train()
+        annotations, size = self.training.annotations, options.batch
+        whole = len(dict(annotations) if options.drawn else annotations)  # of `drawn` one of each pair
+        batches, total = -(-whole // size), 0.0
+        for module in (captioner, self.objective):
+            module.train()
         ordered = epoch_batches(
             self.training,
             captioner.vocabulary,
-            options.batch,
+            size,
             seed=options.seed,
             epoch=epoch,
             max_words=options.max_words,
             drawn=options.drawn,
             swapped=options.swapped,
         )
-        for number, (seen, said) in enumerate(ordered, start=1):
-            step = Step(epoch, number, batches)
+        for number, (pairs, tokens) in enumerate(ordered, start=1):
+            step, device = Step(epoch, number, batches), captioner.device
             for each in self.optimizer.param_groups:
                 each["lr"] = options.rate(step)
-            pairs, tokens = seen.to(captioner.device), said.to(captioner.device)
-            loss = self.objective.loss(captioner, pairs, tokens, step)
+            loss = self.objective.loss(captioner, pairs.to(device), tokens.to(device), step)
             if not math.isfinite(value := loss.item()):
                 raise TrainError(
                     f"the loss is {value} in epoch {epoch}, batch {number}; lower learning_rate "
@@ -187,49 +179,30 @@ class _Run:
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(self.parameters, options.clip_norm)
             self.optimizer.step()
-            total += value * min(options.batch, whole - (number - 1) * options.batch)
-        return self._measure(epoch, total / whole)
-
-    def _measure(self, epoch: int, loss: float) -> Point:
-        self.captioner.eval()
-        self.objective.eval()
-        score = self.objective.score(self.captioner, self.validation)
+            total += value * min(size, whole - (number - 1) * size)
+        for module in (captioner, self.objective):
+            module.eval()
+        score = self.objective.score(captioner, self.validation)
         if score is not None:
-            return Point(epoch, loss, math.nan, math.nan, score)
-        said = single_sentences(self.captioner, self.validation)
-        cider = text_scores(said, self.validation.sentences).cider
-        return Point(epoch, loss, cider, likelihood(self.captioner, self.validation).perplexity)
+            return Point(epoch, total / whole, math.nan, math.nan, score)
+        val_perplexity = perplexity(*likelihood(captioner, self.validation))
+        return Point(epoch, total / whole, _cider(captioner, self.validation), val_perplexity)
 
     def keep(self, point: Point, mark: str) -> None:
-        """Add an epoch to the curves; write the checkpoint if it is the best, and the state of the run."""
+        """Add an epoch to the curves; write the checkpoint if it is the best, and the state of the run.
+
+        The state is written at once or not at all: a kill must leave that of the epoch before.
+        """
         known = self.curves[self.best_epoch - 1].score if self.best_epoch else -math.inf
         self.curves.append(point)
         if self.options.keep == "last" or point.score > known:
             self.best_epoch = point.epoch
             self.best = (_weights(self.captioner), _weights(self.objective))
             self.write()
-        self._write_state(mark)
-
-    def write(self) -> None:
-        _write(self.captioner, self.curves, self.best_epoch, self.out)
-        try:
-            self.objective.keep(self.captioner, self.out)
-        except OSError as error:
-            raise TrainError(
-                f"{self.out} cannot be written: {error.strerror}; choose another --out"
-            ) from error
-
-    def _write_state(self, mark: str) -> None:
-        """Write the state at once or not at all: a kill must leave that of the epoch before."""
-        content = {
-            "format": _STATE_FORMAT,
-            "mark": mark,
-            "weights": (_weights(self.captioner), _weights(self.objective)),
-            "optimizer": self.optimizer.state_dict(),
-            "best_epoch": self.best_epoch,
-            "best": self.best,
-            "curves": [asdict(p) for p in self.curves],
-        }
+        weights = _weights(self.captioner), _weights(self.objective)
+        content = {"format": _STATE_FORMAT, "mark": mark, "weights": weights, "best": self.best}
+        content |= {"best_epoch": self.best_epoch, "curves": [asdict(p) for p in self.curves]}
+        content["optimizer"] = self.optimizer.state_dict()
         path = state_path(self.out)
         try:
             with replacing(path, durable=True) as file:
@@ -239,6 +212,10 @@ class _Run:
                 f"{path} cannot be written ({error}); free some space or choose another --out"
             ) from error
 
+    def write(self) -> None:
+        _write(self.captioner, self.curves, self.best_epoch, self.out)
+        self.objective.keep(self.captioner, self.out)
+
     def resume(self, path: Path, mark: str) -> None:
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -247,13 +224,21 @@ class _Run:
                     f"{path} is the state of another run (other samples, settings, seed or version); "
                     "repeat that run's options, or start again without --resume"
                 )
-            self.captioner.load_state_dict(content["weights"][0], strict=False)
-            self.objective.load_state_dict(content["weights"][1])
+            self._load(content["weights"])
             self.optimizer.load_state_dict(content["optimizer"])
             self.curves = [Point(**p) for p in content["curves"]]
             self.best_epoch, self.best = content["best_epoch"], content["best"]
         except _DAMAGES as error:
             raise TrainError(f"{path} is damaged ({error!r}); start again without --resume") from error
+
+    def finish(self) -> None:
+        """Go back to the best epoch and write it."""
+        self._load(self.best)
+        self.write()
+
+    def _load(self, weights: tuple[Weights, Weights]) -> None:
+        self.captioner.load_state_dict(weights[0], strict=False)
+        self.objective.load_state_dict(weights[1])
 
 
 def train(
@@ -277,8 +262,12 @@ def train(
     decisive = _provenance(captioner, training, validation, options, objective)
     captioner.record = {**(record or {}), **decisive}
     started = time.monotonic()
-    if isinstance(captioner, Nearest):
-        point = _memorise(captioner, training, validation, options)
+    if isinstance(captioner, Nearest):  # one pass, nothing to lower, no epochs to choose
+        words, most = captioner.vocabulary, options.max_words
+        captioner.memorise(
+            epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
+        )
+        point = Point(1, 0.0, _cider(captioner, validation), math.nan)
         _write(captioner, [point], 1, out)
         return Trained((point,), 1, stopped_early=False, seconds=time.monotonic() - started)
     run, mark = _Run(captioner, objective, options, (training, validation), out), _mark(captioner)
@@ -293,9 +282,7 @@ def train(
             run.keep(point, mark)
             listeners.count("epochs", point.epoch, options.epochs)
     seconds = (time.monotonic() - started) / max(len(run.curves) - first, 1)
-    captioner.load_state_dict(run.best[0], strict=False)
-    objective.load_state_dict(run.best[1])
-    run.write()
+    run.finish()
     return Trained(tuple(run.curves), run.best_epoch, run.is_stale, seconds)
 
 
@@ -321,25 +308,18 @@ def _suitable_split(
         raise TrainError(
             f"{captioner.name} looks at masks, which are of one before frame: leave out training.swapped"
         )
-    if not options.by_pair:
-        return training
-    if objective.one_text or captioner.joined:
+    if options.by_pair and (objective.one_text or captioner.joined):
         name = f"objective {objective.name}" if objective.one_text else captioner.name
         raise TrainError(
             f"{name} takes an annotator's sentences as one text, and would take those of all: leave out "
             "training.by_pair; training.drawn looks at each pair once an epoch, too"
         )
-    return by_pair(training)
+    return by_pair(training) if options.by_pair else training
 
 
-def _memorise(captioner: Nearest, training: Split, validation: Split, options: TrainOptions) -> Point:
-    """Let a captioner keep the training pairs: one pass, nothing to lower, no epochs to choose."""
-    words, most = captioner.vocabulary, options.max_words
-    captioner.memorise(
-        epoch_batches(training, words, options.batch, seed=options.seed, epoch=1, max_words=most)
-    )
-    cider = text_scores(single_sentences(captioner, validation), validation.sentences).cider
-    return Point(1, 0.0, cider, math.nan)
+def _cider(captioner: WordCaptioner, split: Split) -> float:
+    cider: float = text_scores(single_sentences(captioner, split), split.sentences)["cider"]
+    return cider
 
 
 def _write(captioner: WordCaptioner, curves: Sequence[Point], best_epoch: int, out: Path) -> None:
@@ -353,12 +333,11 @@ def _provenance(
 ) -> dict[str, Any]:
     """The inputs that decide the result, as plain values; no paths of the machine and no times."""
     settings = {k: v for k, v in asdict(options).items() if k not in ("epochs", "patience")}
-    record = {} if type(objective) is Objective else {"name": objective.name, **objective.arguments()}
+    record = {"captioner": captioner.name, "training": settings, "metric": objective.metric}
+    if type(objective) is not Objective:
+        record["objective"] = {"name": objective.name, **objective.arguments()}
     return {
-        "captioner": captioner.name,
-        "training": settings,
-        **({"objective": record} if record else {}),
-        "metric": objective.metric,
+        **record,
         "train_sha256": training.sha256,
         "val_sha256": validation.sha256,
         "train_pairs": len(training.samples),

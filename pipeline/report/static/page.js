@@ -31,13 +31,50 @@ const follow = (feed) => {
     if (old) old.replaceWith(element(html)); else cameras.append(element(html));
   });
   source.addEventListener("narration", (event) => {
-    const { id, html, text } = JSON.parse(event.data);
+    const { id, visit, html, text } = JSON.parse(event.data);
     if ([...feed.children].some((card) => card.dataset.id === id)) return;
     feed.querySelector(".empty")?.remove();
+    if (visit) [...feed.children].find((card) => card.dataset.visit === visit)?.remove();
     feed.prepend(element(html));
     document.getElementById("spoken").textContent = text;
     while (feed.children.length > MOST) feed.lastElementChild.remove();
   });
+};
+
+// Areas and lines drawn on a camera's picture, as lines of the configuration.
+const draw = (form) => {
+  const { kind, name, points, yaml, undo, clear, copy } = form.elements;
+  const canvas = form.querySelector(".canvas");
+  const shapes = canvas.querySelectorAll("svg > *");
+  const read = () => points.value.trim().split(/\s+/).filter(Boolean).map((point) => point.split(",").map(Number));
+  const share = (value) => Math.min(Math.max(value, 0), 1).toFixed(3).replace(/\.?0+$/, "");
+  const show = () => {
+    const corners = read().filter((point) => point.length === 2 && point.every((value) => value >= 0 && value <= 1));
+    const outline = kind.value === "lines" ? [...corners, ...[...corners].reverse()] : corners;
+    for (const shape of shapes) shape.setAttribute("points", outline.join(" "));
+    const list = `[${corners.map((point) => `[${point.map(share).join(", ")}]`).join(", ")}]`;
+    const called = JSON.stringify(name.value.trim() || name.placeholder);
+    const least = kind.value === "lines" ? 2 : 3;
+    yaml.value = corners.length < least ? `# ${least} points or more` : {
+      zones: `zones:\n  - {name: ${called}, polygon: ${list}}`,
+      lines: `lines:\n  - {name: ${called}, points: ${list}}`,
+    }[kind.value] ?? `${kind.value}:\n  ${called}: ${list}`;
+  };
+  canvas.addEventListener("click", ({ clientX, clientY }) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const point = [share((clientX - left) / width), share((clientY - top) / height)].join(",");
+    points.value = `${points.value.trim()} ${point}`.trim();
+    show();
+  });
+  clear.addEventListener("click", () => { points.value = ""; show(); });
+  undo.addEventListener("click", () => { points.value = points.value.trim().split(/\s+/).slice(0, -1).join(" "); show(); });
+  copy.addEventListener("click", () => {
+    yaml.select();
+    form.querySelector("[role=status]").textContent = document.execCommand("copy") ? "copied" : "press Ctrl-C";
+  });
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  show();
 };
 
 // A key clicks, or focuses, what names it.
@@ -52,9 +89,10 @@ const press = (event) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
-  const [form, feed] = ["search", "feed"].map((id) => document.getElementById(id));
+  const [form, feed, drawing] = ["search", "feed", "draw"].map((id) => document.getElementById(id));
   if (form) search(form);
   if (feed) follow(feed);
+  if (drawing) draw(drawing);
   document.addEventListener("keydown", press);
   // Empty fields stay out of the address.
   document.getElementById("filters")?.addEventListener("formdata", ({ formData }) => {

@@ -104,6 +104,14 @@ def test_a_copy_may_begin_behind_what_the_stream_has_lost(edge, collect, server,
     assert verify([tmp_path / "copy"]).ok
 
 
+def test_a_copy_that_begins_late_begins_new_segments_at_once(edge, collect, server, tmp_path):
+    edge("yard", [*range(5), DAY_S])
+    redis.Redis.from_url(server.url).xtrim(stream_key("yard"), maxlen=2, approximate=False)
+    collect()
+    assert sorted(contents(tmp_path / "copy")) == ["yard.000000000005.jsonl", "yard.jsonl"]
+    assert verify([tmp_path / "copy"]).ok
+
+
 @pytest.mark.logs_errors
 def test_a_gap_is_never_copied_over_and_other_cameras_go_on(edge, collect, server, tmp_path):
     edge("yard", range(3))

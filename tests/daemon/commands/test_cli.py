@@ -16,6 +16,7 @@ import pytest
 from embedded_redis import EmbeddedServer
 
 from daemon.cli import VERBS
+from models import load_captioner
 
 Run = Callable[..., Any]
 
@@ -225,8 +226,11 @@ def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None
     assert len(done.err.splitlines()) == 1
 
 
-def test_demo_prints_from_the_stream(narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path) -> None:
-    done = narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint)
+def test_demo_prints_from_the_stream(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.commands.demo.load_chosen_captioner", lambda _: load_captioner(checkpoint))
+    done = narrated("demo", clip, "--out", tmp_path / "demo")
     assert done.code == 0, done.err
     assert [line.split("  ", 1)[1] for line in done.out.splitlines()] == [
         "A box has appeared.  [room]",
@@ -236,4 +240,4 @@ def test_demo_prints_from_the_stream(narrated: Run, clip: Path, checkpoint: Path
     assert "report.html" in done.err
     assert (tmp_path / "demo" / "report.html").is_file()
     assert "Ctrl-C" not in done.err  # nobody is at a terminal: no page
-    assert narrated("demo", clip, "--out", tmp_path / "demo", "--captioner-file", checkpoint).code == 0
+    assert narrated("demo", clip, "--out", tmp_path / "demo").code == 0

@@ -1,4 +1,4 @@
-"""`narrated probe` and `narrated snapshot`."""
+"""`narrated probe`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from daemon.commands.snapshot import ZONE, draw_areas
+from daemon.commands.overlay import ZONE, draw_areas
 from daemon.config.settings import Camera
 
 
@@ -60,55 +60,24 @@ def test_probe_tells_of_the_sub_stream_as_well(
     assert "secret" not in done.out + done.err
 
 
-@pytest.fixture
-def config(clip: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "narrated.yaml"
-    path.write_text(
-        f"version: 1\ncameras:\n  room:\n    url: {clip}\n"
+def test_a_picture_shows_the_areas_and_is_black_where_nobody_may_look(
+    camera: str, narrated: Callable[..., Any], tmp_path: Path
+) -> None:
+    config, out = tmp_path / "narrated.yaml", tmp_path / "room.png"
+    config.write_text(
+        f"version: 1\ncameras:\n  room:\n    url: '{camera.replace('/stream', '/still')}'\n"
         "    privacy: {window: [[0, 0], [0.5, 0], [0.5, 0.5], [0, 0.5]]}\n"
-        "    masks: {tree: [[0.6, 0.6], [0.9, 0.6], [0.9, 0.9]]}\n"
         "    zones: [{name: at the door, polygon: [[0.1, 0.6], [0.4, 0.6], [0.4, 0.9]]}]\n"
     )
-    return path
-
-
-def test_a_snapshot_is_black_where_nobody_may_look(
-    config: Path, narrated: Callable[..., Any], tmp_path: Path
-) -> None:
-    out = tmp_path / "room.png"
-    done = narrated("snapshot", "room", "-c", config, "--out", out)
-    assert (done.code, done.err.strip()) == (0, f"wrote {out}, 320 x 240 pixels")
+    done = narrated("probe", "room", "-c", config, "--seconds", "0.5", "--out", out)
+    assert done.code == 0, done.err
     image = cv2.imread(str(out))
     assert image is not None
     assert image.shape == (240, 320, 3)
-    assert not image[:120, :160].any()
-    assert image[130:, 170:].all()
-
-
-def test_an_overlay_marks_the_areas(config: Path, narrated: Callable[..., Any], tmp_path: Path) -> None:
-    plain, marked = tmp_path / "plain.png", tmp_path / "marked.png"
-    assert narrated("snapshot", "room", "-c", config, "--out", plain).code == 0
-    assert narrated("snapshot", "room", "-c", config, "--overlay", "--out", marked).code == 0
-    differs = np.any(cv2.imread(str(plain)) != cv2.imread(str(marked)), axis=2)  # type: ignore[operator]
-    for x, y in (
-        (0.25, 0.6),
-        (0.75, 0.6),
-        (0.5, 0.25),
-    ):  # an edge of each area
-        row, column = round(y * 240), round(x * 320)
-        assert differs[row - 3 : row + 4, column - 3 : column + 4].any()
-    assert narrated("snapshot", "hall", "-c", config).code == 2
-
-
-def test_a_camera_that_is_away_gives_no_snapshot(
-    narrated: Callable[..., Any], tmp_path: Path, free_port: int
-) -> None:
-    config = tmp_path / "narrated.yaml"
-    config.write_text(f"version: 1\ncameras: {{gate: {{url: 'rtsp://127.0.0.1:{free_port}/s'}}}}\n")
-    done = narrated("snapshot", "gate", "-c", config, "--out", tmp_path / "gate.png")
-    assert done.code == 1
-    assert "refused" in done.err
-    assert not (tmp_path / "gate.png").exists()
+    assert not image[80:90, 100:120].any()  # between the lines of the ruler
+    assert image[130:150, 170:].any(axis=2).all()
+    assert (image == ZONE[::-1]).all(axis=2).any()
+    assert narrated("probe", "room", "-c", config, "--out", tmp_path / "room.txt").code == 2
 
 
 @pytest.mark.parametrize("shape", [(240, 320), (60, 200)])

@@ -49,6 +49,13 @@ MISTAKES = {
     "workers without a server": "cameras: {a: {url: 'rtsp://h/1', narrate: {workers: redis}}}\n",
     "workers with ddla": "captioner: ddla\nredis: {url: 'redis://h'}\n"
     "cameras: {a: {url: 'rtsp://h/1', narrate: {workers: redis}}}\n",
+    "a rule's place": "rules: [{name: r, when: a van at the gaet for 10 min}]\n" + LIVE,
+    "a rule's camera": "rules: [{name: r, when: a van, cameras: b}]\n" + LIVE,
+    "a rule's word": "rules: [{name: r, when: a vna comes}]\n" + LIVE,
+    "two rules of a name": "rules: [{name: r, when: a van}, {name: r, when: a car}]\n" + LIVE,
+    "a line of one point": "cameras: {a: {url: 'rtsp://h/1', lines: [{name: l l, points: [[0, 0]]}]}}\n",
+    "a line with one direction": "cameras: {a: {url: 'rtsp://h/1', lines: "
+    "[{name: l l, points: [[0, 0], [1, 1]], directions: [in]}]}}\n",
     "no camera": "cameras: {}\n",
     "unknown key": "camras: {}\n" + LIVE,
     "broken YAML": "cameras: {a: [\n",

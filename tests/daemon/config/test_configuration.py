@@ -265,3 +265,13 @@ def test_the_example_loads_and_shows_every_key_with_its_default() -> None:
     assert configuration.defaults == parse_configuration(SMALL).defaults
     assert configuration.captioner == parse_configuration(SMALL).captioner
     assert set(configuration.cameras) == {"front_door", "archive"}
+
+
+def test_the_live_page_has_no_password_in_its_address() -> None:
+    text = "version: 1\ncameras: {{a: {{url: a.mp4, live_url: '{}'}}}}\n"
+    for address in ("http://nvr:1984/stream.html?src=a@b", "https://[::1]/"):
+        assert parse_configuration(text.format(address)).cameras["a"].live_url == address
+    for address in ("rtsp://cam/1", "http://me:secret@cam/", "javascript:alert(1)", "http://"):
+        (problem,) = problems(text.format(address))
+        assert "live_url: write the http:// or https:// address" in problem
+        assert "secret" not in problem

@@ -140,12 +140,10 @@ def test_no_verb_tells_a_password(
             ("probe", url),
             ("probe", "gate", "-c", config, "--json"),
             ("probe", "query", "-c", config),
-            ("snapshot", "file", "-c", config, "--out", tmp_path / "file.png"),
             ("replay", clip, "--redis", f"http://me:{IN_URL}@127.0.0.1", "--captioner-file", checkpoint),
             ("replay", url, "-c", config),
             ("describe", url, url, "--captioner-file", checkpoint),
             ("describe", f"http://me:{IN_URL}@127.0.0.1/a.png", clip, "--captioner-file", checkpoint),
-            ("snapshot", url, "-c", config),
             ("verify", tmp_path / "state"),
         )
     ]

@@ -21,11 +21,12 @@ from time_stamps import make_authority, serve_authority
 from daemon import cli
 from daemon.export.clips import Footage
 from daemon.export.export import ExportOptions, write_export
+from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
 from daemon.search.search import Search
 from pipeline.journal import read_camera
-from pipeline.journal.timestamps import TimestampAuthority, append_timestamp
+from pipeline.journal.timestamps import TimestampAuthority
 from pipeline.sources.picture import rgb_of
 
 from .conftest import House
@@ -251,7 +252,7 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> 
     live = found.record.model_copy(
         update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
     )
-    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path)
+    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path, Mask(), {})
     assert not isinstance(cut, str)
     assert cut[1] == recorder.name
     with av.open(str(cut[0])) as container:
@@ -318,7 +319,7 @@ def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path
     authority = make_authority(tmp_path / "authority")
     records = {record.seq: record for record in read_camera(state / "journal", "yard")}
     with serve_authority(authority.parent) as url:
-        append_timestamp(state / "journal", TimestampAuthority(url).stamp(records[9]))
+        TimestampAuthority(url).stamp(records[9]).append(state / "journal")
     stamped, out = House(state, house.clip, house.key), tmp_path / "linked"
     options = ("--object", "person", "--limit", "0", "--until", "2024-05-01T12:00:07", "--linked")
     assert stamped.export(out, *options) == 0

@@ -1,4 +1,4 @@
-"""Who is sent what, and in which words."""
+"""Which sentences a filter passes, and what templates make of them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LIGHT = Sentence(EVENT_SENTENCES[SceneEvent.LIGHT], "none", "scene", None, 1.0, 
 
 def record(*sentences: Sentence, second: float = 0, **changed: Any) -> Record:
     """At so many seconds after midnight, UTC."""
-    told: Narration = narrations.narration(second, sentences=sentences or (CAR, PERSON), **changed)
-    return build_record(told, ChainEnd())
+    narration: Narration = narrations.narration(second, sentences=sentences or (CAR, PERSON), **changed)
+    return build_record(narration, ChainEnd())
 
 
 def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | None:
-    found = Filter(FilterSettings.model_validate(asked), UTC).select(given or record())
-    return None if found is None else [s.object for s in found]
+    selected = Filter(FilterSettings.model_validate(asked), UTC).select(given or record())
+    return None if selected is None else [s.object for s in selected]
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
 
 
 def words(template: str) -> str:
-    told = record()
-    return render(template, Message(told, told.sentences).values)
+    made = record()
+    return render(template, Message(made, made.sentences).values)
 
 
 def test_a_template_may_name_everything_that_is_promised() -> None:
-    told = record()
-    assert Message(told, told.sentences).values.keys() == NAMES.keys()
+    made = record()
+    assert Message(made, made.sentences).values.keys() == NAMES.keys()
     assert words("{{ camera }}: {{ text }}") == f"yard: {CAR.text} {PERSON.text}"
-    assert words("{{ objects | join(' and ') }} {{ event }} {{ id }}") == f"car and person change {told.id}"
+    assert words("{{ objects | join(' and ') }} {{ event }} {{ id }}") == f"car and person change {made.id}"
     assert words("{% for s in sentences if s.confidence > 0.6 %}{{ s.type }}{% endfor %}") == "appeared"
     assert words("{{ {'t': text, 'seq': record.seq} | tojson }}").endswith(
-        '"seq": 1, "t": "' + told.text + '"}'
+        '"seq": 1, "t": "' + made.text + '"}'
     )
 
 
@@ -132,7 +132,7 @@ def test_the_sandbox_holds(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("targets", "told"),
+    ("targets", "expected"),
     [
         ("apprise: {a: {url: x, template: '{{ txt }}'}}", "cannot name txt; known here: text, camera"),
         ("apprise: {a: {url: x, title: '{{ }'}}", "not a valid template"),
@@ -145,12 +145,12 @@ def test_the_sandbox_holds(template: str) -> None:
         ("mqtt: {'a b': {url: x}}", "letters, digits"),
     ],
 )
-def test_a_mistake_is_named(targets: str, told: str) -> None:
+def test_a_mistake_is_named(targets: str, expected: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_configuration(f"version: 1\ncameras: {{a: {{url: x}}}}\nforward: {{{targets}}}\n", "n.yaml")
     assert len(caught.value.problems) == 1
     assert caught.value.problems[0].startswith("n.yaml:3: forward")
-    assert told in caught.value.problems[0]
+    assert expected in caught.value.problems[0]
     assert "hunter2" not in caught.value.problems[0]
 
 

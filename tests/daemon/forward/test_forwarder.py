@@ -39,20 +39,20 @@ def sent(running: Forwarding, target: str = "office", camera: str = "yard") -> i
     return int(running.senders[target]._queue._sent.get(stream_key(camera), ("", 0))[1])
 
 
-def test_what_comes_is_forwarded_in_order_and_what_was_there_before_is_not(
+def test_new_records_are_forwarded_in_order_and_old_ones_are_not(
     configure: Configure, camera: Cameras, receiver: Receiver
 ) -> None:
     yard = camera()
-    yard.tell(3)
+    yard.narrate(3)
     with forwarding(configure(hook(receiver))):
-        told = yard.tell(5)
+        published = yard.narrate(5)
         until(lambda: len(receiver.taken) == 5)
-        lane = camera("lane").tell(2)  # a stream that appears later is read from its start
+        lane = camera("lane").narrate(2)  # a stream that appears later is read from its start
         until(lambda: len(receiver.taken) == 7)
-    assert receiver.ids == told + lane
+    assert receiver.ids == published + lane
     body = receiver.taken[0]
     assert body["title"] == "yard"
-    assert read_record(body["message"]).id == told[0]
+    assert read_record(body["message"]).id == published[0]
 
 
 @pytest.mark.parametrize("delay_s", [None, 0.5], ids=["away", "slow"])
@@ -67,7 +67,7 @@ def test_a_target_that_is_away_or_slow_loses_nothing_and_delays_no_other(
         receiver.delay_s = delay_s
     try:
         with forwarding(path) as running:
-            told = camera().tell(20)
+            published = camera().narrate(20)
             until(lambda: len(other.taken) == 20)
             assert len(receiver.taken) < 20
             if delay_s is None:
@@ -76,7 +76,7 @@ def test_a_target_that_is_away_or_slow_loses_nothing_and_delays_no_other(
             receiver.delay_s = 0.0
             until(lambda: len(receiver.taken) == 20)
             until(lambda: not running.senders["office"].failing)
-        assert receiver.ids == other.ids == told
+        assert receiver.ids == other.ids == published
     finally:
         other.stop()
 
@@ -86,18 +86,18 @@ def test_redis_is_killed_and_returns(
 ) -> None:
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path) as running:
-        told = yard.tell(3)
+        published = yard.narrate(3)
         until(lambda: len(receiver.taken) == 3)
         redis_server.stop(signal.SIGKILL)
         until(lambda: running.senders["office"].failing)
         redis_server.start()
-        told += yard.tell(2)
+        published += yard.narrate(2)
         until(lambda: len(receiver.taken) == 5)
         until(lambda: sent(running) == 5)
-    assert receiver.ids == told
+    assert receiver.ids == published
 
 
-def test_entries_are_acknowledged_and_strange_ones_pass(
+def test_entries_are_acknowledged_and_foreign_ones_skipped(
     configure: Configure,
     camera: Cameras,
     receiver: Receiver,
@@ -108,15 +108,15 @@ def test_entries_are_acknowledged_and_strange_ones_pass(
         forwarding(configure(hook(receiver))),
         redis.Redis.from_url(redis_server.url, decode_responses=True) as client,
     ):
-        told = camera().tell()
+        published = camera().narrate()
         until(lambda: receiver.taken)
-        client.xadd(stream_key("strange"), {"json": "{}"})
-        client.xadd(stream_key("strange"), {"hello": "world"})
-        told += camera("lane").tell()
+        client.xadd(stream_key("foreign"), {"json": "{}"})
+        client.xadd(stream_key("foreign"), {"hello": "world"})
+        published += camera("lane").narrate()
         until(lambda: len(receiver.taken) == 2)
-        groups = lambda: [client.xinfo_groups(stream_key(name))[0] for name in ("yard", "lane", "strange")]  # noqa: E731
+        groups = lambda: [client.xinfo_groups(stream_key(name))[0] for name in ("yard", "lane", "foreign")]  # noqa: E731
         until(lambda: [(g["name"], g["pending"]) for g in groups()] == [("narrated-forward:office", 0)] * 3)
-    assert receiver.ids == told
+    assert receiver.ids == published
     assert sum("is not a record of narrated" in r.getMessage() for r in caplog.records) == 2
 
 
@@ -129,14 +129,14 @@ def test_records_that_the_stream_lost_are_counted(
 ) -> None:
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path):
-        told = yard.tell()
+        published = yard.narrate()
         until(lambda: receiver.taken)
-    missed = yard.tell(6)
+    missed = yard.narrate(6)
     with redis.Redis.from_url(redis_server.url) as client:
         client.xtrim(stream_key("yard"), maxlen=2, approximate=False)
     with forwarding(path):
         until(lambda: len(receiver.taken) == 3)
-    assert receiver.ids == told + missed[-2:]
+    assert receiver.ids == published + missed[-2:]
     assert "the stream of camera yard has lost 4 records" in caplog.text
 
 
@@ -150,7 +150,7 @@ def test_sigkill_in_the_middle_loses_nothing(
     """Killed while it sends, again and again; every record arrives, and at most the one on its way twice."""
     path, yard = configure(hook(receiver)), camera()
     receiver.delay_s = 0.005
-    told = yard.tell(80)
+    published = yard.narrate(80)
     kills = 2
     for _ in range(kills):
         before = len(receiver.taken)
@@ -159,14 +159,14 @@ def test_sigkill_in_the_middle_loses_nothing(
         assert process.poll() is None
         process.kill()
         process.wait()
-        told += yard.tell(10)
-    assert len(set(receiver.ids)) < len(told)
+        published += yard.narrate(10)
+    assert len(set(receiver.ids)) < len(published)
     with forwarding(path) as running:
-        until(lambda: set(receiver.ids) == set(told))
-        until(lambda: sent(running) == len(told))
+        until(lambda: set(receiver.ids) == set(published))
+        until(lambda: sent(running) == len(published))
     twice = [count for count in Counter(receiver.ids).values() if count > 1]
     assert len(twice) <= kills
-    assert list(dict.fromkeys(receiver.ids)) == told
+    assert list(dict.fromkeys(receiver.ids)) == published
 
 
 def test_a_crash_between_taking_and_acknowledging(
@@ -175,14 +175,14 @@ def test_a_crash_between_taking_and_acknowledging(
     """What was read and not acknowledged comes again to the next process; what was settled does not."""
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path):
-        told = yard.tell()
+        published = yard.narrate()
         until(lambda: receiver.taken)
-    told += yard.tell(3) + camera("new").tell()  # told while it does not run
+    published += yard.narrate(3) + camera("new").narrate()  # while it does not run
     with redis.Redis.from_url(redis_server.url) as client:
         client.xreadgroup("narrated-forward:office", "forward", {stream_key("yard"): ">"}, count=2)
     with forwarding(path):
         until(lambda: len(receiver.taken) == 5)
-    assert sorted(receiver.ids) == sorted(told)
+    assert sorted(receiver.ids) == sorted(published)
 
 
 def test_two_forwarders_do_not_share_a_folder(configure: Configure, receiver: Receiver) -> None:
@@ -196,7 +196,7 @@ def test_two_forwarders_do_not_share_a_folder(configure: Configure, receiver: Re
 
 
 @pytest.mark.parametrize("running_meanwhile", [True, False], ids=["while it runs", "while it does not"])
-def test_a_flushed_server_brings_nothing_twice(
+def test_nothing_is_sent_twice_after_a_flush(
     configure: Configure,
     camera: Cameras,
     receiver: Receiver,
@@ -207,7 +207,7 @@ def test_a_flushed_server_brings_nothing_twice(
     yard, key, path = camera(), stream_key("yard"), configure(hook(receiver))
     with redis.Redis.from_url(redis_server.url) as client:
         with forwarding(path):
-            told = yard.tell(3)
+            published = yard.narrate(3)
             until(lambda: len(receiver.taken) == 3)
             first, *others = client.xrange(key)
             if running_meanwhile:
@@ -220,9 +220,9 @@ def test_a_flushed_server_brings_nothing_twice(
         with forwarding(path):
             for entry, fields in others:
                 client.xadd(key, fields, id=entry)
-            told += yard.tell(1)
+            published += yard.narrate(1)
             until(lambda: len(receiver.taken) == 4)
-    assert receiver.ids == told
+    assert receiver.ids == published
 
 
 def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
@@ -237,11 +237,11 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
     path, yard = configure(hook(receiver)), camera()
     receiver.status = 400
     with forwarding(path), redis.Redis.from_url(redis_server.url) as client:
-        (bad,) = yard.tell()
+        (bad,) = yard.narrate()
         until(lambda: client.xlen(dead_key("office")) == 1)
         assert len(receiver.requests) == sender.ATTEMPTS
         receiver.status = 204
-        (good,) = yard.tell()
+        (good,) = yard.narrate()
         until(lambda: receiver.ids == [good])
         shown = narrated("forward", "-c", path, "--dead")
         assert shown.code == 0, shown.err
@@ -264,10 +264,10 @@ def test_held_records_are_not_sent_and_completions_are_no_new_messages(
 ) -> None:
     yard = camera()
     with forwarding(configure(hook(receiver))):
-        first = yard.tell()
-        yard.tell(held="hourly")
-        yard.tell(continues=first[0])
-        last = yard.tell()
+        first = yard.narrate()
+        yard.narrate(held="hourly")
+        yard.narrate(continues=first[0])
+        last = yard.narrate()
         until(lambda: len(receiver.taken) == 2)
     assert receiver.ids == first + last
 
@@ -277,11 +277,11 @@ def test_a_folder_that_cannot_be_written_stops_nothing(
 ) -> None:
     yard = camera()
     with forwarding(configure(hook(receiver))) as running:
-        running.senders["office"]._queue._path = Path("/proc/none/office.json")
-        told = yard.tell(3)
+        running.senders["office"]._queue.path = Path("/proc/none/office.json")
+        published = yard.narrate(3)
         until(lambda: len(receiver.taken) == 3)
         until(lambda: "the groups in Redis go on" in caplog.text)
-    assert receiver.ids == told
+    assert receiver.ids == published
 
 
 def test_the_rights_of_the_page_are_enough(
@@ -298,8 +298,8 @@ def test_the_rights_of_the_page_are_enough(
     path.write_text(path.read_text().replace("unix://", "unix://forward:SECRET@"))
     receiver.status = 400
     with forwarding(path):
-        told = yard.tell()
+        published = yard.narrate()
         until(lambda: "1 dead letter" in narrated("forward", "-c", path, "--dead").err)
         receiver.status = 204
         narrated("forward", "-c", path, "--retry")
-        until(lambda: receiver.ids == told)
+        until(lambda: receiver.ids == published)

@@ -1,4 +1,4 @@
-"""A real broker, and what Home Assistant hears from it."""
+"""A real broker, and what Home Assistant receives from it."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def opened(broker: Broker, **settings: Any) -> Any:
 
 
 def message(**changed: Any) -> Message:
-    told = build_record(narrations.narration(**changed), ChainEnd())
-    return Message(told, told.sentences)
+    record = build_record(narrations.narration(**changed), ChainEnd())
+    return Message(record, record.sentences)
 
 
 # https://www.home-assistant.io/integrations/mqtt/#device-discovery-payload, and the pages of the integrations
@@ -140,52 +140,52 @@ def test_discovery_has_the_keys_that_home_assistant_documents(camera: str) -> No
     assert sum(each["platform"] == "binary_sensor" for each in some.values()) == 3
 
 
-def test_names_that_look_alike_stay_apart() -> None:
+def test_similar_names_get_different_slugs() -> None:
     names = ["a.b", "a_b", "a b", "a-b", "A.b"]
     assert len({slug(name) for name in names}) == len(names)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", slug(name)) for name in [*names, "Ähre"])
 
 
-def test_home_assistant_hears_everything_of_a_narration(
+def test_home_assistant_receives_all_of_a_narration(
     broker: Broker, listen: Listen, configure: Configure, camera: Callable[..., Camera], tmp_path: Path
 ) -> None:
     picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"JPEG", "jpg")
-    heard = listen(broker.port)
+    listener = listen(broker.port)
     with forwarding(configure(home(broker))):
-        until(lambda: heard.on("narrated/status") == [b"online"])
-        (first,) = until(lambda: heard.on("homeassistant/device/narrated_yard/config"))
-        check_payload(json.loads(first))  # a configured camera is announced before it tells anything
-        (told,) = camera().tell(evidence=Evidence(overlay=picture), **now(sentences=(PERSON, GONE)))
-        until(lambda: heard.on("narrated/yard/object/person"))
-        until(lambda: heard.on("narrated/yard/picture"))
-        until(lambda: len(heard.on("narrated/yard/event")) == 2)
-    until(lambda: heard.on("narrated/status") == [b"online", b"offline"])
-    payload = json.loads(heard.on("homeassistant/device/narrated_yard/config")[-1])
+        until(lambda: listener.on("narrated/status") == [b"online"])
+        (first,) = until(lambda: listener.on("homeassistant/device/narrated_yard/config"))
+        check_payload(json.loads(first))  # a configured camera is announced before its first record
+        (published,) = camera().narrate(evidence=Evidence(overlay=picture), **now(sentences=(PERSON, GONE)))
+        until(lambda: listener.on("narrated/yard/object/person"))
+        until(lambda: listener.on("narrated/yard/picture"))
+        until(lambda: len(listener.on("narrated/yard/event")) == 2)
+    until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
+    payload = json.loads(listener.on("homeassistant/device/narrated_yard/config")[-1])
     check_payload(payload)
     entities = payload["components"]
     assert entities["object_person"]["state_topic"] == "narrated/yard/object/person"
     assert entities["picture"]["content_type"] == "image/jpeg"
-    assert heard.on(entities["picture"]["image_topic"]) == [b"JPEG"]
-    assert heard.on(entities["object_person"]["state_topic"]) == [
+    assert listener.on(entities["picture"]["image_topic"]) == [b"JPEG"]
+    assert listener.on(entities["object_person"]["state_topic"]) == [
         entities["object_person"]["payload_on"].encode()
     ]
-    assert heard.on(entities["object_car"]["state_topic"]) == []  # it has left
-    events = [json.loads(each) for each in heard.on(entities["event"]["state_topic"])]
+    assert listener.on(entities["object_car"]["state_topic"]) == []  # it has left
+    events = [json.loads(each) for each in listener.on(entities["event"]["state_topic"])]
     assert [event["event_type"] for event in events] == ["appeared", "disappeared"]
-    assert {event["id"] for event in events} == {told}
+    assert {event["id"] for event in events} == {published}
     assert set(entities["event"]["event_types"]) == set(EVENT_TYPES)
-    assert heard.on(entities["sentence"]["state_topic"]) == [f"{PERSON.text} {GONE.text}".encode()]
-    assert json.loads(heard.on(entities["sentence"]["json_attributes_topic"])[0])["id"] == told
+    assert listener.on(entities["sentence"]["state_topic"]) == [f"{PERSON.text} {GONE.text}".encode()]
+    assert json.loads(listener.on(entities["sentence"]["json_attributes_topic"])[0])["id"] == published
 
 
-def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker, listen: Listen) -> None:
+def test_a_later_subscriber_gets_the_state_and_no_old_event(broker: Broker, listen: Listen) -> None:
     target = opened(broker)
     target.send(message(**now(sentences=(PERSON,))))
     late = listen(broker.port)
     until(lambda: late.on("narrated/yard/sentence") and late.on("narrated/status"))
     target.send(message(**now(sentences=(GONE,))))
     until(lambda: len(late.on("narrated/yard/sentence")) == 2)
-    retained = {topic for topic, _, was in late.heard if was}
+    retained = {topic for topic, _, was in late.received if was}
     config = "homeassistant/device/narrated_yard/config"
     assert retained == {"narrated/yard/sentence", "narrated/yard/attributes", "narrated/status", config}
     assert [json.loads(each)["event_type"] for each in late.on("narrated/yard/event")] == ["disappeared"]
@@ -196,31 +196,33 @@ def test_whoever_comes_later_sees_how_things_are_and_no_old_event(broker: Broker
 
 def test_an_old_record_moves_no_state(broker: Broker, listen: Listen) -> None:
     """A dead letter that is tried again, and what waited while the broker was away."""
-    heard, target = listen(broker.port), opened(broker)
+    listener, target = listen(broker.port), opened(broker)
     target.send(message(**now(sentences=(GONE,))))
     target.send(message(sentences=(PERSON,)))  # of 2024
-    until(lambda: len(heard.on("narrated/yard/event")) == 2)
-    assert heard.on("narrated/yard/sentence") == [GONE.text.encode()]
-    assert heard.on("narrated/yard/object/person") == []
+    until(lambda: len(listener.on("narrated/yard/event")) == 2)
+    assert listener.on("narrated/yard/sentence") == [GONE.text.encode()]
+    assert listener.on("narrated/yard/object/person") == []
     target.close()
 
 
 def test_a_state_is_never_too_long(broker: Broker, listen: Listen) -> None:
-    heard, target = listen(broker.port), opened(broker, template="{{ text * 40 }}")
+    listener, target = listen(broker.port), opened(broker, template="{{ text * 40 }}")
     target.send(message())
-    (state,) = until(lambda: heard.on("narrated/yard/sentence"))
+    (state,) = until(lambda: listener.on("narrated/yard/sentence"))
     assert len(state.decode()) == LONGEST_STATE
-    assert len(json.loads(heard.on("narrated/yard/attributes")[0])["text"]) > LONGEST_STATE
+    assert len(json.loads(listener.on("narrated/yard/attributes")[0])["text"]) > LONGEST_STATE
     target.close()
 
 
 def test_a_record_without_sentences_is_an_event(broker: Broker, listen: Listen) -> None:
-    heard, target = listen(broker.port), opened(broker, discovery=None)
-    gap = message().record.model_copy(update={"event": "gap", "text": "Nothing was seen.", "sentences": ()})
+    listener, target = listen(broker.port), opened(broker, discovery=None)
+    gap = message().record.model_copy(
+        update={"event": "gap", "text": "Nothing was observed.", "sentences": ()}
+    )
     target.send(Message(gap, ()))
-    (event,) = until(lambda: heard.on("narrated/yard/event"))
+    (event,) = until(lambda: listener.on("narrated/yard/event"))
     assert json.loads(event)["event_type"] == "gap"
-    assert not [topic for topic, _, _ in heard.heard if topic.startswith("homeassistant")]
+    assert not [topic for topic, _, _ in listener.received if topic.startswith("homeassistant")]
     target.close()
 
 
@@ -231,34 +233,34 @@ def test_a_broker_that_is_killed_and_forgets_everything(
     camera: Callable[..., Camera],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sender_module, "LONGEST_BACKOFF_S", 3.0)  # whoever listens is back first
+    monkeypatch.setattr(sender_module, "LONGEST_BACKOFF_S", 3.0)  # the subscriber is back first
     monkeypatch.setattr(sender_module, "FIRST_BACKOFF_S", 3.0)
     yard = camera()
     with forwarding(configure(home(broker))) as running:
         sender = running.senders["home"]
-        yard.tell(**now())
+        yard.narrate(**now())
         until(lambda: sender._queue._sent)
         broker.stop()
-        waiting = yard.tell(3, **now())
+        waiting = yard.narrate(3, **now())
         until(lambda: sender.failing)
         broker.start()
-        heard = listen(broker.port)
-        until(lambda: len(heard.on("narrated/yard/event")) == 3)
-        (config, *_) = heard.on("homeassistant/device/narrated_yard/config")
+        listener = listen(broker.port)
+        until(lambda: len(listener.on("narrated/yard/event")) == 3)
+        (config, *_) = listener.on("homeassistant/device/narrated_yard/config")
         assert "object_car" in json.loads(config)["components"]
-    assert [json.loads(each)["id"] for each in heard.on("narrated/yard/event")] == waiting
+    assert [json.loads(each)["id"] for each in listener.on("narrated/yard/event")] == waiting
 
 
-def test_sigkill_is_seen_as_offline(
+def test_a_killed_forwarder_is_shown_as_offline(
     broker: Broker, listen: Listen, configure: Configure, start_forward: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    heard, process = listen(broker.port), start_forward(configure(home(broker)))
-    until(lambda: heard.on("narrated/status") == [b"online"])
+    listener, process = listen(broker.port), start_forward(configure(home(broker)))
+    until(lambda: listener.on("narrated/status") == [b"online"])
     process.kill()
-    until(lambda: heard.on("narrated/status") == [b"online", b"offline"])
+    until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
 
 
-def test_a_password_that_is_put_right_is_found(
+def test_a_corrected_password_is_read_again(
     mosquitto: str, tmp_path: Path, listen: Listen, configure: Configure, camera: Callable[..., Camera]
 ) -> None:
     tool = shutil.which("mosquitto_passwd")
@@ -272,12 +274,12 @@ def test_a_password_that_is_put_right_is_found(
         url = f"mqtt://${{file:{secret}}}@127.0.0.1:{closed.port}"
         path = configure(f"  mqtt:\n    home: {{url: '{url}'}}\n")
         with forwarding(path) as running:
-            camera().tell()
+            camera().narrate()
             until(lambda: "refuses the login: Not authorized" in running.senders["home"].failing)
             assert "wr0ng" not in running.senders["home"].failing
             secret.write_text("me:p/w:rd\n")
             until(lambda: running.senders["home"]._queue._sent)
-        heard = listen(closed.port, "me", "p/w:rd")
-        until(lambda: heard.on("narrated/yard/sentence"))
+        listener = listen(closed.port, "me", "p/w:rd")
+        until(lambda: listener.on("narrated/yard/sentence"))
     finally:
         closed.stop()

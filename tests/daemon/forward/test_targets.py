@@ -90,11 +90,11 @@ def test_the_picture_is_the_one_of_the_record(
     )
     with forwarding(path):
         yard = camera()
-        yard.tell(evidence=Evidence(after=after, overlay=overlay))
+        yard.narrate(evidence=Evidence(after=after, overlay=overlay))
         until(lambda: len(receiver.taken) == 4)
         sent = sorted(str([each["mimetype"] for each in body["attachments"]]) for body in receiver.taken)
         assert sent == ["['image/jpeg']", "['image/webp']", "['image/webp']", "[]"]
-        yard.tell(evidence=Evidence(after="sha256:" + hashlib.sha256(b"gone").hexdigest()))
+        yard.narrate(evidence=Evidence(after="sha256:" + hashlib.sha256(b"gone").hexdigest()))
         until(lambda: len(receiver.taken) == 8)  # a picture that retention took holds nothing up
     assert not any(body["attachments"] for body in receiver.taken[4:])
 
@@ -116,7 +116,7 @@ def test_secrets_show_nowhere(
     )
     receiver.status = 400
     process = start_forward(path, "--from-start")
-    camera().tell()
+    camera().narrate()
     until(lambda: len(receiver.requests) >= 3)
     dead: list[dict[str, Any]] = []
 
@@ -140,7 +140,7 @@ def test_secrets_show_nowhere(
 
 
 @pytest.mark.parametrize(
-    ("targets", "told"),
+    ("targets", "expected"),
     [
         (
             "  apprise: {a: {url: 'https://${env:ABSENT}@h/'}}\n",
@@ -152,11 +152,11 @@ def test_secrets_show_nowhere(
     ],
 )
 def test_what_cannot_work_ends_at_once(
-    configure: Callable[..., Path], narrated: Callable[..., Any], targets: str, told: str
+    configure: Callable[..., Path], narrated: Callable[..., Any], targets: str, expected: str
 ) -> None:
     done = narrated("forward", "-c", configure(targets))
     assert done.code == 78
-    assert told in done.err
+    assert expected in done.err
     assert "s3cr3t" not in done.err
 
 

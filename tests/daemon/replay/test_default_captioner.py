@@ -27,8 +27,8 @@ from pipeline.thresholds import calibrate
 
 
 @pytest.mark.footage
-def test_people_on_the_path_are_told_as_people(clips: Path) -> None:
-    """In vtest nothing but people moves: what is told is about people, somewhere in the picture."""
+def test_people_on_the_path_are_reported_as_people(clips: Path) -> None:
+    """In vtest nothing but people moves: what is reported is about people, somewhere in the picture."""
     plan, captioner = CameraPlan("vtest", str(clips / "opencv_vtest.avi")), load_captioner()
     with open_source(plan.url, plan.source, plan.name) as source:
         thresholds = calibrate(source)
@@ -125,7 +125,7 @@ def pasted(scene: Image, cutting: Cutting, height: int, at: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize(("height", "at", "zone"), [(110, (150, 300), True), (150, (560, 380), False)])
-def test_somebody_pasted_into_an_unseen_scene_is_told(
+def test_somebody_pasted_into_an_unseen_scene_is_reported(
     clips: Path, shipped: Captioner, options: ChangeOptions, height: int, at: tuple[int, int], zone: bool
 ) -> None:
     [scene] = frames(clips / "opencv_vtest.avi", 0)
@@ -144,30 +144,30 @@ def test_somebody_pasted_into_an_unseen_scene_is_told(
         assert ("on the grass" in narration.text) == zone
 
 
-def test_reading_real_footage_backwards_swaps_what_is_told(
+def test_reading_real_footage_backwards_swaps_appeared_and_disappeared(
     clips: Path, shipped: Captioner, options: ChangeOptions
 ) -> None:
     """Nearly: before is moved and lit like after, so the masks may differ a little."""
     real = [pair(*frames(clips / clip, first, second)) for clip, first, second in PAIRS]
     backwards = [pair(p.after.image, p.before.image) for p in real]
     straight, back = (narrate(find_changes(pairs, options), shipped) for pairs in (real, backwards))
-    told = missed = 0
+    reported = missed = 0
     for one, other in zip(straight, back, strict=True):
         left = [(s.type, s.object, s.count) for s in other.sentences]
         for s in one.sentences:
             mirrored = MIRRORED.get(s.type, s.type), s.object, s.count
-            told, missed = told + 1, missed + (mirrored not in left)
+            reported, missed = reported + 1, missed + (mirrored not in left)
             if mirrored in left:
                 left.remove(mirrored)
             for o in other.sentences:  # nothing that has come has come also when read the other way round
                 same_side = s.type == o.type and s.type in MIRRORED and s.object == o.object
                 assert not (same_side and s.box and o.box and iou(s.box, o.box) > 0.5), (s, o)
-    assert told >= 5
-    assert missed <= 0.25 * told
+    assert reported >= 5
+    assert missed <= 0.25 * reported
 
 
 @pytest.mark.parametrize("gain", [0.6, 0.75, 1.25])
-def test_light_alone_is_told_as_light(
+def test_light_alone_is_reported_as_light(
     clips: Path, shipped: Captioner, options: ChangeOptions, gain: float
 ) -> None:
     for clip in ("intel_one-by-one-person-detection.mp4", "opencv_vtest.avi", "tfl_pentonville-penton.mp4"):
@@ -178,10 +178,10 @@ def test_light_alone_is_told_as_light(
         assert narration.abstained == ""
 
 
-def test_somebody_who_takes_up_the_picture_is_told_although_the_light_changes(
+def test_somebody_who_takes_up_the_picture_is_reported_although_the_light_changes(
     clips: Path, shipped: Captioner, options: ChangeOptions
 ) -> None:
-    """What fills the picture makes the camera expose anew: that is no change of light to tell."""
+    """What fills the picture changes the exposure: that is no change of light."""
     empty, there = frames(clips / "intel_one-by-one-person-detection.mp4", 40, 100)
     brighter = np.asarray(np.clip(there * 1.3, 0, 255).round(), np.uint8)
     [change] = find_changes([pair(empty, brighter, beyond_upper=True)], options)
@@ -195,7 +195,7 @@ def test_somebody_who_takes_up_the_picture_is_told_although_the_light_changes(
     assert sentence.box[2] * sentence.box[3] > 0.03
 
 
-def test_nothing_is_told_of_a_scene_that_only_rustles(
+def test_nothing_is_reported_of_noise_shake_and_compression(
     clips: Path, shipped: Captioner, options: ChangeOptions
 ) -> None:
     """Noise, a small shift and another compression."""

@@ -26,13 +26,13 @@ def test_a_plain_sentence_has_the_plain_members() -> None:
 
 def test_a_grounded_sentence_says_where_on_either_side_and_when() -> None:
     corners = ((0.1, 0.2), (0.3, 0.2), (0.2, 0.50001))
-    told = members(
+    reported = members(
         Sentence(
             *("Two cars have left.", "disappeared", "car", None, 0.9, 0.8, 2),
             *((0, 0, 1, 1), None, corners, (), 0.0),
         )
     )
-    assert told["box"] is None
-    assert (told["count"], told["box_before"], told["moment_s"]) == (2, (0, 0, 1, 1), 0.0)
-    assert told["outline_before"] == ((0.1, 0.2), (0.3, 0.2), (0.2, 0.5))
-    assert told.keys() & {"box_after", "outline_after"} == set()
+    assert reported["box"] is None
+    assert (reported["count"], reported["box_before"], reported["moment_s"]) == (2, (0, 0, 1, 1), 0.0)
+    assert reported["outline_before"] == ((0.1, 0.2), (0.3, 0.2), (0.2, 0.5))
+    assert reported.keys() & {"box_after", "outline_after"} == set()

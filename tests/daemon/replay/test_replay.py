@@ -1,4 +1,4 @@
-"""Replay: the same footage gives the same narrations, and what cannot be read is told."""
+"""Replay: the same footage gives the same narrations, and what cannot be read is reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console
 from waiting import until
 
 from daemon.replay import replay as replays
-from daemon.replay.progress import ReplayProgress
+from daemon.replay.replay import ReplayProgress
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.journal import read_journal, verify
@@ -28,7 +28,7 @@ from pipeline.tracking import Detections
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
 
 
-def test_tells_when_something_comes_and_goes(narrated: Run, clip: Path, checkpoint: Path) -> None:
+def test_an_arrival_and_a_departure_are_narrated(narrated: Run, clip: Path, checkpoint: Path) -> None:
     done = narrated("replay", clip, "--captioner-file", checkpoint)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
@@ -260,7 +260,7 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to(
     assert len(each) > 1
 
 
-def test_pictures_are_kept_within_a_bound_that_is_said(
+def test_pictures_are_kept_up_to_a_bound(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["replay", clip, "--captioner-file", checkpoint, "--json", "--out"]
@@ -277,7 +277,7 @@ def test_pictures_are_kept_within_a_bound_that_is_said(
     assert "1 narration without pictures" in bounded.err
 
 
-def test_damaged_input_is_told_and_the_rest_narrated(
+def test_damaged_input_is_reported_and_the_rest_narrated(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     empty, missing, out = tmp_path / "empty.mp4", tmp_path / "missing.mp4", tmp_path / "out"

@@ -60,14 +60,14 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
         breaking_after(patch, cameras, KeyboardInterrupt())
         broken = narrated(*arguments)
     assert broken.code == 130
-    assert "--resume goes on" in broken.err
+    assert "--resume continues" in broken.err
     assert verify([out / "narrations.jsonl", out / "journal"]).ok
     if lost := cameras == 2:  # as a power failure may leave it; its camera is narrated again
         min(path for path in (out / "evidence").rglob("*") if path.is_file()).unlink()
     done = narrated(*arguments, "--resume")
     assert done.code == 0, done.err
     shown = len(done.out.splitlines())
-    assert shown == 4 if lost else shown <= 6 - 2 * cameras  # finished cameras are not told again
+    assert shown == 4 if lost else shown <= 6 - 2 * cameras  # finished cameras are not reported again
     pictures = [{p.name for p in (f / "evidence").rglob("*") if p.is_file()} for f in (out, undisturbed)]
     assert pictures[0] == pictures[1]
     for name in WRITTEN:

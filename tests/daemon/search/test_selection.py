@@ -169,6 +169,7 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
         records.append((local.of(moment), f"c{n % 2}", sentences))
         house.tell((moment - MIDNIGHT).total_seconds(), *sentences, camera=f"c{n % 2}")
     labels = {
+        "minute": lambda m, _: f"{m:%Y-%m-%d %H:%M}",
         "hour": lambda m, _: f"{m:%Y-%m-%d %H:00}",
         "day": lambda m, _: f"{m:%Y-%m-%d}",
         "week": lambda m, _: f"{m:%G-W%V}",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from serving_here import Served, ServedHouse, said
 
+from daemon.config.configuration import parse_configuration
+from daemon.config.settings import Camera
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.report.card import Card
 from pipeline.report.pages import Head, records_page
@@ -63,6 +67,9 @@ def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) ->
         "/review?q=why",
         "/digest?q=2024-05-01",
         "/week",
+        "/rules?when=a+person&since=",
+        "/rules?when=a+vna",
+        "/camera/yard",
     ]
     for scheme in SCHEMES:
         context = browser.new_context(base_url=served.url, **scheme)
@@ -120,6 +127,17 @@ def test_keys_lead_from_record_to_record(tab: Any, house: ServedHouse) -> None:
     assert tab.get_by_role("searchbox", name="Ask").input_value() == "u"
 
 
+def test_a_bar_of_the_timeline_is_opened(tab: Any) -> None:
+    tab.goto("/review?day=2024-05-01")
+    with tab.expect_navigation():
+        tab.locator("svg.plot a").first.click()
+    assert "10:00" not in tab.url
+    tab.get_by_role("heading", name="Wednesday 1 May 2024, 00:00 to 01:00").wait_for()
+    with tab.expect_navigation():
+        tab.get_by_role("link", name="whole day").click()
+    assert "day=2024-05-01" in tab.url
+
+
 def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
     record = house.records["yard"][2]
     tab.goto(f"/record/{record.id}")
@@ -134,6 +152,32 @@ def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
     assert (opinion.opinion, opinion.object, opinion.type) == ("corrected", "cat", "moved")
 
 
+def test_areas_are_drawn_on_the_latest_picture(tab: Any) -> None:
+    """What is copied is what the configuration takes."""
+    tab.goto("/")
+    with tab.expect_navigation():  # until the picture is there
+        tab.get_by_role("link", name="Draw zones of yard").click()
+    canvas, lines = tab.locator(".canvas"), tab.get_by_label("Under cameras: yard:")
+    size = canvas.bounding_box()
+    for x, y in ((0.25, 0.5), (0.75, 0.5), (0.75, 0.9), (0.1, 0.1)):
+        canvas.click(position={"x": x * size["width"], "y": y * size["height"]})
+    tab.get_by_role("button", name="Take back a point").click()
+    tab.get_by_role("textbox", name="Name").fill("at the gate")
+
+    def camera() -> Camera:
+        indented = textwrap.indent(lines.input_value(), "    ")
+        text = f"version: 1\ncameras:\n  yard:\n    url: y.mp4\n{indented}\n"
+        return parse_configuration(text).cameras["yard"]
+
+    corners = pytest.approx(np.array([[0.25, 0.5], [0.75, 0.5], [0.75, 0.9]]), abs=0.005)
+    (zone,) = camera().zones
+    assert (zone.name, np.array(zone.polygon)) == ("at the gate", corners)
+    tab.get_by_label("It is").select_option("privacy")
+    assert np.array(camera().privacy["at the gate"]) == corners
+    tab.get_by_role("button", name="Clear").click()
+    assert "3 points or more" in lines.input_value()
+
+
 def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
     tab.goto("/")
     tab.get_by_text("following", exact=True).wait_for()
@@ -144,6 +188,15 @@ def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
     tab.locator('#cameras [data-camera="street"]').wait_for()
     card.get_by_label("Before").check()
     assert not card.locator("img.after").is_visible()
+    van = {"camera": "street", "evidence": house.pictures(9)}
+    house.tell(3 * 86_400 + 10, said("A car has come.", thing="car", action="entered", track="c"), **van)
+    tab.get_by_text("A car has come.", exact=True).and_(tab.locator(".text")).wait_for()
+    cards = tab.locator("#feed > article").count()
+    house.tell(
+        3 * 86_400 + 20, said("The car has left.", "disappeared", "car", action="left", track="c"), **van
+    )
+    tab.locator("#feed").get_by_text("The car has left.").wait_for()
+    assert tab.locator("#feed > article").count() == cards, "the visit's card is replaced"
 
 
 def test_a_report_is_searched(tab: Any, house: ServedHouse, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -10,12 +11,15 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 from serving_here import MIDNIGHT, Served, ServedHouse, identity, said
 
+from daemon import cli
+from daemon.config.configuration import parse_configuration
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import RecordEvent
 from pipeline.record import Record
@@ -54,6 +58,19 @@ def test_the_week_begins_with_today(served: Served) -> None:
     assert page.count("No camera was watched.") == 7  # the house's records are of 2024
     assert "Nobody and nothing came" not in page
     assert "No camera was watched." in served.client.get("/").text
+
+
+def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served: Served, house: ServedHouse) -> None:
+    page = served.client.get("/rules?when=a+person+comes&hours=0:00-24:00&cooldown=5m&since=").text
+    assert "Understood as: People who came, between 00:00 and 24:00 of every day." in page
+    assert f'href="/record/{house.records["yard"][0].id}"' in page
+    lines = html.unescape(re.search(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[1])  # type: ignore[index]
+    parse_configuration(f"version: 1\ncameras: {{yard: {{url: 'rtsp://h/'}}}}\n{lines}")
+    refused = served.client.get("/rules?when=a+vna+comes")
+    assert refused.status_code == 400
+    assert "&#39;vna&#39; is not understood; did you mean van?" in refused.text
+    assert served.client.get("/rules?when=a+van&cooldown=soon").status_code == 400
+    assert served.client.get("/rules").status_code == 200
 
 
 def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served: Served) -> None:
@@ -324,6 +341,116 @@ def test_visits_are_shown_with_how_long_they_were(mixed: Mixed) -> None:
     assert re.search(r'id="count">1 narration<', get("/review?q=when+did+a+car+last+come").text)
 
 
+def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd: ServedHouse) -> None:
+    here, there = ((0.1, 0.9), (0.3, 0.9)), ((0.6, 0.8), (0.8, 0.7))
+    came = odd.tell(10, said("A van has come.", thing="van", action="entered", track="v", paths=(here,)))
+    odd.tell(20, said("A person has come.", action="entered", track="p"))
+    odd.tell(40, said("The van has stopped.", thing="van", action="stopped", track="v"), held="hourly")
+    gone = {
+        "action": "left",
+        "track": "v",
+        "since_s": -89.0,
+        "until_s": 1.0,
+        "moment_s": 1.0,
+        "paths": (there,),
+    }
+    left = said("The van has left.", "disappeared", "van", **gone)
+    last = odd.tell(100, left, evidence=odd.pictures())
+    with Served(odd) as served:
+        page = served.client.get("/review?object=van")
+        assert texts(page) == ["The van has left."]
+        assert "Here for 1 minute 30 seconds, from 00:00:10 to 00:01:40: 00:00:10 came in" in page.text
+        assert '<polyline class="c0 between" points="0.3,0.9 0.6,0.8"/>' in page.text
+        live = served.client.get("/").text
+        assert re.findall(r'<article class="card.*?data-id="(.*?)"', live) == [
+            last.id,
+            odd.records["yard"][1].id,
+        ]
+        record = served.client.get(f"/record/{came.id}").text
+        assert re.search(rf'<a href="/record/{last.id}" aria-current="true">00:01:40\s+left</a>', record)
+        assert "stopped" not in live  # what a limit held back
+        assert "stopped" in served.client.get("/review?object=van&held=yes").text
+
+
+def test_who_put_a_thing_down_is_named(odd: ServedHouse, capsys: pytest.CaptureFixture[str]) -> None:
+    odd.tell(10, said("A person has come in.", action="entered", track="p"))
+    gone = {"action": "left", "track": "p", "since_s": -19.0, "until_s": 1.0}
+    left = odd.tell(30, said("The person has left, after 20 s.", "disappeared", **gone))
+    bag = said("A bag has been put down.", thing="bag", action="placed", track="b", other="p")
+    odd.tell(31, bag, evidence=odd.pictures())
+    odd.tell(60, said("The bag has been taken.", "disappeared", "bag", action="removed", track="b"))
+    with Served(odd) as served:
+        card = served.client.get("/").text.partition("The bag has been taken.")[2].partition("</article>")[0]
+        assert f'Put down by: <a href="/record/{left.id}">The person has left, after 20 s.</a>' in card
+        assert "Taken by" not in card
+        assert "Put down by: The person has left" in served.client.get("/review?object=bag").text
+    by = "A bag has been put down. (put down by: The person has left, after 20 s.)"
+    for question in ("what was left behind", "who left the bag", "who put down a bag in the last 9000 days"):
+        assert cli.main(["query", question, "--journal", str(odd.state), "--timezone", "UTC"]) == 0
+        assert by in capsys.readouterr().out, question
+    assert cli.main(["query", "who took the bag", "--journal", str(odd.state), "--timezone", "UTC"]) == 0
+    answer = capsys.readouterr()
+    assert "Bags that were taken away" in answer.err
+    assert "The bag has been taken.\n" in answer.out
+
+
+def test_the_timeline_is_zoomed_from_days_to_minutes(odd: ServedHouse) -> None:
+    for second in (10 * 3600, 10 * 3600 + 60, 12 * 3600, 90 * 3600):
+        odd.tell(second, said("A van has come.", thing="van", action="entered", track=f"v{second}"))
+    with Served(odd) as served:
+
+        def bars(query: str) -> list[tuple[str, str]]:
+            page = html.unescape(served.client.get(f"/review?{query}").text)
+            return re.findall(r'<a href="/review\?([^"]*)" aria-label="([^"]*)"><title>', page)
+
+        days = bars("day=all")
+        assert [words for _, words in days] == [
+            "2024-05-01: 3 visits, 3 narrations",
+            "2024-05-04: 1 visit, 1 narration",
+        ]
+        hours = bars(days[0][0])
+        assert [words[11:] for _, words in hours] == [
+            "10:00: 2 visits, 2 narrations",
+            "12:00: 1 visit, 1 narration",
+        ]
+        minutes = bars(hours[0][0])
+        assert [words[11:16] for _, words in minutes] == ["10:00", "10:01"]
+        page = html.unescape(served.client.get(f"/review?{hours[0][0]}").text)
+        assert "Wednesday 1 May 2024, 10:00 to 11:00" in page
+        assert 'href="?day=2024-05-01">whole day</a>' in page
+        assert [words for _, words in bars(re.findall(r'href="\?([^"]*)">← 09:00', page)[0])] == []
+
+
+def test_how_many_were_there_by_camera_and_place(odd: ServedHouse) -> None:
+    def told(hour: float, text: str, kind: str, track: str, **more: Any) -> None:
+        odd.tell(3600 * hour, said(text, kind, "car", track=track, **more))
+
+    told(6, "A car has parked in the lot.", "appeared", "a", action="entered")
+    told(8, "A car has come in from the left.", "appeared", "b", action="entered")
+    told(9, "The car has parked in the lot.", "moved", "b", action="parked")
+    told(12, "The car has driven off.", "disappeared", "a", action="left", until_s=1.0, since_s=-21599.0)
+    told(13, "The car has moved on.", "moved", "b", action="resumed")
+    told(14, "The car has driven off.", "disappeared", "b", action="left", until_s=1.0, since_s=-21599.0)
+    since, until = MIDNIGHT + timedelta(hours=10), MIDNIGHT + timedelta(hours=11)
+    away = {"event": RecordEvent.GAP, "since": since, "until": until, "reason": "camera_down"}
+    odd.tell(3600 * 11, sentences=(), **away)
+    with Served(odd) as served:
+        page = served.client.get("/review?day=2024-05-01&camera=yard").text
+    plots = dict(
+        re.findall(r'aria-label="(\w+): at most \d+ at the same time">.*?d="(.*?)"', page, re.DOTALL)
+    )
+    for name, hours in {"yard": (6, 8, 12, 14), "lot": (6, 9, 12, 13)}.items():
+        levels = re.findall(r"V(\d+)H(\d+)", plots[name])
+        seen = [2 - int(level) for level, _ in levels]
+        first, second, third, fourth = (4 * hour for hour in hours)
+        assert seen[:first] == [0] * first
+        assert seen[first:second] == [1] * (second - first)
+        assert seen[second:third] == [2] * (third - second)
+        assert seen[third + 1 : fourth] == [1] * (fourth - third - 1)
+        assert seen[fourth + 1 :] == [0] * (95 - fourth)
+    assert '<rect class="dark" x="40.0" width="4.0"' in page
+
+
 def test_many_of_one_moment_are_all_reached(odd: ServedHouse) -> None:
     for number in range(120):
         odd.tell(7, said(f"Number {number}."), id=identity("yard", 7)[:-12] + f"{number:012x}")
@@ -369,7 +496,8 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Pat
         config.write_text(
             f"version: 1\nstate: {odd.state}\nserve: {{listen: '127.0.0.1:0'}}\n"
             f"http: {{listen: '127.0.0.1:{health.server_port}'}}\n"
-            "cameras: {yard: {url: y.mp4}, gate: {url: g.mp4}, new: {url: n.mp4}}\n"
+            "cameras: {yard: {url: y.mp4, live_url: 'http://nvr.lan:1984/?src=yard'},\n"
+            "  gate: {url: g.mp4}, new: {url: n.mp4}}\n"
         )
         with Served(odd, "--config", str(config)) as served:
             page = served.client.get("/").text
@@ -381,6 +509,8 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd: ServedHouse, tmp_path: Pat
         ("good", "yard"),
         ("removed", "old"),
     ]
+    assert re.findall(r'href="(http[^"]*)".*aria-label="yard live', page) == ["http://nvr.lan:1984/?src=yard"]
+    assert page.count(" live, in a new tab") == 1
     assert "backing off" in page
     assert "not watched by the daemon that runs" in page
     assert "nothing narrated yet" in page

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
+from weakref import ref
 
 import pytest
 
@@ -16,6 +17,7 @@ from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
+from pipeline.sources.frame import Luma
 from pipeline.thresholds import calibrate
 
 LIMIT_S = 30.0
@@ -91,6 +93,23 @@ def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
         found = run(CameraThread(plan, queue, AsIfLive), queue)
         assert [after for _, after in found] == [after for _, after in expected(clip)]
         assert "room: lower threshold" in caplog.text
+
+
+def test_the_footage_of_the_calibration_is_let_go(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(camera_thread, "CALIBRATION_S", 20.0)
+    planes, left = list[ref[Luma]](), list[int]()
+
+    class Watched(AsIfLive):
+        def __iter__(self) -> Iterator[Frame]:
+            for frame in super().__iter__():
+                planes.append(ref(frame.luma))
+                yield frame
+            left.append(sum(plane() is not None for plane in planes))
+
+    queue = WorkQueue(["room"], 8)
+    run(CameraThread(CameraPlan("room", str(clip), tracked=False), queue, Watched), queue)
+    assert len(planes) > 40
+    assert left[0] < 12
 
 
 def test_an_error_waits_for_the_main_thread() -> None:

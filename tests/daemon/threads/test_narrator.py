@@ -93,7 +93,7 @@ def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path:
 
     def watched(frame: Frame) -> Frame:
         image = frame.image
-        return replace(frame, picture=LazyPicture(lambda: made.append(True) or image, compact=True))
+        return replace(frame, picture=LazyPicture(lambda: made.append(True) or image, lambda _: image))
 
     shown = pair(0, 4, COME)
     shown = replace(shown, before=watched(shown.before), after=watched(shown.after))

@@ -6,9 +6,8 @@ import torch
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
 from models.papers.captioner import stories
-from models.papers.ddla import MASK_FLOOR, Capt, CaptMasked, CaptMulti
+from models.papers.ddla import MASK_FLOOR, Capt, CaptMasked, CaptMulti, project_masks
 from models.papers.decoding import State
-from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 

@@ -8,8 +8,7 @@ import torch
 
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
-from models.papers.ddla import DDLA, marginal_log_likelihood
-from models.papers.masks import project_masks
+from models.papers.ddla import DDLA, marginal_log_likelihood, project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, EOS, Vocabulary
 

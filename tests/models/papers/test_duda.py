@@ -6,8 +6,8 @@ import torch
 from torch.nn.functional import conv2d, group_norm
 
 from models.encoders.encoder import Encoder
+from models.papers.ddla import project_masks
 from models.papers.duda import DUDA, CaptPixDiff, CaptRepDiff
-from models.papers.masks import project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.ndimage import gaussian_filter
 
-from models.papers.masks import project_masks
+from models.papers.ddla import project_masks
 
 
 def reference(mask: np.ndarray, smoothing: float) -> np.ndarray:

@@ -10,7 +10,7 @@ from models import load_captioner
 from models.captioner import DescribeOptions
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
-from models.papers.nearest import Nearest, NearestMulti
+from models.papers.ddla import Nearest, NearestMulti
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 

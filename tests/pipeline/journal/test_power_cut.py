@@ -1,4 +1,4 @@
-"""Whatever a power cut leaves, at whichever step: what was promised is there, and nobody cries tampering."""
+"""Whatever a power cut leaves, at any step: what was promised is there, and no tampering is reported."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Promises:
         """Start again on what is left after so many steps."""
         lay(tree, place)
         with Journal(place / "journal", "yard", limits=ONE_EACH) as journal:
-            told = [record.seq for record in journal]
-            first = 1 if count <= self.kept else told[0]
-            assert told == list(range(first, journal.end.seq + 1)), self._when(count)
+            seqs = [record.seq for record in journal]
+            first = 1 if count <= self.kept else seqs[0]
+            assert seqs == list(range(first, journal.end.seq + 1)), self._when(count)
             assert journal.end.seq >= _latest(self.records, count), self._when(count)
             signatures = Signatures(journal.folder, "yard", KEY)
             if signed := _latest(self.signed, count):
-                found = verify([place], VerifyOptions(keys=[KEY.public]))
-                assert max((s.seq for s in found.signed.values()), default=0) >= signed, self._when(count)
+                result = verify([place], VerifyOptions(keys=[KEY.public]))
+                assert max((s.seq for s in result.signed.values()), default=0) >= signed, self._when(count)
             journal.append(narration(1000))
             signatures.add(journal.end)
-        found = verify([place], VerifyOptions(keys=[KEY.public]))
-        assert not found.problems, self._when(count)
+        result = verify([place], VerifyOptions(keys=[KEY.public]))
+        assert not result.problems, self._when(count)
 
     def _when(self, count: int) -> str:
         return f"after {', '.join(str(step) for step in self.disk.steps[max(0, count - 6) : count])}"

@@ -3,10 +3,7 @@
 import errno
 import os
 import resource
-import shutil
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -302,60 +299,3 @@ def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, m
     assert numbers(journal) == [1, 2, 3, 4]
     journal.close()
     assert verify([tmp_path]).lines == 4
-
-
-_DISK = """
-import logging, subprocess, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from plain_narration import narration
-from pipeline.journal import Journal, verify
-
-logging.disable(logging.CRITICAL)
-disk = Path(sys.argv[1])
-def mount(*options):
-    subprocess.run(["mount", *options, disk], check=True)
-mount("-t", "tmpfs", "-o", "size=64k", "none")
-with Journal(disk / "journal", "yard", hold=1000) as journal:
-    journal.append(narration(0))
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(512)):
-                pass
-        except OSError:
-            pass
-    for second in range(1, 41):
-        journal.append(narration(second))
-    assert journal.held and "space" in journal.trouble, journal.trouble
-    filler.unlink()
-    assert journal.append(narration(41)).seq == 42
-    assert not journal.held
-mount("-o", "remount,ro")
-with Journal(disk / "journal", "yard", hold=1000) as journal:
-    assert journal.end.seq == 42, journal.end
-    assert journal.append(narration(43)) is None
-    assert "Read-only" in journal.trouble
-    assert journal.backlog(100)[1].seq == 42
-    mount("-o", "remount,rw")
-    assert journal.flush()
-    assert [r.seq for r in journal] == list(range(1, 44))
-found = verify([disk / "journal"])
-assert found.ok and found.lines == 43, found
-print("all is well")
-"""
-
-
-def test_a_real_disk_full_and_read_only(tmp_path):
-    if os.geteuid() != 0 or not shutil.which("unshare"):
-        pytest.skip("mounting a small disk needs root and unshare")
-    allowed = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
-    if allowed.returncode:
-        pytest.skip(f"this machine lets nobody mount: {allowed.stderr.decode().strip()}")
-    done = subprocess.run(
-        ["unshare", "-m", sys.executable, "-c", _DISK, tmp_path, Path(__file__).parents[1]],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.strip() == "all is well", done.stderr

@@ -13,12 +13,7 @@ from time_stamps import make_authority, serve_authority
 
 from daemon.threads.signatures import JournalSigning
 from pipeline.journal import Journal, VerifyOptions, verify
-from pipeline.journal.timestamps import (
-    TimestampAuthority,
-    TimestampError,
-    append_timestamp,
-    load_timestamps,
-)
+from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
 
@@ -43,7 +38,7 @@ def stamped(tmp_path, url):
         for second in range(5):
             record = journal.append(narration(second))
             if second == 2:
-                append_timestamp(journal.folder, authority.stamp(record))
+                authority.stamp(record).append(journal.folder)
     return tmp_path / "journal"
 
 
@@ -57,7 +52,7 @@ def test_a_stamp_vouches_for_its_record_by_our_check_and_by_openssl(stamped, roo
     ((seq, time),) = found.stamped.values()
     assert seq == 3
     assert time.endswith("Z")
-    (stamp,) = load_timestamps(stamped, "yard")
+    (stamp,) = Timestamp.load(stamped, "yard")
     answer = tmp_path / "answer"
     answer.write_bytes(base64.b64decode(stamp.response))
     command = ["openssl", "ts", "-verify", "-digest", stamp.hash, "-in", answer, "-CAfile", roots]
@@ -96,6 +91,14 @@ def test_a_rewritten_journal_does_not_fit_its_stamp(stamped, roots, tmp_path):
         assert "record 3 is not the one that was stamped" in problem.reason
 
 
+def test_a_stamp_of_a_record_that_is_gone_shows_an_end_cut_off(stamped):
+    path = stamped / "yard.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    (problem,) = verify([stamped]).problems
+    assert "record 3 was stamped" in problem.reason
+    assert "cut off its end" in problem.reason
+
+
 def test_another_authority_does_not_count(stamped, tmp_path):
     other = make_authority(tmp_path / "other")
     (problem,) = check(stamped, other).problems
@@ -130,7 +133,7 @@ def test_the_daemon_stamps_what_has_grown(tmp_path, url, roots):
         path.write_bytes(path.read_bytes() + b'{"torn')
         again.stamp()
         again.stamp()
-    assert [stamp.seq for stamp in load_timestamps(tmp_path, "yard")] == [1, 2]
+    assert [stamp.seq for stamp in Timestamp.load(tmp_path, "yard")] == [1, 2]
     assert check(tmp_path, roots).ok
 
 
@@ -143,7 +146,7 @@ def test_a_server_that_is_away_delays_no_other_camera_and_is_asked_again(tmp_pat
         assert caplog.text.count("is not time-stamped") == 1
         signing._authority = TimestampAuthority(url)
         signing._turn()
-    assert len(load_timestamps(tmp_path, "yard")) == 1
+    assert len(Timestamp.load(tmp_path, "yard")) == 1
 
 
 def test_a_head_noted_elsewhere_shows_an_end_cut_off(stamped):

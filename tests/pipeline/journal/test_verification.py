@@ -115,19 +115,25 @@ class TestSignatures:
         segmented(tmp_path, records[:5], 1, 4, 6)
         path = tmp_path / "yard.signatures"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
-        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
-        (signed,) = found.signed.values()
-        assert (found.ok, signed.seq) == (True, 5)
+        result = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
+        (signed,) = result.signed.values()
+        assert (result.ok, signed.seq) == (True, 5)
         assert signed.time.startswith(str(datetime.now(UTC).year))
+
+    def test_out_of_order_are_reported(self, tmp_path: Path, records: list[Record]) -> None:
+        path = tmp_path / "yard.signatures"
+        first, second, third = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(second + first + third)
+        assert reasons(tmp_path) == [f"{path}:2: it is of record 3, behind one of 5"]
 
     def test_a_torn_one_is_cut_off_and_signing_goes_on(self, tmp_path: Path, records: list[Record]) -> None:
         path = tmp_path / "yard.signatures"
         path.write_bytes(path.read_bytes() + b'{"camera":"ya')
         assert reasons(tmp_path) == []
         assert Signatures(tmp_path, "yard", KEY).add(ChainEnd.of(records[8]))
-        found = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
-        assert found.ok
-        assert {signed.seq for signed in found.signed.values()} == {9}
+        result = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
+        assert result.ok
+        assert {signed.seq for signed in result.signed.values()} == {9}
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
     @given(data=st.data())
@@ -138,33 +144,33 @@ class TestSignatures:
         place = data.draw(st.integers(0, len(content) - 2))  # without the last line's end it is a torn one
         changed[place] ^= data.draw(st.sampled_from([1, 32, 128]))
         path.write_bytes(bytes(changed))
-        found = reasons(tmp_path, keys=[KEY.public])
+        result = reasons(tmp_path, keys=[KEY.public])
         path.write_bytes(content)
-        assert found
-        assert "yard.signatures" in found[0]
+        assert result
+        assert "yard.signatures" in result[0]
 
 
 class TestOutputFolders:
     @pytest.fixture
-    def told(self, tmp_path: Path) -> Path:
+    def output(self, tmp_path: Path) -> Path:
         records = chain(map(narration, range(3)))
         for name in ("narrations.jsonl", "journal/yard.jsonl"):
-            write(tmp_path / "told" / name, records)
-        return tmp_path / "told"
+            write(tmp_path / "replay" / name, records)
+        return tmp_path / "replay"
 
     @pytest.mark.parametrize("name", ["narrations.jsonl", "journal/yard.jsonl"])
     @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 2, 3), (0, 1, 9), ()])
-    def test_the_two_must_tell_the_same(self, told: Path, name: str, seconds: tuple[int, ...]) -> None:
-        write(told / name, chain(map(narration, seconds)))
-        (reason,) = reasons(told)
+    def test_the_two_must_say_the_same(self, output: Path, name: str, seconds: tuple[int, ...]) -> None:
+        write(output / name, chain(map(narration, seconds)))
+        (reason,) = reasons(output)
         assert "narrations.jsonl: its records of yard are not those of journal/yard.jsonl" in reason
 
 
 class TestComparing:
     def both(self, tmp_path: Path, live: Sequence[Record], replayed: Sequence[Record]) -> tuple[Path, Path]:
         write(tmp_path / "live" / "yard.jsonl", live)
-        write(tmp_path / "told" / "journal" / "yard.jsonl", replayed)
-        return tmp_path / "live", tmp_path / "told"
+        write(tmp_path / "replay" / "journal" / "yard.jsonl", replayed)
+        return tmp_path / "live", tmp_path / "replay"
 
     def test_what_differs_is_named(self, tmp_path: Path) -> None:
         other = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
@@ -177,7 +183,7 @@ class TestComparing:
         assert "A dog" in named["yard-1"]
         assert "only in" in named["yard-2"]
         assert "live" in named["yard-2"]
-        assert "told" in named["yard-70"]
+        assert "replay" in named["yard-70"]
 
     def test_another_order_is_a_difference(self, tmp_path: Path) -> None:
         swapped = chain([narration(0), narration(2), narration(1)])
@@ -238,8 +244,8 @@ class TestComparing:
         assert (same.records, same.events, same.of_events) == (0, 9, 10)
         assert [(each.id, each.reason) for each in comparison.differences] == [
             ("yard-240", f"only in {tmp_path}/live: 'A car has appeared.'"),
-            ("recorded-4", f"only in {tmp_path}/told: 'A dog has appeared.'"),
-            ("yard-360", f"object is 'car', in {tmp_path}/told 'van'"),
+            ("recorded-4", f"only in {tmp_path}/replay: 'A dog has appeared.'"),
+            ("yard-360", f"object is 'car', in {tmp_path}/replay 'van'"),
         ]
 
     @given(
@@ -267,16 +273,16 @@ class TestComparing:
         assert [each.id for each in comparison.differences] == ["yard-0"]
 
     def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
-        live, told = self.both(tmp_path, chain([narration()]), chain([narration()]))
+        live, replay = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
-        (difference,) = compare(live, told).differences
+        (difference,) = compare(live, replay).differences
         assert (difference.camera, difference.reason) == ("lot", f"only in {live}, records: 1")
-        assert compare(live / "yard.jsonl", told).differences == ()
+        assert compare(live / "yard.jsonl", replay).differences == ()
         with pytest.raises(JournalError, match="cannot read"):
-            compare(tmp_path / "absent.jsonl", told)
-        (told / "journal" / "yard.jsonl").write_bytes(b"{}\n")
+            compare(tmp_path / "absent.jsonl", replay)
+        (replay / "journal" / "yard.jsonl").write_bytes(b"{}\n")
         with pytest.raises(JournalError, match=r"yard\.jsonl:1"):
-            compare(live, told)
+            compare(live, replay)
 
     def test_latency_limits_and_absent_pictures_do_not_count(self, tmp_path: Path) -> None:
         one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
@@ -290,8 +296,8 @@ class TestComparing:
         ):
             comparison = compare(*self.both(tmp_path, live, replayed))
             assert comparison.same["yard"].records == (0 if differing == ["evidence"] * 3 else 3)
-            found = comparison.differences
-            assert all(word in each.reason for word, each in zip(differing, found, strict=True))
+            result = comparison.differences
+            assert all(word in each.reason for word, each in zip(differing, result, strict=True))
 
 
 class TestSegments:
@@ -308,9 +314,9 @@ class TestSegments:
     ) -> None:
         checked: list[tuple[int, int]] = []
         for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
-            found = verify([named], VerifyOptions(progress=lambda *each: checked.append(each)))
-            assert (found.ok, found.files, found.lines) == (True, 3, 9)
-            assert found.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
+            result = verify([named], VerifyOptions(progress=lambda *each: checked.append(each)))
+            assert (result.ok, result.files, result.lines) == (True, 3, 9)
+            assert result.ends[tmp_path / "yard.jsonl", "yard"].seq == 9
         size = sum(path.stat().st_size for path in tmp_path.glob("*.jsonl"))
         assert checked == [(size, size)] * 3
         (tmp_path / "yard.jsonl").write_bytes(b"")
@@ -322,8 +328,8 @@ class TestSegments:
         path = tmp_path / "yard.000000000004.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(lines[0] + lines[1].replace(b"car", b"cat"))
-        found = verify([tmp_path])
-        assert (found.problems[0].path, found.problems[0].line, found.lines) == (path, 2, 4)
+        result = verify([tmp_path])
+        assert (result.problems[0].path, result.problems[0].line, result.lines) == (path, 2, 4)
         path.unlink()
         assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reasons(tmp_path)[0]
 
@@ -386,8 +392,8 @@ class TestEvidence:
             end = ChainEnd.of(records[-1])
         journal = write(tmp_path / "journal" / "yard.jsonl", records).parent
         for named in (journal, tmp_path):
-            found = verify([named])
-            assert (found.ok, found.pictures) == (True, 7)
+            result = verify([named])
+            assert (result.ok, result.pictures) == (True, 7)
         moved = (tmp_path / "evidence").rename(tmp_path / "moved")
         assert "beside the journal" in reasons(journal)[0]
         assert verify([journal], VerifyOptions(evidence_folder=moved)).ok

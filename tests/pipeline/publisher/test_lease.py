@@ -2,8 +2,10 @@
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
+from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.publisher import StreamConflictError, lease_key
@@ -47,13 +49,12 @@ def test_a_lease_runs_out(server, client, journal, other, narration, deliver):
     first.drain(stop)  # with nothing to publish
     assert 50 < client.pttl(LEASE) <= 300
     other.append(narration(1))
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        try:
-            assert second.drain(stop) == 1
-            break
-        except StreamConflictError:
-            time.sleep(0.05)
+
+    def takes_over():
+        with suppress(StreamConflictError):
+            return second.drain(stop)
+
+    assert until(takes_over) == 1
     with pytest.raises(StreamConflictError):
         first.drain(stop)
 

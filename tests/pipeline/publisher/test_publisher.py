@@ -28,7 +28,7 @@ def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narr
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=1)
         publish_to(server.url).publish(*YARD, [record.line()], NO_ENTRY)
-        heard = listener.get_message(timeout=2)
+        received = listener.get_message(timeout=2)
     assert stream_key("yard") == KEY
     ((entry_id, fields),) = client.xrange(KEY)
     assert entry_id == record.stream_id == "1714521600000-0"
@@ -41,7 +41,7 @@ def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narr
         "objects": "car,person",
         "json": record.line().decode(),
     }
-    assert heard["data"] == fields["json"]
+    assert received["data"] == fields["json"]
 
 
 def test_nothing_is_added_but_behind_the_entry_that_is_expected(
@@ -59,10 +59,10 @@ def test_nothing_is_added_but_behind_the_entry_that_is_expected(
                 publisher.publish(*YARD, lines[1:], behind)
             assert moved.value.last_id == records[1].stream_id
         publisher.publish(*YARD, lines[2:], records[1].stream_id, quiet=1)
-        heard = listener.get_message(timeout=1)
+        received = listener.get_message(timeout=1)
         assert listener.get_message(timeout=0.2) is None
     assert on_stream(server) == records
-    assert read_record(heard["data"]) == records[3]
+    assert read_record(received["data"]) == records[3]
     assert publisher.entry("yard", records[1].stream_id) == records[1]
     assert publisher.entry("yard", "5-5") is None
     assert publisher.entry("lot", records[1].stream_id) is None
@@ -106,7 +106,7 @@ def test_footage_narrated_again_while_it_is_published(
     server, tmp_path, narration, deliver, on_stream, caplog
 ):
     """The stream is further on than a journal that has only just begun."""
-    stop, heard = threading.Event(), []
+    stop, received = threading.Event(), []
     for folder in ("first", "second"):
         with Journal(tmp_path / folder, "yard", fsync=False) as journal:
             delivery = deliver(journal, server.url)
@@ -114,9 +114,9 @@ def test_footage_narrated_again_while_it_is_published(
             for second in range(5):
                 journal.append(narration(second))
                 assert delivery.drain(stop) == 1
-            heard += [list(journal)]
+            received += [list(journal)]
             delivery.release()
-    assert on_stream(server) == heard[0] == heard[1]
+    assert on_stream(server) == received[0] == received[1]
     assert caplog.text.count("not of this journal") == 0
 
 
@@ -135,7 +135,7 @@ def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     assert client.xrevrange(KEY, count=1) == newest
 
 
-def test_another_writer_on_the_stream_is_told_apart(server, client, journal, narration, publish_to):
+def test_another_writer_on_the_stream_is_detected(server, client, journal, narration, publish_to):
     client.xadd(KEY, {"id": "theirs"}, id="9999999999999-0")
     journal.append(narration())
     with pytest.raises(StreamConflictError, match=r"another writer uses the camera name 'yard'"):
@@ -146,7 +146,7 @@ def test_another_writer_on_the_stream_is_told_apart(server, client, journal, nar
     assert drain(journal, publish_to(server.url), threading.Event()) == 1
 
 
-def test_older_entries_of_others_are_told_and_left_alone(
+def test_older_entries_of_others_are_reported_and_left_alone(
     server, client, journal, narration, publish_to, caplog
 ):
     publisher, stop = publish_to(server.url), threading.Event()
@@ -201,6 +201,6 @@ def test_a_held_record_is_on_the_stream_and_not_on_the_channel(
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=1)
         publish_to(server.url).publish(*YARD, [record.line() for record in records], NO_ENTRY)
-        heard = listener.get_message(timeout=2)
-    assert read_record(heard["data"]) == records[1]
+        received = listener.get_message(timeout=2)
+    assert read_record(received["data"]) == records[1]
     assert on_stream(server) == records

@@ -190,3 +190,23 @@ def test_numbers_read_as_people_say_them() -> None:
     assert durations == ["0 seconds", "1 minute 1 second", "1 hour", "2 hours 1 minute"]
     assert [clock_time(s) for s in (0, 59.96, 3661.25, -2.5)] == ["0:00.0", "1:00.0", "1:01:01.2", "-0:02.5"]
     assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
+
+
+def test_a_visit_is_one_card_that_holds_its_earlier_records(report: Report) -> None:
+    def car(action: str, kind: str, **more: Any) -> tuple[Sentence]:
+        return (
+            Sentence(f"A car {action}.", kind, "car", CAR.box, 0.9, 0.9, action=action, track="c", **more),
+        )
+
+    _, text = report(
+        [
+            narration(1, sentences=car("entered", "appeared", moment_s=1.0)),
+            narration(5, sentences=(CAR,)),
+            narration(9, sentences=car("left", "disappeared", moment_s=1.0, until_s=1.0, since_s=-7.0)),
+        ]
+    )
+    assert text.count("<article") == 3
+    visit, _, other = text.partition("<main")[2].partition("A car has left.")
+    assert "Here for 8 seconds, from 00:00:01 to 00:00:09." in " ".join(visit.split())
+    assert "1 earlier of this visit" in visit
+    assert "1 earlier of this visit" not in other

@@ -6,23 +6,25 @@ from pathlib import Path
 
 import av
 import pytest
+from av.video.reformatter import VideoReformatter
 
 from models import load_captioner
 from pipeline.narration.batch import detect
-from pipeline.pairs import small_image
+from pipeline.pairs import SMALL_WIDTH
+from pipeline.sources.picture import small_rgb_of
 from pipeline.tracking import Tracker
 
 
 @pytest.mark.footage
 @pytest.mark.slow
 def test_a_person_who_walks_through_a_room_enters_and_leaves_once(clips: Path) -> None:
-    captioner, tracker, events = load_captioner(), None, []
+    captioner, scaler, tracker, events = load_captioner(), VideoReformatter(), None, []
     with av.open(str(clips / "intel_one-by-one-person-detection.mp4")) as container:
         tick = 3.5
         for frame in container.decode(video=0):
             if frame.time >= tick:
                 tick += 0.2
-                image = small_image(frame.to_ndarray(format="rgb24"))
+                image = small_rgb_of(frame, SMALL_WIDTH, scaler)
                 tracker = tracker or Tracker(image.shape[1] / image.shape[0])
                 events += tracker.update(frame.time, *detect([image], captioner), image)
             if frame.time > 22:

@@ -16,7 +16,6 @@ from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, open_source
 from pipeline.thresholds import PairThresholds
 from train.footage.extraction import extract, random_pairs
-from train.samples import SampleError
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 BAND = PairThresholds(20.0, 60.0)
@@ -71,12 +70,6 @@ def test_random_pairs_lie_in_the_band_and_are_distinct() -> None:
         assert pair.before.time < pair.after.time
 
 
-def test_the_seed_decides() -> None:
-    first = stamps(list(random_pairs(frames(), 10, BAND, seed=3)))
-    assert first == stamps(list(random_pairs(frames(), 10, BAND, seed=3)))
-    assert first != stamps(list(random_pairs(frames(), 10, BAND, seed=4)))
-
-
 def test_draws_are_spread_over_footage_longer_than_the_pool() -> None:
     pairs = list(random_pairs(frames(400), 20, BAND, seed=1, pool=16))
     drawn = {f.pts for p in pairs for f in (p.before, p.after)}
@@ -114,8 +107,11 @@ def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> Non
 def test_the_same_seed_writes_the_same_files(footage: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         extract([footage], tmp_path / name, 3, seed=5)
-    for path in (tmp_path / "a").iterdir():
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+    extract([footage], tmp_path / "c", 3, seed=6)
+    first, again, other = (
+        [path.read_bytes() for path in sorted((tmp_path / name).iterdir())] for name in ("a", "b", "c")
+    )
+    assert first == again != other
 
 
 def test_unreadable_videos_are_told_and_the_others_written(footage: Path, tmp_path: Path) -> None:
@@ -131,28 +127,3 @@ def test_a_video_with_too_few_pairs_is_told(footage: Path, tmp_path: Path) -> No
     pairs, problems = extract([footage], tmp_path / "out", 2000)
     assert pairs > 2
     assert problems == [f"front door.mkv: {pairs} of 2000 pairs"]
-
-
-def test_a_run_that_breaks_off_leaves_nothing(
-    footage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[Path] = []
-
-    def full_disk(path: Path, image: np.ndarray) -> None:
-        if len(written) == 3:
-            raise SampleError(f"{path} cannot be written; is the disk full or the folder read-only?")
-        written.append(path)
-        path.write_bytes(image.tobytes())
-
-    monkeypatch.setattr("train.footage.extraction.write_image", full_disk)
-    with pytest.raises(SampleError, match="disk full"):
-        extract([footage], tmp_path / "out", 6)
-    assert len(written) == 3
-    assert list(tmp_path.iterdir()) == [footage]
-
-
-def test_an_existing_folder_is_not_touched(footage: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    with pytest.raises(SampleError, match="exists already"):
-        extract([footage], tmp_path / "out", 2)
-    assert list((tmp_path / "out").iterdir()) == []

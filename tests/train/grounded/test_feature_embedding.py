@@ -24,7 +24,7 @@ from train.grounded.identity_pairs import (
     relations,
     stack_examples,
 )
-from train.grounded.options import StageOptions
+from train.grounded.stages import StageOptions
 
 Box = tuple[float, float, float, float]
 HERE, THERE, YONDER = (0.1, 0.1, 0.1, 0.1), (0.4, 0.4, 0.1, 0.1), (0.7, 0.7, 0.1, 0.1)
@@ -140,24 +140,23 @@ def test_padding_is_not_real() -> None:
         assert batch.similarity[b, rows:].isnan().all()
 
 
-def test_cameras_that_teach_nothing_are_told_of() -> None:
-    observed = [(UNTRACKED, HERE)]
-    idle = CameraSnapshots(
-        "yard", [snapshot("a", 0.0, observed), snapshot("a", 1.0, observed)], flowing=False
-    )
+def test_cameras_that_teach_nothing_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("train.grounded.feature_embedding._PATIENCE", 5)
+    snapshots = [snapshot("a", seconds, [(UNTRACKED, HERE)]) for seconds in (0.0, 1.0)]
+    idle = CameraSnapshots("yard", snapshots, flowing=False)
     with pytest.raises(TrainError, match="nothing to learn"):
         train_feature_embedding([idle], StageOptions(steps=1, batch=2))
 
 
 def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.grounded.feature_embedding._SAVE_EVERY", 60)
-    options = StageOptions(steps=100, batch=6, seed=1)
+    monkeypatch.setattr("train.grounded.feature_embedding._SAVE_EVERY", 30)
+    options = StageOptions(steps=50, batch=6, seed=1)
     cameras = [a_camera()]
     whole = train_feature_embedding(cameras, options, tmp_path / "a.state")
     assert not (tmp_path / "a.state").exists()
 
     def until_noon(cameras: list[CameraSnapshots], options: StageOptions, step: int) -> Example:
-        if step >= 70:
+        if step >= 35:
             raise KeyboardInterrupt
         return _batch(cameras, options, step)
 
@@ -165,7 +164,7 @@ def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
         patch.setattr("train.grounded.feature_embedding._batch", until_noon)
         with pytest.raises(KeyboardInterrupt):
             train_feature_embedding(cameras, options, tmp_path / "b.state")
-    assert torch.load(tmp_path / "b.state", weights_only=True)["step"] == 60
+    assert torch.load(tmp_path / "b.state", weights_only=True)["step"] == 30
     again = train_feature_embedding(cameras, options, tmp_path / "b.state")
     assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), again.parameters(), strict=True))
     a, b = cameras[0].occasions["clip"][:2]

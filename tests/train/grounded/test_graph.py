@@ -34,6 +34,11 @@ def detector() -> Detector:
     return lively(Detector(len(CLASSES))).eval()
 
 
+@pytest.fixture(scope="module")
+def graph(detector: Detector) -> bytes:
+    return export_onnx(detector)
+
+
 def pictures(count: int, height: int, width: int) -> np.ndarray:
     return np.random.default_rng(2).integers(0, 256, (count, height, width, 3), np.uint8)
 
@@ -45,9 +50,11 @@ def in_torch(detector: Detector, picture: np.ndarray) -> Answer:
 
 
 @pytest.mark.parametrize(("height", "width"), [(96, 160), (64, 64), (32, 224)])
-def test_the_graph_answers_as_the_module_does(detector: Detector, height: int, width: int) -> None:
+def test_the_graph_answers_as_the_module_does(
+    detector: Detector, graph: bytes, height: int, width: int
+) -> None:
     [picture] = pictures(1, height, width)
-    ours, own = OnnxDetector(export_onnx(detector)).answers(picture), in_torch(detector, picture)
+    ours, own = OnnxDetector(graph).answers(picture), in_torch(detector, picture)
     classes = len(CLASSES)
     np.testing.assert_allclose(ours.cells[:, :classes], own.label[0], rtol=1e-3, atol=NEAR)
     np.testing.assert_allclose(ours.cells[:, classes:], own.edges[0].flatten(1), rtol=1e-3, atol=NEAR)
@@ -60,16 +67,16 @@ def test_the_graph_answers_as_the_module_does(detector: Detector, height: int, w
     np.testing.assert_allclose(found[:, :2] + found[:, 2:], corners[:, 2:], atol=NEAR)
 
 
-def test_threads_change_no_digit(detector: Detector) -> None:
-    graph, [picture] = export_onnx(detector), pictures(1, 96, 160)
+def test_threads_change_no_digit(graph: bytes) -> None:
+    [picture] = pictures(1, 96, 160)
     alone, *others = (OnnxDetector(graph, threads).answers(picture) for threads in (1, 2, 3))
     for other in others:
         np.testing.assert_array_equal(other.cells, alone.cells)
 
 
-def test_the_module_is_made_again_from_its_graph(detector: Detector) -> None:
-    again = detector_of(export_onnx(detector))
-    assert export_onnx(again) == export_onnx(detector)
+def test_the_module_is_made_again_from_its_graph(detector: Detector, graph: bytes) -> None:
+    again = detector_of(graph)
+    assert export_onnx(again) == graph
     for name, value in detector.state_dict().items():
         assert torch.equal(again.state_dict()[name], value)
     empty = helper.make_model(helper.make_graph([], "empty", [], []))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from train.footage.frames import LabelledFrame
-from train.grounded.pairs import gap_between
+from train.grounded.change_classifier import gap_between
 
 
 def frame(file: str, seconds: float | None = None) -> LabelledFrame:

@@ -16,11 +16,12 @@ import yaml
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions
 from models.encoders.encoder import Encoder
+from models.papers.captioner import Sees
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
-from train.papers.batches import Split, by_pair, epoch_batches, load_split, twins
+from train.papers.batches import Split, by_pair, epoch_batches, find_twins, load_split
 from train.papers.config import build_captioner, load_config
 from train.papers.runs import evaluate_on_folder, train_on_folder
 from train.papers.training import TrainOptions, train
@@ -57,9 +58,7 @@ def folder(make_samples: Callable[..., Path]) -> Path:
 
 def loaded(folder: Path, encoder: Encoder, cache: Path, captioner: Captioner) -> tuple[Split, Split]:
     first, second = (
-        load_split(
-            folder, name, encoder, OPTIONS, cache=cache, whole=captioner.whole, images=captioner.needs_images
-        )
+        load_split(folder, name, encoder, OPTIONS, cache=cache, sees=captioner.sees())
         for name in ("train", "val")
     )
     return first, second
@@ -79,14 +78,14 @@ def test_it_is_trained_and_measured(
     trained, evaluation, _ = train_on_folder(folder, out, load_config(config))
     memorised = name.startswith("nn")
     assert len(trained.curves) == (1 if memorised else 2)
-    assert (evaluation.perplexity is None) is memorised
-    assert evaluation.single.pairs == 4
+    assert (evaluation.figures["perplexity"] is None) is memorised
+    assert evaluation.figures["single"]["pairs"] == 4
     captioner, again, _ = evaluate_on_folder(folder, out)
     assert captioner.name == name
-    assert again.plain() == evaluation.plain()
+    assert again == evaluation
     assert captioner.record["train_annotations"] == 12, "pairs without clusters are no hindrance"
     assert captioner.record["best_epoch"] == trained.best_epoch
-    assert captioner.record["scores"]["val"].items() >= evaluation.plain().items()
+    assert captioner.record["scores"]["val"].items() >= evaluation.figures.items()
 
 
 def test_nearest_neighbours_know_what_they_were_trained_on(
@@ -153,7 +152,7 @@ def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encod
     entries[2] |= {"changes": [], "sentences": ["it looks darker"], "kind": "light"}
     entries[3] |= {"changes": [], "sentences": ["nothing has changed", "a car is gone"]}
     (folder / "train.json").write_text(json.dumps(entries))
-    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=features, whole=True)
+    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=features, sees=Sees(whole=True))
     seen: dict[str, bool] = {}
     words = Vocabulary.build(["a car"], 1)
     for pairs, _ in epoch_batches(split, words, 1, seed=0, epoch=1, max_words=9):
@@ -186,9 +185,11 @@ def test_views_of_a_scene_change_places(
     folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
 ) -> None:
     scene_folder(folder)
-    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=features, whole=True, images=True)
+    split = load_split(
+        folder, "train", toy_encoder, OPTIONS, cache=features, sees=Sees(whole=True, images=True)
+    )
     samples = split.samples
-    assert twins(samples) == {k: k | 1 for k in range(12)}
+    assert find_twins(samples) == {k: k | 1 for k in range(12)}
     plain = split.features.batch(range(12), whole=True)
     assert plain.maps is not None
     words = Vocabulary.build(["the car"], 1)

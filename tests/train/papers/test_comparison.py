@@ -156,7 +156,7 @@ def test_rows_are_chosen(options: CompareOptions, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_runs_side_by_side_give_the_same(tmp_path: Path) -> None:
-    from train.papers.generated import GenerateOptions, generate
+    from train.papers.generated.folder import GenerateOptions, generate
 
     generate(GenerateOptions(pairs=20, side=64), tmp_path / "drawn")
     one = CompareOptions(

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from models.papers.wording import read
-from train.papers.features import read_image
-from train.papers.generated import GenerateOptions, generate
-from train.papers.generated.crowd import SIBLINGS, crowd
+from train.papers.batches import read_image
+from train.papers.generated.folder import GenerateOptions, generate
 from train.papers.generated.scenery import scenery
-from train.papers.generated.stage import NoRoomError, Stage
+from train.papers.generated.stage import SIBLINGS, NoRoomError, Stage, crowd
 from train.samples import Sample, load_samples
 
 

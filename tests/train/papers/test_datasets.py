@@ -10,9 +10,8 @@ import cv2
 import numpy as np
 import pytest
 
-from train.papers.datasets import has_split, incomplete_splits, load_pairs
+from train.papers.datasets import has_split, incomplete_splits, load_clevr_change, load_pairs
 from train.papers.datasets.birds import COLUMNS, load_birds_to_words, load_cub, load_nabirds
-from train.papers.datasets.clevr_change import load_clevr_change
 from train.papers.metrics.annotations import annotation_statistics
 from train.papers.metrics.scores import sample_groups
 from train.samples import SampleError
@@ -218,7 +217,7 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
     ),
     "no words": ("cub", "text_c10/002.Wren/Wren_0002_2.txt", "7\n", "no caption with a word in it"),
     "no name": ("cub", "images.txt", "1\n", "line 1: expected a key and a value"),
-    "no image": ("cub", "images.txt", "", "names no image"),
+    "no image": ("cub", "images.txt", "", "names nothing"),
     "no class": ("nabirds", "image_class_labels.txt", "x 817\n", "image 0000139e-21dc has no class"),
 }
 

@@ -17,7 +17,7 @@ from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_input
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
-from train.papers.features import Features, read_image, sample_features
+from train.papers.batches import Features, read_image, sample_features
 from train.samples import Sample, SampleError, load_samples
 
 OPTIONS = ChangeOptions(eps=3.0)

@@ -101,7 +101,7 @@ def test_it_stops_when_the_metric_rises_no_more_and_keeps_the_best(
 
     def scored(*_: object) -> object:
         seen.append({k: v.clone() for k, v in captioner.state_dict().items()})
-        return type("Scores", (), {"cider": next(curve)})
+        return {"cider": next(curve)}
 
     monkeypatch.setattr(loop, "text_scores", scored)
     trained = run(captioner, splits, tmp_path / "x.safetensors", TrainOptions(epochs=9, patience=2))

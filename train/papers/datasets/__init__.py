@@ -2,6 +2,15 @@
 
 Spot-the-diff's layout is also that of the generated benchmark and of pairs of real footage. Single birds, for
 the data expansion of IDC-PCL: `train.papers.datasets.birds`.
+
+CLEVR-Change (Park, Darrell and Rohrbach 2019): ``images/CLEVR_default_000000.png`` is the before frame,
+``sc_images/CLEVR_semantic_000000.png`` the one in which something changed,
+``nsc_images/CLEVR_nonsemantic_000000.png`` the distractor. ``change_captions.json`` and
+``no_change_captions.json`` map the default image's name to its captions, ``splits.json`` the split to the
+numbers of its scenes (or names with them, ``000000``), and ``type_mapping.json`` (not needed) the type of
+change (color, material, add, drop, move) to ``"000000.png"``. A scene gives two pairs, ``000000`` and its
+distractor ``000000_n``, the names of the authors' own scorer. A pair without a word in its captions is left
+out.
 """
 
 from __future__ import annotations
@@ -9,11 +18,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from train.papers.datasets import birds, clevr_change
-from train.samples import SPLITS, Sample, SampleError, load_samples
+from pydantic import TypeAdapter
+
+from train.papers.datasets import birds
+from train.samples import SPLITS, Sample, SampleError, has_words, load_samples, read_json
 
 SPOT_THE_DIFF = {"train": 8_566, "val": 1_493, "test": 1_270}
 """Distinct image ids of every split in the release."""
+
+CLEVR_CHANGE = {"train": 67_660, "val": 3_976, "test": 7_970}
+"""Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""
+
+SPLIT_FILE, TYPE_FILE = "splits.json", "type_mapping.json"
+_CHANGED = ("change_captions.json", "", "sc_images", "semantic")
+_DISTRACTOR = ("no_change_captions.json", "_n", "nsc_images", "nonsemantic")
+_NAMES = TypeAdapter(dict[str, list[int | str]])
+_CAPTIONS = TypeAdapter(dict[str, list[str]])
 
 
 def load_pairs(folder: Path, split: str, *, require_images: bool = True) -> list[Sample]:
@@ -56,8 +76,8 @@ def _loader(folder: Path) -> tuple[dict[str, int], Callable[[Path, str], list[Sa
     """The released size of each split, where it is known, and the function that reads one."""
     if not folder.is_dir():
         raise SampleError(f"{folder} is not a folder; name the one that holds the set")
-    if (folder / clevr_change.SPLIT_FILE).is_file():
-        return clevr_change.SIZES, clevr_change.load_clevr_change
+    if (folder / SPLIT_FILE).is_file():
+        return CLEVR_CHANGE, load_clevr_change
     if (folder / birds.TABLE).is_file():
         return {}, birds.load_birds_to_words
     if any((folder / f"{split}.json").is_file() for split in SPLITS):
@@ -65,5 +85,53 @@ def _loader(folder: Path) -> tuple[dict[str, int], Callable[[Path, str], list[Sa
         return ({} if ours else SPOT_THE_DIFF), load_samples
     raise SampleError(
         f"{folder} holds no set that is known: Spot-the-diff has train.json, val.json and test.json, "
-        f"CLEVR-Change {clevr_change.SPLIT_FILE}, Birds-to-Words {birds.TABLE}"
+        f"CLEVR-Change {SPLIT_FILE}, Birds-to-Words {birds.TABLE}"
     )
+
+
+def load_clevr_change(folder: Path, split: str) -> list[Sample]:
+    """The changed pairs and distractors of a split, scene by scene; images are not opened.
+
+    The kind is the type of change or "distractor"; every caption is an annotator of its own.
+    """
+    path, types = folder / SPLIT_FILE, _types(folder)
+    sources = [(source, read_json(folder / source[0], _CAPTIONS)) for source in (_CHANGED, _DISTRACTOR)]
+    samples = []
+    for scene in _scenes(path, split):
+        before = folder / "images" / f"CLEVR_default_{scene:06d}.png"
+        for (file, ending, images, name), captions in sources:
+            if before.name not in captions:
+                raise SampleError(f"{folder / file} has no caption of {before.name}, which {path} names")
+            said = [" ".join(text.split()) for text in captions[before.name] if has_words(text)]
+            if not said:
+                continue
+            after = folder / images / f"CLEVR_{name}_{scene:06d}.png"
+            kind = "distractor" if ending else types.get(scene, "changed")
+            further = tuple((text,) for text in said[1:])
+            samples.append(
+                Sample(f"{scene:06d}{ending}", before, after, (said[0],), kind=kind, further=further)
+            )
+    if not samples:
+        raise SampleError(f"{path}: no pair of {split} has a caption with a word; fetch the captions again")
+    return samples
+
+
+def _scenes(path: Path, split: str) -> list[int]:
+    splits = read_json(path, _NAMES)
+    if split not in splits:
+        raise SampleError(f"{path} has no list {split!r}; it has {', '.join(splits) or 'nothing'}")
+    return list(dict.fromkeys(_number(path, name) for name in splits[split]))
+
+
+def _types(folder: Path) -> dict[int, str]:
+    path = folder / TYPE_FILE
+    content = read_json(path, _NAMES) if path.is_file() else {}
+    return {_number(path, name): kind for kind, names in content.items() for name in names}
+
+
+def _number(path: Path, name: int | str) -> int:
+    """The number in a name such as 17, 000017, 000017.png or CLEVR_default_000017.png."""
+    number = str(name).split(".")[0].split("_")[-1]
+    if not number.isdecimal():
+        raise SampleError(f"{path} holds {name!r}, expected numbers of scenes or names such as 000000.png")
+    return int(number)

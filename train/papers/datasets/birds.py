@@ -68,8 +68,6 @@ def load_cub(folder: Path) -> list[SingleImage]:
         if not captions:
             raise SampleError(f"{path} has no caption with a word in it; fetch it again")
         results.append(SingleImage(folder / "images" / name, captions, Path(name).parent.name))
-    if not results:
-        raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
     return results
 
 
@@ -84,8 +82,6 @@ def load_nabirds(folder: Path) -> list[SingleImage]:
             raise SampleError(f"{labelled}: image {key} has no class of classes.txt; fetch both again")
         # Two classes may have one name (male and female differ by number).
         results.append(SingleImage(folder / "images" / name, (), f"{number} {names[number]}"))
-    if not results:
-        raise SampleError(f"{folder / 'images.txt'} names no image; fetch it again")
     return results
 
 
@@ -98,6 +94,8 @@ def _rows_of(path: Path) -> list[tuple[str, str]]:
         if not value:
             raise SampleError(f"{path}, line {number}: expected a key and a value, found {line!r}")
         rows.append((key, value.strip()))
+    if not rows:
+        raise SampleError(f"{path} names nothing; fetch it again")
     return rows
 
 

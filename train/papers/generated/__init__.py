@@ -3,7 +3,3 @@
 It needs no footage and no download, so that captioners can be compared anywhere; it is no substitute for real
 pictures, and figures on it do not compare with those of the papers.
 """
-
-from train.papers.generated.folder import GenerateOptions, generate
-
-__all__ = ["GenerateOptions", "generate"]

@@ -7,8 +7,8 @@ Every sentence is read by `models.papers.wording` as the type and the class that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,53 +29,55 @@ _NUMBERS = ("zero", "one", "two", "three", "four")
 _TELLS = (0.97, 0.75, 0.55, 0.4)
 """Probability that an annotator mentions the largest change, the second, and so on."""
 _NEAR = 0.16
+_MIDDLE, _BETWEEN = (0.4, 0.6), (0.36, 0.7)  # shares of the frame that have no side, neither near nor far
+_DEPTHS = (("at the top", "in the background"), ("at the bottom", "in the foreground"))
 
 
-@dataclass(frozen=True, slots=True)
-class PairCaption:
-    sentences: tuple[str, ...]  # in the annotator's order
-    changes: tuple[int, ...]  # per sentence the position of its change; empty where nothing has changed
+def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> dict[str, int | None]:
+    """Describe a pair as one annotator: sentences in their order, and the position of each one's change.
 
-
-def annotate(stage: Stage, boxes: Sequence[Box], rng: np.random.Generator) -> PairCaption:
-    """Describe a pair as one annotator; `boxes` are of what is named in each change, the largest first."""
+    `boxes` are of what is named in each change, the largest first.
+    """
     if not stage.changes:
-        return PairCaption((NO_CHANGE[int(rng.integers(len(NO_CHANGE)))],), ())
+        return {NO_CHANGE[int(rng.integers(len(NO_CHANGE)))]: None}
     chance = [_TELLS[min(k, len(_TELLS) - 1)] for k in range(len(stage.changes))]
     chosen = [k for k, share in enumerate(chance) if rng.random() < share] or [0]
     if len(chosen) > 1 and rng.random() < 0.15:  # noqa: PLR2004
         chosen[0], chosen[1] = chosen[1], chosen[0]
-    sentences = {k: _sentence(stage, stage.changes[k], boxes[k], rng) for k in chosen}
-    first = {text: k for k, text in reversed(sentences.items())}
-    kept = [k for k in chosen if first[sentences[k]] == k]
-    return PairCaption(tuple(sentences[k] for k in kept), tuple(kept))
+    said: dict[str, int | None] = {}
+    for k in chosen:
+        said.setdefault(_sentence(stage, stage.changes[k], boxes[k], rng), k)
+    return said
 
 
 def form_words(one: str, many: str, number: int = 1, colour: str | None = None) -> dict[str, str]:
     """The words for the braces of a form, but for the place, of one noun and its plural."""
     one, many = (f"{colour} {noun}" if colour else noun for noun in (one, many))
-    if number == 1:
-        article = "an" if one[0] in "aeiou" else "a"
-        return {
-            "a": f"{article} {one}",
-            "the": f"the {one}",
-            "one": one,
-            "many": many,
-            "has": "has",
-            "is": "is",
-        }
     several = f"{_NUMBERS[number]} {many}"
-    return {"a": several, "the": f"the {several}", "one": one, "many": many, "has": "have", "is": "are"}
+    a, the, has, are = (_a(one), one, "has", "is") if number == 1 else (several, several, "have", "are")
+    return {"a": a, "the": f"the {the}", "one": one, "many": many, "has": has, "is": are}
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _side(box: Box) -> str:
+    """At which side of the picture a box is; empty in the middle."""
+    x = box[0] + box[2] / 2
+    return "on the left" if x < _MIDDLE[0] else "on the right" if x > _MIDDLE[1] else ""
+
+
+def _depth(box: Box) -> int | None:
+    """0 of a box far away, 1 of a near one; None between."""
+    y = box[1] + box[3] / 2
+    return 0 if y < _BETWEEN[0] else 1 if y > _BETWEEN[1] else None
 
 
 def plain_sentence(change: str, label: str, box: Box) -> str:
     """The most usual wording of a change of one object, with the side of the picture where it is."""
-    x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-    at = ""
-    if not 0.4 <= x <= 0.6:  # noqa: PLR2004 - shares of the head of this file
-        at = "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
-    elif not 0.36 <= y <= 0.7:  # noqa: PLR2004
-        at = "in the background" if y < 0.36 else "in the foreground"  # noqa: PLR2004
+    depth = _depth(box)
+    at = _side(box) or ("" if depth is None else _DEPTHS[depth][1])
     one, many = NOUNS.get(label, [(label, f"{label}s")])[0]
     return " ".join(_FORMS[change][0][0].format(**form_words(one, many), at=at).split())
 
@@ -97,7 +99,8 @@ def _sentence(stage: Stage, change: StagedChange, box: Box, rng: np.random.Gener
         at = "there"
     if change.type == "replaced":
         words["other"] = _other(things[0], change.after[0])
-        words["the"] = words["the"] if words["one"].split()[0] == things[0].colour else _the(things[0], one)
+        if things[0].label in PAINTED:
+            words["the"] = f"the {things[0].colour} {one}"
     return " ".join(form.format(**words, at=at).split())
 
 
@@ -112,16 +115,12 @@ def _colour(change: StagedChange, things: Sequence[Prop], rng: np.random.Generat
     return things[0].colour if says and rng.random() < 0.6 else None  # noqa: PLR2004
 
 
-def _the(thing: Prop, noun: str) -> str:
-    return f"the {thing.colour} {noun}" if thing.label in PAINTED else f"the {noun}"
-
-
 def _other(first: Prop, second: Prop) -> str:
     """The replacement of the first object; within one class only the colour differs."""
     noun = NOUNS[second.label][0][0]
     if second.label not in PAINTED:
         return f"another {noun}" if first.label == second.label else f"a {noun}"
-    return f"{'an' if second.colour[0] in 'aeiou' else 'a'} {second.colour} {noun}"
+    return _a(f"{second.colour} {noun}")
 
 
 def _place(
@@ -134,33 +133,26 @@ def _place(
     on = f"{'in' if surface == 'parking lot' else 'on'} the {surface}"
     if draw < 0.69:  # noqa: PLR2004
         return on
-    x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-    if draw < 0.81:  # noqa: PLR2004
-        beside = _landmark(scenery, still, change.named)
-        if beside:
-            return beside
-    if draw < 0.92 and not 0.4 <= x <= 0.6:  # noqa: PLR2004
-        return "on the left" if x < 0.4 else "on the right"  # noqa: PLR2004
-    if not 0.36 <= y <= 0.7:  # noqa: PLR2004
-        words = ("at the top", "in the background") if y < 0.36 else ("at the bottom", "in the foreground")  # noqa: PLR2004
-        return words[int(rng.integers(2))]
-    return on
+    beside = _landmark(scenery, still, change.named) if draw < 0.81 else ""  # noqa: PLR2004
+    side = _side(box) if draw < 0.92 else ""  # noqa: PLR2004
+    if beside or side:
+        return beside or side
+    depth = _depth(box)
+    return on if depth is None else _DEPTHS[depth][int(rng.integers(2))]
 
 
 def _landmark(scenery: Scenery, still: Sequence[Prop], thing: Prop) -> str:
     """Near which landmark or standing thing; empty where there is none that only one place can mean."""
     x, y = thing.left + thing.width / 2, thing.top + thing.height
-    names = [mark.name for mark in scenery.landmarks] + [t.label for t in still]
-    marks = [(m.x, m.y, f"near the {m.name}", m.name) for m in scenery.landmarks]
+    marks = [(mx, my, f"near the {name}", name) for name, mx, my in scenery.landmarks]
     marks += [
-        (t.left + t.width / 2, t.top + t.height, f"next to the {t.colour} {t.label}", t.label)
-        for t in still
-        if t.label in PAINTED
+        (t.left + t.width / 2, t.top + t.height, f"next to the {t.colour} {t.label}", t.label) for t in still
     ]
+    names = [name for *_, name in marks]
     near = [
         (abs(mx - x) + abs(my - y), words)
         for mx, my, words, name in marks
-        if names.count(name) == 1 and name != thing.label
+        if names.count(name) == 1 and name != thing.label and (words.startswith("near") or name in PAINTED)
     ]
-    close = [each for each in near if each[0] < _NEAR * scenery.side]
-    return min(close)[1] if close else ""
+    distance, words = min(near, default=(math.inf, ""))
+    return words if distance < _NEAR * scenery.side else ""

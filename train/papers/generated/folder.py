@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
@@ -19,15 +18,13 @@ import cv2
 import numpy as np
 
 from models.boxes import hull
-from train.papers.generated.captions import PairCaption, annotate
-from train.papers.generated.crowd import SIBLINGS, crowd
-from train.papers.generated.rendering import CameraKind, Rendered, draw_camera, render
-from train.papers.generated.scenery import Scenery, scenery
-from train.papers.generated.stage import NoRoomError, Stage, stage, surface_name
+from train.papers.generated.captions import annotate
+from train.papers.generated.rendering import Boxes, CameraKind, draw_camera, render
+from train.papers.generated.scenery import scenery
+from train.papers.generated.stage import SIBLINGS, NoRoomError, Stage, crowd, stage, surface_name
 from train.progress import Progress
 from train.samples import (
     SPLITS,
-    Sample,
     SampleChange,
     SampleError,
     new_folder,
@@ -47,12 +44,7 @@ _TRIES = 20
 _FAST_PNG = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_HUFFMAN_ONLY]
 """Of noisy frames it is smaller as well as faster: there is nothing to find twice."""
 _SPLIT_SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
-_MILD: tuple[tuple[CameraKind, float], ...] = (
-    ("still", 0.4),
-    ("light", 0.25),
-    ("shift", 0.25),
-    ("view", 0.1),
-)
+_MILD: dict[CameraKind, float] = {"still": 0.4, "light": 0.25, "shift": 0.25, "view": 0.1}
 
 Entries = list[dict[str, object]]
 
@@ -67,19 +59,19 @@ class GenerateOptions:
     cameras: int = 60  # fixed views; those of a split are in no other
     # share 0..1 of changed pairs with small changes that no caption names (a bird, a puddle, leaves)
     ignored: float = 0.5
-    crowded: bool = False  # similar things, of which one changes, see `train.papers.generated.crowd`
+    crowded: bool = False  # similar things, of which one changes, see `train.papers.generated.stage`
 
     def __post_init__(self) -> None:
-        if self.pairs < 10 or self.annotators < 1 or self.seed < 0:  # noqa: PLR2004
-            raise ValueError("pairs must be at least 10 (they are shared 80:10:10), annotators 1, seed 0")
-        if self.side < SMALLEST:
-            raise ValueError(f"frames need at least {SMALLEST} pixels a side: things are too small to see")
-        if not 0 <= self.distractors <= 1 or self.cameras < len(SPLITS):
-            raise ValueError("distractors is a share 0..1, and every split needs a camera of its own")
+        enough = self.pairs >= 10 and self.side >= SMALLEST and self.cameras >= len(SPLITS)  # noqa: PLR2004
+        if not enough or not 0 <= self.distractors <= 1:
+            raise ValueError(
+                f"there must be at least 10 pairs (they are shared 80:10:10), {SMALLEST} pixels a side and a "
+                "camera for every split; distractors are a share 0..1"
+            )
 
 
 def generate(
-    options: GenerateOptions, out: Path, progress: Progress | None = None
+    options: GenerateOptions, out: Path, progress: Progress = lambda _what, _done, _all: None
 ) -> dict[str, dict[str, int]]:
     """Write a benchmark; how many pairs there are of each split, kind and type of change."""
     written: dict[str, list[Entries]] = {}
@@ -88,8 +80,7 @@ def generate(
             made: list[Entries] = []
             for number in range(pairs):
                 made.append(_pair(options, folder, split, number))
-                if progress:
-                    progress(split, len(made), pairs)
+                progress(split, len(made), pairs)
             write_entries(folder / f"{split}.json", (entry for entries in made for entry in entries))
             written[split] = made
         first = [entries[0] for made in written.values() for entries in made]
@@ -116,38 +107,30 @@ def _cameras(options: GenerateOptions) -> dict[str, range]:
     return {split: range(first[split], first[split] + own[split]) for split in SPLITS}
 
 
-@lru_cache(maxsize=256)
-def _scenery(seed: int, number: int, side: int) -> Scenery:
-    return scenery(seed, number, side)
-
-
 def _pair(options: GenerateOptions, folder: Path, split: str, number: int) -> Entries:
     """Draw and write one pair; its entries, one per annotator."""
-    rng = drawing = np.random.default_rng([options.seed, SPLITS.index(split), number])
-    sibling: int | None = None
+    own = options.seed, SPLITS.index(split)
+    rng = drawing = np.random.default_rng([*own, number])
     if options.crowded:  # siblings differ in which thing changes, and in their captions
-        family = np.random.default_rng([options.seed, SPLITS.index(split), number // SIBLINGS, 1])
-        changed = family.random() >= options.distractors
-        drawing, sibling = (family, number % SIBLINGS) if changed else (rng, None)
-    else:
-        changed = rng.random() >= options.distractors
+        drawing = np.random.default_rng([*own, number // SIBLINGS, 1])
+    changed = drawing.random() >= options.distractors
+    drawing, sibling = (drawing, number % SIBLINGS) if changed else (rng, None)
     kind, staged = _draw_stage(options, _cameras(options)[split], drawing, changed=changed, sibling=sibling)
-    if changed:
-        kinds, shares = zip(*_MILD, strict=True)
-        camera_kind: CameraKind = kinds[int(drawing.choice(len(kinds), p=shares))]
-    else:
-        camera_kind = cast("CameraKind", kind)
-    camera = draw_camera(camera_kind, options.side, drawing, hard=not changed)
-    drawn = render(staged, camera, drawing)
+    camera_kind = str(drawing.choice(list(_MILD), p=list(_MILD.values()))) if changed else kind
+    camera = draw_camera(cast("CameraKind", camera_kind), options.side, drawing, hard=not changed)
+    images, boxes = render(staged, camera, drawing)
     name = f"{split}{number:06d}"
-    for suffix, image in (("", drawn.before), ("_2", drawn.after)):
+    for suffix, image in zip(("", "_2"), images, strict=True):
         write_image(folder / f"{name}{suffix}.png", image, _FAST_PNG)
     named = [
         (after if change.type in ("appeared", "more") else before)[0]
-        for change, before, after in zip(staged.changes, drawn.before_boxes, drawn.after_boxes, strict=True)
+        for change, before, after in zip(staged.changes, *boxes, strict=True)
     ]
     annotations = [annotate(staged, named, rng) for _ in range(options.annotators)]
-    return [_entry(folder / name, kind, staged, drawn, each) for each in annotations]
+    way: dict[str, object] = {"camera_change": camera.kind, "shift": list(camera.shift)}
+    way |= {"turn": round(camera.turn, 4), "zoom": round(camera.zoom, 5)}
+    view = staged.scenery.name
+    return [sample_entry(name, said, view, kind, _changes(staged, boxes, said)) | way for said in annotations]
 
 
 def _draw_stage(
@@ -156,7 +139,7 @@ def _draw_stage(
     """A kind and a stage of it; another camera where nothing finds room."""
     kind = "changed" if changed else str(rng.choice(DISTRACTORS))
     for _ in range(_TRIES):
-        camera = _scenery(options.seed, int(rng.choice(cameras)), options.side)
+        camera = scenery(options.seed, int(rng.choice(cameras)), options.side)
         try:
             if options.crowded:
                 return kind, crowd(camera, rng, sibling)
@@ -166,37 +149,10 @@ def _draw_stage(
     raise SampleError(f"no change finds room in {_TRIES} views of {options.side} pixels; take larger frames")
 
 
-def _entry(path: Path, kind: str, staged: Stage, drawn: Rendered, said: PairCaption) -> dict[str, object]:
-    changes = _changes(staged, drawn)
-    by_change = dict(zip(said.changes, said.sentences, strict=False))
-    changes = tuple(replace(c, sentence=by_change.get(k, "")) for k, c in enumerate(changes))
-    entry = sample_entry(
-        Sample(
-            path.name,
-            path.with_name(f"{path.name}.png"),
-            path.with_name(f"{path.name}_2.png"),
-            said.sentences,
-            changes,
-            staged.scenery.name,
-            kind,
-        )
-    )
-    for plain, change in zip(cast("Entries", entry["changes"]), staged.changes, strict=True):
-        plain |= {"colour": change.named.colour, "surface": surface_name(change.named)}
-    way = drawn.camera
-    return {
-        **entry,
-        "camera_change": way.kind,
-        "shift": list(way.shift),
-        "turn": round(way.turn, 4),
-        "zoom": round(way.zoom, 5),
-    }
-
-
-def _changes(staged: Stage, drawn: Rendered) -> tuple[SampleChange, ...]:
-    changes = []
-    for change, before, after in zip(staged.changes, drawn.before_boxes, drawn.after_boxes, strict=True):
-        named = change.named if change.type in ("appeared", "more") else change.before[0]
-        number = max(len(before), len(after))
-        changes.append(SampleChange(change.type, named.label, number, hull(before), hull(after)))
-    return tuple(changes)
+def _changes(staged: Stage, boxes: tuple[Boxes, Boxes], said: dict[str, int | None]) -> Entries:
+    by_change, changes = {k: text for text, k in said.items()}, []
+    for k, (change, before, after) in enumerate(zip(staged.changes, *boxes, strict=True)):
+        thing, number = change.named, max(len(before), len(after))
+        own = SampleChange(change.type, thing.label, number, hull(before), hull(after), by_change.get(k, ""))
+        changes.append({**asdict(own), "colour": thing.colour, "surface": surface_name(thing)})
+    return changes

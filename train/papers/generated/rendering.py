@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline.sources import Image
-from train.papers.generated.scenery import Scenery
-from train.papers.generated.sprites import sprite
+from train.papers.generated.scenery import Scenery, sprite
 from train.papers.generated.stage import Prop, Stage
 
 LabelMap = NDArray[np.uint8]
@@ -34,18 +33,11 @@ class Viewpoint:
     shift: tuple[int, int] = (0, 0)
     turn: float = 0.0  # degrees that the view turned
     zoom: float = 1.0  # by which it grew
-    # changes of the light on the after frame, applied in their order
-    light: tuple[Callable[[Image], Image], ...] = ()
+    light: tuple[Callable[[Image], Image], ...] = ()  # applied to the after frame in their order
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rendered:
-    before: Image  # before, after: RGB uint8 ``(side, side, 3)``
-    after: Image
-    # before_boxes, after_boxes: per change the tight box of every thing on that frame
-    before_boxes: tuple[tuple[Box, ...], ...]
-    after_boxes: tuple[tuple[Box, ...], ...]
-    camera: Viewpoint  # how the after frame was taken
+Boxes = tuple[tuple[Box, ...], ...]
+"""Per change the tight box of every thing on a frame."""
 
 
 def draw_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:
@@ -54,64 +46,51 @@ def draw_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: 
         return Viewpoint(kind)
     if kind == "light":
         gain, gamma, tint = (0.35, 0.25, 0.12) if hard else (0.15, 0.1, 0.05)
-        light: list[Callable[[Image], Image]] = [
-            partial(_with_gain, gain=1 + rng.uniform(-gain, gain), gamma=1 + rng.uniform(-gamma, gamma)),
-            partial(_with_tint, tint=1 + rng.uniform(-tint, tint, 3)),
-        ]
+        gain, gamma = 1 + rng.uniform(-gain, gain), 1 + rng.uniform(-gamma, gamma)
+        light: list[Callable[[Image], Image]] = [partial(_with_gain, gain=gain, gamma=gamma)]
+        light.append(partial(_with_tint, tint=1 + rng.uniform(-tint, tint, 3)))
         if hard and rng.random() < _SHADE:
             strength = rng.uniform(0.45, 0.75) if rng.random() < 0.7 else rng.uniform(1.3, 1.7)  # noqa: PLR2004
             softness, seed = rng.uniform(0.8, 5.0), int(rng.integers(2**31))
             light.append(partial(_with_patch, strength=strength, softness=softness, seed=seed))
         return Viewpoint(kind, light=tuple(light))
     most = max(round(0.018 * side), 1)
+    dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
     if kind == "shift":
-        dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
         return Viewpoint(kind, (dx or most, dy))
     share = 1.0 if hard else 0.4
-    dx, dy = (int(v) for v in rng.integers(-most, most + 1, 2))
-    return Viewpoint(
-        kind,
-        (dx, dy),
-        share * rng.uniform(0.5, _TURN) * rng.choice((-1, 1)),
-        1 + share * rng.uniform(0, 0.04),
-    )
+    turn = share * rng.uniform(0.5, _TURN) * rng.choice((-1, 1))
+    return Viewpoint(kind, (dx, dy), turn, 1 + share * rng.uniform(0, 0.04))
 
 
-def render(stage: Stage, camera: Viewpoint, rng: np.random.Generator) -> Rendered:
+def render(
+    stage: Stage, camera: Viewpoint, rng: np.random.Generator
+) -> tuple[tuple[Image, Image], tuple[Boxes, Boxes]]:
+    """Both frames, RGB uint8 ``(side, side, 3)``, and their boxes."""
     scenery = stage.scenery
     shared = scenery.picture.astype(np.float32)
     _paint(shared, sorted(stage.still, key=lambda t: t.box[3]), None)
-    frames, numbered = [], []
-    for things in ([t for c in stage.changes for t in c.before], [t for c in stage.changes for t in c.after]):
+    frames, boxes = [], []
+    for side, way in (("before", None), ("after", _way(scenery, camera))):
+        things: list[tuple[Prop, ...]] = [getattr(change, side) for change in stage.changes]
         canvas, numbers = shared.copy(), np.zeros(shared.shape[:2], np.uint8)
-        _paint(canvas, things, numbers)
-        frames.append(canvas)
-        numbered.append(numbers)
-    _draw_distractors(frames[1], stage, rng)
-    way = _way(scenery, camera)
-    before = _cut(frames[0].round().astype(np.uint8), None, scenery)
-    after = _cut(frames[1].round().astype(np.uint8), way, scenery)
+        _paint(canvas, [thing for own in things for thing in own], numbers)
+        if way is not None:
+            _draw_distractors(canvas, stage, rng)
+        frames.append(_cut(canvas.round().astype(np.uint8), way, scenery))
+        boxes.append(_boxes(_cut(numbers, way, scenery), [len(own) for own in things]))
+    before, after = frames
     for change in camera.light:
         after = change(after)
-    own_before, own_after = _cut(numbered[0], None, scenery), _cut(numbered[1], way, scenery)
-    counts = [(len(c.before), len(c.after)) for c in stage.changes]
-    return Rendered(
-        _noisy(before, rng),
-        _noisy(after, rng),
-        _boxes(own_before, [c[0] for c in counts]),
-        _boxes(own_after, [c[1] for c in counts]),
-        camera,
-    )
+    return (_noisy(before, rng), _noisy(after, rng)), (boxes[0], boxes[1])
 
 
 def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMap | None) -> None:
     """Draw things on a canvas and, numbered from 1, on the labels."""
     for number, thing in enumerate(things, 1):
         drawn = sprite(thing.label, thing.colour, (thing.width, thing.height), thing.flip, thing.variant)
-        rows, columns = (
-            slice(thing.top, thing.top + thing.height),
-            slice(thing.left, thing.left + thing.width),
-        )
+        left, top, right, bottom = map(int, thing.box)
+        rows, columns = slice(top, bottom), slice(left, right)
         part = canvas[rows, columns]
         part += drawn.alpha * (drawn.colour - part)
         if numbers is not None:
@@ -147,15 +126,13 @@ def _cut(canvas: Image, way: Matrix | None, scenery: Scenery) -> Image:
     return np.asarray(cut, np.uint8)
 
 
-def _boxes(numbers: LabelMap, counts: Sequence[int]) -> tuple[tuple[Box, ...], ...]:
-    side, first, result = len(numbers), 1, []
-    for count in counts:
-        result.append(tuple(_box(numbers == n, side) for n in range(first, first + count)))
-        first += count
-    return tuple(result)
+def _boxes(numbers: LabelMap, counts: Sequence[int]) -> Boxes:
+    every = iter(range(1, sum(counts) + 1))
+    return tuple(tuple(_box(numbers == next(every)) for _ in range(count)) for count in counts)
 
 
-def _box(mask: NDArray[np.bool_], side: int) -> Box:
+def _box(mask: NDArray[np.bool_]) -> Box:
+    side = len(mask)
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     left, top, right, bottom = (int(v) for v in (columns[0], rows[0], columns[-1], rows[-1]))
     return left / side, top / side, (right + 1 - left) / side, (bottom + 1 - top) / side

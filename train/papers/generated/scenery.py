@@ -1,12 +1,19 @@
-"""Fixed cameras of the generated benchmark: what is always in the picture, and where things can stand."""
+"""Fixed cameras of the generated benchmark: what is always in the picture, and where things can stand.
+
+Sprites are the things that stand there, drawn by the shapes of ``things.yaml``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
+import yaml
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, TypeAdapter
 
 from pipeline.sources import Image
 
@@ -17,16 +24,10 @@ ROAD, LOT, SIDEWALK, GRASS = range(1, 5)
 _GROUND_COLOURS = {ROAD: (98, 98, 102), LOT: (116, 114, 112), SIDEWALK: (168, 162, 152), GRASS: (96, 122, 72)}
 _GRAIN = {ROAD: 5.0, LOT: 6.0, SIDEWALK: 5.0, GRASS: 9.0}
 _LINE = (208, 206, 198)
-_TEMPLATES = ("street", "lot", "avenue")
 
 
-@dataclass(frozen=True, slots=True)
-class Landmark:
-    """Something that sentences can refer to: its noun, and its place ``(x, y)`` in pixels of the canvas."""
-
-    name: str
-    x: float
-    y: float
+Landmark = tuple[str, float, float]
+"""Something that sentences can refer to: its noun, and its place ``(x, y)`` in pixels of the canvas."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +48,7 @@ class Scenery:
         return self.side * (0.06 + 0.085 * max(depth, 0.0))
 
 
+@lru_cache(maxsize=256)
 def scenery(seed: int, number: int, side: int) -> Scenery:
     """A camera's view; the same seed, number and side (of the frame, in pixels) give the same."""
     rng = np.random.default_rng([seed, 0xCA3E, number])
@@ -56,9 +58,7 @@ def scenery(seed: int, number: int, side: int) -> Scenery:
     ground = np.zeros((whole, whole), np.uint8)
     picture = np.empty((whole, whole, 3), np.float32)
     picture[:] = np.array((150, 168, 190), np.float32) + rng.uniform(-25, 25)
-    {"street": _street, "lot": _lot, "avenue": _avenue}[_TEMPLATES[number % len(_TEMPLATES)]](
-        ground, horizon, rng
-    )
+    (_street, _lot, _avenue)[number % 3](ground, horizon, rng)
     for surface, colour in _GROUND_COLOURS.items():
         picture[ground == surface] = np.array(colour, np.float32) + rng.uniform(-12, 12)
     _markings(picture, ground, horizon, rng)
@@ -70,49 +70,46 @@ def scenery(seed: int, number: int, side: int) -> Scenery:
     return Scenery(f"view{number:03d}", np.asarray(lit, np.uint8), ground, tuple(landmarks), horizon, margin)
 
 
-def _band(ground: NDArray[np.uint8], surface: int, top: float, slope: float) -> None:
-    side = len(ground)
-    corners = np.array([(0, top - slope), (side, top + slope), (side, side), (0, side)])
-    cv2.fillPoly(ground, [corners.round().astype(np.int32)], surface)
+def _fill(ground: NDArray[np.uint8], surface: int, corners: ArrayLike) -> None:
+    cv2.fillPoly(ground, [np.asarray(corners).round().astype(np.int32)], surface)
+
+
+def _bands(
+    ground: NDArray[np.uint8], horizon: float, slope: float, surfaces: tuple[int, ...], *edges: float
+) -> None:
+    """Surfaces one below the other from the horizon on; the further ones begin at shares of the depth."""
+    side, depth = len(ground), len(ground) - horizon
+    for surface, edge in zip(surfaces, (0.0, *edges), strict=True):
+        top, lean = horizon + edge * depth, slope * depth if edge else 0.0
+        _fill(ground, surface, [(0, top - lean), (side, top + lean), (side, side), (0, side)])
 
 
 def _street(ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator) -> None:
-    """Bands one below the other: grass or sidewalk, road, sidewalk, parking lot or grass."""
-    depth = len(ground) - horizon
-    slope = rng.uniform(-0.05, 0.05) * depth
+    slope = rng.uniform(-0.05, 0.05)
     far, near = (GRASS, LOT) if rng.random() < 0.5 else (SIDEWALK, GRASS)  # noqa: PLR2004
-    edges = (0.0, rng.uniform(0.1, 0.16), rng.uniform(0.42, 0.5), rng.uniform(0.6, 0.68))
-    for surface, edge in zip((far, ROAD, SIDEWALK, near), edges, strict=True):
-        _band(ground, surface, horizon + edge * depth, slope if edge else 0.0)
+    edges = rng.uniform(0.1, 0.16), rng.uniform(0.42, 0.5), rng.uniform(0.6, 0.68)
+    _bands(ground, horizon, slope, (far, ROAD, SIDEWALK, near), *edges)
 
 
 def _lot(ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator) -> None:
-    depth = len(ground) - horizon
-    slope = rng.uniform(-0.06, 0.06) * depth
-    edges = (0.0, rng.uniform(0.06, 0.1), rng.uniform(0.24, 0.3), rng.uniform(0.8, 0.88))
-    for surface, edge in zip((GRASS, ROAD, LOT, SIDEWALK), edges, strict=True):
-        _band(ground, surface, horizon + edge * depth, slope if edge else 0.0)
+    slope = rng.uniform(-0.06, 0.06)
+    edges = rng.uniform(0.06, 0.1), rng.uniform(0.24, 0.3), rng.uniform(0.8, 0.88)
+    _bands(ground, horizon, slope, (GRASS, ROAD, LOT, SIDEWALK), *edges)
 
 
 def _avenue(ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator) -> None:
     """A road that runs away from the camera, sidewalks beside it, a parking lot or grass at the sides."""
     side = len(ground)
     middle, reach = rng.uniform(0.35, 0.65) * side, rng.uniform(0.26, 0.36) * side
-    _band(ground, GRASS, horizon, 0.0)
+    _bands(ground, horizon, 0.0, (GRASS,))
     lot = LOT if rng.random() < 0.5 else GRASS  # noqa: PLR2004
     left = rng.random() < 0.5  # noqa: PLR2004
     half = np.array([(0, horizon), (middle, horizon), (middle, side), (0, side)])
-    half = half if left else half * (-1, 1) + (side, 0)
-    cv2.fillPoly(ground, [half.round().astype(np.int32)], lot)
+    _fill(ground, lot, half if left else half * (-1, 1) + (side, 0))
     for surface, wide in ((SIDEWALK, 1.45), (ROAD, 1.0)):
         near, far = reach * wide, 0.4 * reach * wide
-        corners = [
-            (middle - far, horizon),
-            (middle + far, horizon),
-            (middle + near, side),
-            (middle - near, side),
-        ]
-        cv2.fillPoly(ground, [np.array(corners).round().astype(np.int32)], surface)
+        top = (middle - far, horizon), (middle + far, horizon)
+        _fill(ground, surface, [*top, (middle + near, side), (middle - near, side)])
 
 
 def _markings(
@@ -137,7 +134,7 @@ def _markings(
 def _buildings(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> list[Landmark]:
-    side, left, result = len(ground), 0.0, []
+    side, left, result = len(ground), 0.0, list[Landmark]()
     while left < side:
         width, top = rng.uniform(0.16, 0.42) * side, rng.uniform(0.0, 0.45) * horizon
         wall = np.array(rng.uniform(95, 190, 3) * 0.4 + rng.uniform(95, 190) * 0.6, np.float32)
@@ -147,7 +144,7 @@ def _buildings(
         for y in range(rows.start + pitch // 2, rows.stop - pitch // 2, pitch):
             for x in range(columns.start + pitch // 2, min(columns.stop, side) - pitch // 2, pitch):
                 picture[y : y + pitch // 2, x : x + pitch // 2] = wall * rng.uniform(0.45, 0.75)
-        result.append(Landmark("building", left + width / 2, horizon))
+        result.append(("building", left + width / 2, horizon))
         left += width + rng.uniform(0.0, 0.05) * side
     return result
 
@@ -155,12 +152,9 @@ def _buildings(
 def _texture(picture: NDArray[np.float32], ground: NDArray[np.uint8], rng: np.random.Generator) -> None:
     """Coarse blotches and fine grain: flat ground would give an encoder nothing to hold on to."""
     side = len(ground)
-    blotches = cv2.resize(
-        rng.standard_normal((9, 9), np.float32), (side, side), interpolation=cv2.INTER_CUBIC
-    )
-    fine = cv2.resize(
-        rng.standard_normal((112, 112), np.float32), (side, side), interpolation=cv2.INTER_LINEAR
-    )
+    coarse, small = (rng.standard_normal((n, n), np.float32) for n in (9, 112))
+    blotches = cv2.resize(coarse, (side, side), interpolation=cv2.INTER_CUBIC)
+    fine = cv2.resize(small, (side, side), interpolation=cv2.INTER_LINEAR)
     grain = np.full(ground.shape, 2.0, np.float32)
     for surface, amount in _GRAIN.items():
         grain[ground == surface] = amount
@@ -170,17 +164,17 @@ def _texture(picture: NDArray[np.float32], ground: NDArray[np.uint8], rng: np.ra
 def _plants(
     picture: NDArray[np.float32], ground: NDArray[np.uint8], horizon: float, rng: np.random.Generator
 ) -> list[Landmark]:
-    side, result = len(ground), []
+    side, result = len(ground), list[Landmark]()
     for name, surface, most in (("tree", GRASS, 4), ("lamp post", SIDEWALK, 2)):
         rows, columns = np.nonzero(ground == surface)
         if len(rows) == 0:
             continue
         chosen = rng.integers(len(rows), size=int(rng.integers(1, most + 1)))
-        result += [Landmark(name, float(columns[k]), float(rows[k])) for k in chosen]
-    for mark in sorted(result, key=lambda m: m.y):
-        tall = side * (0.1 + 0.16 * (mark.y - horizon) / (side - horizon))
-        foot, top = (round(mark.x), round(mark.y)), (round(mark.x), round(mark.y - tall))
-        if mark.name == "lamp post":
+        result += [(name, float(columns[k]), float(rows[k])) for k in chosen]
+    for name, column, row in sorted(result, key=lambda mark: mark[2]):
+        tall = side * (0.1 + 0.16 * (row - horizon) / (side - horizon))
+        foot, top = (round(column), round(row)), (round(column), round(row - tall))
+        if name == "lamp post":
             cv2.line(picture, foot, top, (70.0, 72.0, 74.0), max(round(tall / 24), 1))
             cv2.ellipse(picture, top, (max(round(tall / 10), 1), 1), 0, 0, 360, (232.0, 226.0, 200.0), -1)
         else:
@@ -190,3 +184,79 @@ def _plants(
                 leaf = tuple(float(c * rng.uniform(0.8, 1.15)) for c in (62, 96, 48))
                 cv2.circle(picture, (round(x), round(y)), max(round(tall / 6), 1), leaf, -1)
     return result
+
+
+COLOURS = {
+    "white": (236, 236, 232), "black": (26, 26, 30), "grey": (150, 152, 156), "red": (196, 34, 34),
+    "blue": (36, 72, 190), "green": (32, 122, 58), "yellow": (228, 196, 40), "orange": (226, 120, 28),
+    "brown": (110, 70, 38),
+}  # fmt: skip
+"""RGB of every colour that captions name."""
+
+VARIANTS = 4  # shades of one colour
+_OVER = 4
+_SHADOW_ALPHA = 96
+_ROLES = {
+    "dark": (28, 28, 30), "glass": (62, 78, 92), "lamp": (240, 226, 170), "skin": (196, 150, 120),
+    "metal": (96, 98, 102),
+}  # fmt: skip
+_TROUSERS = ((44, 46, 66), (72, 66, 58), (30, 30, 32), (92, 96, 110))
+
+
+class Thing(BaseModel):
+    """A class of things, see the head of ``things.yaml``."""
+
+    share: float
+    ground: frozenset[str]
+    height: float
+    aspect: float
+    colours: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[tuple[float, float], ...]], ...]
+    discs: tuple[tuple[str, tuple[float, float, float]], ...]
+
+
+THINGS = TypeAdapter(dict[str, Thing]).validate_python(
+    yaml.safe_load(Path(__file__).with_name("things.yaml").read_text(encoding="utf-8"))
+)
+"""Every class that is drawn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sprite:
+    colour: NDArray[np.float32]  # RGB float32 ``(h, w, 3)``, 0..255
+    # float32 ``(h, w, 1)``, 0..1, the share in which it covers what lies behind it
+    alpha: NDArray[np.float32]
+
+
+def sprite_size(label: str, person_height: float) -> tuple[int, int]:
+    """``(width, height)`` in pixels of a thing where a person would be `person_height` pixels tall."""
+    thing = THINGS[label]
+    height = max(round(thing.height * person_height), 4)
+    return max(round(height * thing.aspect), 3), height
+
+
+@lru_cache(maxsize=4096)
+def sprite(label: str, colour: str, size: tuple[int, int], flip: bool, variant: int) -> Sprite:
+    """Draw a thing of ``(width, height)`` pixels; `variant` is a shade of the colour and the trousers."""
+    thing, (width, height) = THINGS[label], (size[0] * _OVER, size[1] * _OVER)
+    shade = 1.0 + 0.08 * (variant - (VARIANTS - 1) / 2)
+    paint = tuple(min(255.0, c * shade + 4 * variant) for c in COLOURS[colour])
+    roles = {**_ROLES, "paint": paint, "trousers": _TROUSERS[variant % len(_TROUSERS)]}
+    canvas = np.zeros((height, width, 3), np.float32)
+    alpha = np.zeros((height, width), np.uint8)
+    shadow = round((0.5 if label == "person" else 0.49) * width), max(round(0.07 * height), 1)
+    cv2.ellipse(alpha, (width // 2, round(0.93 * height)), shadow, 0, 0, 360, _SHADOW_ALPHA, -1)
+    for role, points in thing.parts:
+        corners = np.array([(x * width, y * height) for x, y in points]).round().astype(np.int32)
+        cv2.fillPoly(canvas, [corners], roles[role])
+        cv2.fillPoly(alpha, [corners], 255)
+    for role, (x, y, radius) in thing.discs:
+        middle = (round(x * width), round(y * height))
+        cv2.circle(canvas, middle, max(round(radius * height), 1), roles[role], -1)
+        cv2.circle(alpha, middle, max(round(radius * height), 1), 255, -1)
+    lit = np.linspace(1.1, 0.88, height, dtype=np.float32)[:, None, None]
+    cover = alpha.astype(np.float32)[..., None] / 255
+    small = cv2.resize(np.concatenate([canvas * lit * cover, cover], 2), size, interpolation=cv2.INTER_AREA)
+    small = small[:, ::-1] if flip else small
+    alphas = np.ascontiguousarray(small[..., 3:], np.float32)
+    return Sprite(np.ascontiguousarray(small[..., :3] / np.maximum(alphas, 1e-3)).clip(0, 255), alphas)

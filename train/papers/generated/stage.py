@@ -3,6 +3,11 @@
 Changes are drawn in the proportions that Spot-the-diff reports: appeared 40 %, disappeared 31 %, moved
 12 %, more or fewer 7 %, the rest replaced; one change in 46 % of the changed pairs, two in 34 %, three in
 13 %, four in 7 %.
+
+In a crowd the caption is needed: three things of one class and one colour stand in different places, and two
+of them may change in the same way. A pair and its sibling have the same before frame, and after frames that
+differ in nothing but which of the two changed. What a caption says first ("there is now a red car ...") fits
+both, and only its second half ("... on the left") tells them apart. Other things are of other classes.
 """
 
 from __future__ import annotations
@@ -12,8 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from train.papers.generated.scenery import SURFACES, Scenery
-from train.papers.generated.sprites import THINGS, VARIANTS, sprite_size
+from train.papers.generated.scenery import SURFACES, THINGS, VARIANTS, Scenery, sprite_size
 
 Edges = tuple[float, float, float, float]
 """``(left, top, right, bottom)`` in pixels of the canvas."""
@@ -31,8 +35,7 @@ _TRIES = 40
 APART = 0.1
 """Between two changes, as a share of the frame: more than the DBSCAN radius of 20 at 224, so that they are
 two clusters."""
-BESIDE = 0.012
-"""Between a change and what stays."""
+BESIDE = 0.012  # between a change and what stays
 
 
 class NoRoomError(ValueError):
@@ -41,15 +44,15 @@ class NoRoomError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Prop:
-    label: str  # a key of `sprites.THINGS`
-    colour: str  # a key of `sprites.COLOURS`
+    label: str  # a key of `THINGS`
     left: int  # left, top, width, height: whole pixels of the canvas
     top: int
     width: int
     height: int
+    colour: str  # a key of `scenery.COLOURS`
     flip: bool  # it looks to the left
     variant: int  # shade of its colour
-    surface: int  # index into `scenery.SURFACES`, what it stands on
+    surface: int = 0  # index into `SURFACES`, what it stands on
 
     @property
     def box(self) -> Edges:
@@ -69,7 +72,13 @@ class StagedChange:
 
     @property
     def box(self) -> Edges:
-        return _hull([t.box for t in (*self.before, *self.after)])
+        lefts, tops, rights, bottoms = zip(*(t.box for t in (*self.before, *self.after)), strict=True)
+        return min(lefts), min(tops), max(rights), max(bottoms)
+
+    @property
+    def area(self) -> float:
+        left, top, right, bottom = self.box
+        return (right - left) * (bottom - top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ def stage(scenery: Scenery, rng: np.random.Generator, *, changed: bool, ignored:
         taken = [*(c.box for c in changes), *(t.box for t in still)]
         if thing is not None and is_free(thing.box, taken, BESIDE * scenery.side):
             still.append(thing)
-    changes.sort(key=lambda c: -_area(c))
+    changes.sort(key=lambda c: -c.area)
     small = _distractors(scenery, rng, changes, still) if changed and rng.random() < ignored else ()
     return Stage(scenery, tuple(still), tuple(changes), small)
 
@@ -127,21 +136,16 @@ def _change(
         more = rng.random() < 0.5  # noqa: PLR2004
         made = None if group is None else StagedChange("more" if more else "fewer", (), group[:several])
         stays = () if group is None else group[several:]
-    elif kind == "moved":
-        second = move(first, scenery, rng)
-        made = None if second is None else StagedChange(kind, (first,), (second,))
     else:
-        second = other(first, scenery, rng)
+        second = (move if kind == "moved" else other)(first, scenery, rng)
         made = None if second is None else StagedChange(kind, (first,), (second,))
     if made is None:
         return None
     if made.type in ("disappeared", "fewer"):
         made = replace(made, before=made.after, after=())
-    if not (
-        is_free(made.box, others, APART * scenery.side) and is_free(made.box, still, BESIDE * scenery.side)
-    ):
-        return None
-    if any(not is_free(t.box, [*others, *still], BESIDE * scenery.side) for t in stays):
+    apart, beside = APART * scenery.side, BESIDE * scenery.side
+    free = is_free(made.box, others, apart) and is_free(made.box, still, beside)
+    if not free or any(not is_free(t.box, [*others, *still], beside) for t in stays):
         return None
     return made, stays
 
@@ -155,29 +159,23 @@ def place(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
         y = rng.uniform(scenery.horizon + 0.03 * scenery.side, scenery.margin + 0.99 * scenery.side)
-        thing = _standing(scenery, label, x, y, rng)
+        thing = _stand(scenery, label, x, y, rng)
         if thing is not None:
             return thing
     return None
 
 
-def _standing(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Prop | None:
+def _stand(scenery: Scenery, label: str, x: float, y: float, rng: np.random.Generator) -> Prop | None:
     """A thing whose foot is at ``(x, y)``; None where it would not stand on its ground or be cut off."""
     width, height = sprite_size(label, scenery.person_height(y))
     left, top = round(x - width / 2), round(y - height)
+    return _on_ground(Prop(label, left, top, width, height, *_draw_look(label, rng)), scenery)
+
+
+def _draw_look(label: str, rng: np.random.Generator) -> tuple[str, bool, int]:
+    """Colour, whether it looks to the left, and the shade of a thing."""
     colours = THINGS[label].colours
-    thing = Prop(
-        label,
-        str(colours[int(rng.integers(len(colours)))]),
-        left,
-        top,
-        width,
-        height,
-        bool(rng.integers(2)),
-        int(rng.integers(VARIANTS)),
-        0,
-    )
-    return _on_ground(thing, scenery)
+    return colours[int(rng.integers(len(colours)))], bool(rng.integers(2)), int(rng.integers(VARIANTS))
 
 
 def _on_ground(thing: Prop, scenery: Scenery) -> Prop | None:
@@ -195,16 +193,9 @@ def _on_ground(thing: Prop, scenery: Scenery) -> Prop | None:
 def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Prop, ...] | None:
     row = [first]
     for _ in range(number - 1):
-        gap = round(rng.uniform(0.008, 0.03) * scenery.side)
-        colours = THINGS[first.label].colours
-        beside = replace(
-            first,
-            left=row[-1].left + first.width + gap,
-            top=first.top + round(rng.uniform(-0.06, 0.06) * first.height),
-            colour=str(colours[int(rng.integers(len(colours)))]),
-            flip=bool(rng.integers(2)),
-            variant=int(rng.integers(VARIANTS)),
-        )
+        left = row[-1].left + first.width + round(rng.uniform(0.008, 0.03) * scenery.side)
+        top = first.top + round(rng.uniform(-0.06, 0.06) * first.height)
+        beside = Prop(first.label, left, top, first.width, first.height, *_draw_look(first.label, rng))
         standing = _on_ground(beside, scenery)
         if standing is None:
             return None
@@ -224,7 +215,7 @@ def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | Non
     labels = [n for n in vehicles or ("person", "bicycle", "cyclist") if n != first.label]
     label = first.label if rng.random() < 0.4 else labels[int(rng.integers(len(labels)))]  # noqa: PLR2004
     foot = (first.left + first.width / 2, first.top + first.height)
-    other = _standing(scenery, label, *foot, rng)
+    other = _stand(scenery, label, *foot, rng)
     return None if other is None or other.colour == first.colour else other
 
 
@@ -249,18 +240,109 @@ def surface_name(thing: Prop) -> str:
     return SURFACES[thing.surface]
 
 
-def _hull(boxes: Sequence[Edges]) -> Edges:
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
-
-
-def _area(change: StagedChange) -> float:
-    left, top, right, bottom = change.box
-    return (right - left) * (bottom - top)
-
-
 def is_free(box: Edges, taken: Sequence[Edges], gap: float) -> bool:
     return all(
         box[0] - gap > t[2] or t[0] > box[2] + gap or box[1] - gap > t[3] or t[1] > box[3] + gap
         for t in taken
     )
+
+
+CROWD_TYPES = ("appeared", "disappeared", "moved", "replaced")
+ALIKE = 3  # things of one look
+SIBLINGS = 2  # of them may change, each in a pair of its own
+_CROWD_TRIES = 60
+_CROWD_STILL = 3
+
+
+_PHRASES: dict[str, tuple[int, float, float]] = {
+    "on the left": (0, 0.35, 0.47),
+    "on the right": (0, 0.65, 0.53),
+    "in the background": (1, 0.33, 0.42),
+    "in the foreground": (1, 0.72, 0.63),
+}
+"""The axis (x, y) of a phrase, and from which share of the frame on, towards the nearer edge, it is said of a
+thing, and might be meant of another."""
+
+
+def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> Stage:
+    """Draw things alike of which `sibling` changes, or none; NoRoomError where it cannot be."""
+    for _ in range(_CROWD_TRIES):
+        kind = str(rng.choice(CROWD_TYPES))
+        alike = _draw_alike(scenery, rng) or []
+        changes = _changes(kind, alike, scenery, rng)
+        if len(changes) < SIBLINGS:
+            continue
+        places = [_places(k, alike, scenery) for k in range(SIBLINGS)]
+        if not all(places):
+            continue
+        others = _others(scenery, rng, [*alike, *(t for c in changes for t in c.after)])
+        if sibling is None:
+            return Stage(scenery, (*alike, *others), ())
+        away = range(SIBLINGS) if kind == "appeared" else (sibling,)
+        still = tuple(thing for k, thing in enumerate(alike) if k not in away)
+        return Stage(scenery, (*still, *others), (changes[sibling],), places=places[sibling])
+    raise NoRoomError(f"nothing alike finds room in {scenery.name} at {scenery.side} pixels")
+
+
+def _draw_alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop] | None:
+    first = place(scenery, rng, draw_label(rng))
+    if first is None:
+        return None
+    things = [first]
+    for _ in range(ALIKE - 1):
+        thing = place(scenery, rng, first.label)
+        if thing is None or not is_free(thing.box, [t.box for t in things], APART * scenery.side):
+            return None
+        things.append(replace(thing, colour=first.colour, variant=first.variant))
+    return things
+
+
+def _changes(
+    kind: str, alike: Sequence[Prop], scenery: Scenery, rng: np.random.Generator
+) -> list[StagedChange]:
+    made: list[StagedChange] = []
+    for k, thing in enumerate(alike[:SIBLINGS]):
+        change = StagedChange(kind, (thing,), ())
+        if kind == "appeared":
+            change = StagedChange(kind, (), (thing,))
+        elif kind != "disappeared":
+            second = (move if kind == "moved" else other)(thing, scenery, rng)
+            if second is None:
+                return []
+            change = StagedChange(kind, (thing,), (second,))
+        taken = [t.box for number, t in enumerate(alike) if number != k]
+        if not is_free(change.box, [*taken, *(c.box for c in made)], APART * scenery.side):
+            return []
+        made.append(change)
+    return made
+
+
+def _places(number: int, alike: Sequence[Prop], scenery: Scenery) -> tuple[str, ...]:
+    thing = alike[number]
+    rest = [_middle(t, scenery) for k, t in enumerate(alike) if k != number]
+    own, results = _middle(thing, scenery), []
+    for words, (axis, says, fits) in _PHRASES.items():
+        sign = 1 if says > 0.5 else -1  # noqa: PLR2004 - the half of the frame
+        if sign * own[axis] > sign * says and all(sign * each[axis] <= sign * fits for each in rest):
+            results.append(words)
+    surface = surface_name(thing)
+    if all(surface_name(t) != surface for k, t in enumerate(alike) if k != number):
+        results.append(f"{'in' if surface == 'parking lot' else 'on'} the {surface}")
+    return tuple(results)
+
+
+def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
+    """The middle of a thing, as shares of the frame."""
+    x, y = thing.left + thing.width / 2, thing.top + thing.height / 2
+    return (x - scenery.margin) / scenery.side, (y - scenery.margin) / scenery.side
+
+
+def _others(scenery: Scenery, rng: np.random.Generator, taken: Sequence[Prop]) -> list[Prop]:
+    results: list[Prop] = []
+    for _ in range(int(rng.integers(1, _CROWD_STILL + 1))):
+        thing = place(scenery, rng, draw_label(rng))
+        if thing is None or thing.label in {t.label for t in taken}:
+            continue
+        if is_free(thing.box, [t.box for t in (*taken, *results)], BESIDE * scenery.side):
+            results.append(thing)
+    return results

@@ -24,8 +24,7 @@ TABLE_1 = {
 }
 """Figures that the paper prints for Spot-the-diff (a little more data than was released)."""
 
-Annotation = tuple[str, Sequence[str]]
-"""One annotator's sentences on one pair: the pair's id, and the sentences."""
+Annotation = tuple[str, Sequence[str]]  # the id of a pair, and one annotator's sentences about it
 
 
 def annotation_statistics(folder: Path) -> pd.DataFrame:

@@ -6,16 +6,19 @@ computed only where they lie in its folder ``spice/lib`` already.
 
 Changed and distractor pairs and each type of change are scored by themselves, with document frequencies of
 their own references, as in the tables of Park et al. and Hosseinzadeh and Wang.
+
+Text scores hardly punish a reversed polarity and reward a constant sentence: beside them stands whether the
+first sentence is right in type, polarity, object and place, and silence (`truth_ratios`).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import random
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,6 @@ CLEVR_TYPES = ("color", "material", "add", "drop", "move")
 """Kinds of CLEVR-Change, whose pairs have one change each."""
 
 _TOGETHER = {"more": "more or fewer", "fewer": "more or fewer"}
-
 _CANDIDATES, _CANDIDATE_PAIRS = 20, 300
 _SPICE_JAR = "lib/stanford-corenlp-3.6.0.jar"
 
@@ -50,18 +52,13 @@ Texts = Sequence[str]
 References = Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class TextScores:
-    bleu: tuple[float, float, float, float]  # BLEU-1, -2, -3, -4 of the corpus, 0..1
-    rouge_l: float  # ROUGE-L, mean over pairs, 0..1
-    cider: float  # CIDEr-D, mean over pairs, 0..10 (papers print it times 1 or 100)
-    pairs: int  # how many pairs were scored
+Scores = dict[str, Any]
+"""``bleu``, BLEU-1 to -4 of the corpus, 0..1; ``rouge_l``, mean over pairs, 0..1; ``cider``, CIDEr-D, mean
+over pairs, 0..10 (papers print it times 1 or 100); ``pairs``, how many were scored."""
 
 
 def plain(value: Any) -> Any:
     """Scores as plain values for JSON, numbers rounded to 4 places."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
@@ -69,18 +66,18 @@ def plain(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def text_scores(predicted: Texts, references: References) -> TextScores:
+def text_scores(predicted: Texts, references: References) -> Scores:
     """Score one text per pair, which may be empty, against at least one reference of each.
 
     All is zero where there is no pair, or no reference with a word.
     """
     gold, predictions = _tokenize(predicted, references)
     if not any(text for texts in gold.values() for text in texts):
-        return TextScores((0.0, 0.0, 0.0, 0.0), 0.0, 0.0, len(predicted))
+        return {"bleu": [0.0] * 4, "rouge_l": 0.0, "cider": 0.0, "pairs": len(predicted)}
     bleu, _ = Bleu(4).compute_score(gold, predictions, verbose=0)
     rouge, _ = Rouge().compute_score(gold, predictions)
     cider, _ = Cider().compute_score(gold, predictions)
-    return TextScores((bleu[0], bleu[1], bleu[2], bleu[3]), float(rouge), float(cider), len(predicted))
+    return {"bleu": bleu, "rouge_l": float(rouge), "cider": float(cider), "pairs": len(predicted)}
 
 
 def pair_ciders(predicted: Texts, references: References) -> NDArray[np.float64]:
@@ -89,10 +86,7 @@ def pair_ciders(predicted: Texts, references: References) -> NDArray[np.float64]
 
 
 def meteors(systems: Sequence[Texts], references: References) -> list[float] | None:
-    """METEOR 1.5 of several systems, 0..1; None without Java.
-
-    All in one run of the Java program, which takes seconds to read its paraphrases.
-    """
+    """METEOR 1.5 of several systems, 0..1, in one run of the Java program; None without Java."""
     if shutil.which("java") is None:
         return None
     from pycocoevalcap.meteor.meteor import Meteor  # noqa: PLC0415 - starts Java
@@ -114,6 +108,12 @@ def spices(systems: Sequence[Texts], references: References) -> list[float] | No
     from pycocoevalcap.spice.spice import Spice  # noqa: PLC0415 - downloads where the jars are missing
 
     return [float(Spice().compute_score(*_tokenize(each, references))[0]) for each in systems]
+
+
+def java_scores(systems: Sequence[Texts], references: References) -> list[dict[str, float]]:
+    """METEOR and SPICE of several systems, as far as they can be had here, rounded to 4 places."""
+    scores = {"meteor": meteors(systems, references), "spice": spices(systems, references)}
+    return [{k: round(v[n], 4) for k, v in scores.items() if v} for n in range(len(systems))]
 
 
 BEST_CONSTANT = "best constant of train"
@@ -148,13 +148,12 @@ def sample_groups(sample: Sample) -> tuple[str, ...]:
 
     A pair of which neither the kind nor the changes are known is in no group.
     """
-    if sample.changes:
-        types = {_TOGETHER.get(change.type, change.type) for change in sample.changes}
-        return (CHANGED, types.pop()) if len(types) == 1 else (CHANGED,)
+    types = {_TOGETHER.get(change.type, change.type) for change in sample.changes}
+    if types or sample.kind in CLEVR_TYPES:
+        types = types or {sample.kind}
+        return (CHANGED, *types) if len(types) == 1 else (CHANGED,)
     if not sample.kind:
         return ()
-    if sample.kind in CLEVR_TYPES:
-        return (CHANGED, sample.kind)
     return (CHANGED if mentions_change(sample, sample.sentences) else DISTRACTOR,)
 
 
@@ -167,14 +166,12 @@ def mentions_change(sample: Sample, sentences: Sequence[str]) -> bool:
 
 def group_scores(
     groups: Sequence[Sequence[str]], predicted: Sequence[str], references: Sequence[Sequence[str]]
-) -> dict[str, TextScores]:
+) -> dict[str, Scores]:
     """Text scores of every group: changed, distractor, then the types by name."""
     names = sorted({name for own in groups for name in own}, key=lambda n: (n != CHANGED, n != DISTRACTOR, n))
     chosen = {name: [k for k, own in enumerate(groups) if name in own] for name in names}
-    return {
-        name: text_scores([predicted[k] for k in rows], [references[k] for k in rows])
-        for name, rows in chosen.items()
-    }
+    texts = {name: ([predicted[k] for k in ks], [references[k] for k in ks]) for name, ks in chosen.items()}
+    return {name: text_scores(*own) for name, own in texts.items()}
 
 
 def length_ratio(predicted: Texts, references: References) -> float:
@@ -192,3 +189,62 @@ def _tokenize(predicted: Texts, references: References) -> tuple[dict[int, list[
         raise ValueError("every scored pair needs at least one reference sentence")
     gold = {k: [" ".join(ptb_tokens(text)) for text in texts] for k, texts in enumerate(references)}
     return gold, {k: [" ".join(ptb_tokens(text))] for k, text in enumerate(predicted)}
+
+
+Claim = tuple[str, str, frozenset[str]]
+"""Type, object and place words of a sentence."""
+
+Ratio = NDArray[np.float64]
+"""Of every pair a numerator and a denominator, ``(N, 2)``; the figure is the ratio of the sums."""
+
+_PLACE = re.compile(r"\b(left|right|top|bottom|middle|center|centre|front|back|near|far)\b")
+_ASPECTS = ("type", "object", "place")
+
+
+def truth_ratios(
+    first: Sequence[str], silent: Sequence[bool], gold: Sequence[Sequence[str]]
+) -> dict[str, Ratio]:
+    """By figure whether the first sentence of every pair is right, and whether it counts.
+
+    Of pairs with a change for which a change was claimed: type ("more" counts as appeared, "fewer" as
+    disappeared), object, place and all three agree with some gold sentence; polarity is the type of appeared
+    and disappeared, where gold says one of them about that object. no_change_precision is of pairs without a
+    caption, no_change_recall of pairs without a change.
+    """
+    names = (*_ASPECTS, "all", "polarity", "no_change_precision", "no_change_recall")
+    results = {name: np.zeros((len(first), 2)) for name in names}
+    for k, (text, nothing, truths) in enumerate(zip(first, silent, gold, strict=True)):
+        claims = [claim(t) for t in truths if tokenize(t)]
+        if not claims:
+            continue
+        changed = [c for c in claims if c[0] != "none"]
+        results["no_change_precision"][k] = nothing and not changed, nothing
+        results["no_change_recall"][k] = nothing and not changed, not changed
+        claimed = claim(text)
+        if not changed or claimed[0] == "none":
+            continue
+        for position, name in enumerate(_ASPECTS):
+            results[name][k] = any(claimed[position] == c[position] for c in changed), 1
+        results["all"][k] = claimed in changed, 1
+        signs = {c[0] for c in changed if c[1] == claimed[1] and c[0] in ("appeared", "disappeared")}
+        if signs and claimed[0] in ("appeared", "disappeared"):
+            results["polarity"][k] = claimed[0] in signs, 1
+    return results
+
+
+def truth_of(ratios: Mapping[str, Ratio]) -> dict[str, float | None]:
+    """The figures of `truth_ratios` as shares 0..1, and of how many pairs the type counts."""
+    return {"pairs": int(ratios["type"][:, 1].sum())} | {name: share(each) for name, each in ratios.items()}
+
+
+def claim(text: str) -> Claim:
+    """The claim of a sentence; "more" is read as appeared, "fewer" as disappeared."""
+    wording = read(text)
+    kind = {"more": "appeared", "fewer": "disappeared"}.get(wording.type, wording.type)
+    return kind, wording.object, frozenset(_PLACE.findall(" ".join(tokenize(text))))
+
+
+def share(ratio: Ratio) -> float | None:
+    """The ratio of the sums; None where the denominator is 0."""
+    right, whole = ratio.sum(axis=0).tolist()
+    return right / whole if whole else None

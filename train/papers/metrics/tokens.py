@@ -15,18 +15,8 @@ import re
 from functools import lru_cache
 
 _PLAIN = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201b`\u00b4", "'"),
-        **dict.fromkeys("\u201c\u201d", '"'),
-        **dict.fromkeys("\u2013\u2014", "\u2014"),
-        "\u2026": " ... ",
-        "\u2010": "-",
-        "\u2011": "-",
-        "\u00a3": "#",
-        "\u20ac": "$",
-        "\u00a0": " ",
-    }
-)
+    "\u2018\u2019\u201b`\u00b4\u201c\u201d\u2013\u2010\u2011\u00a3\u20ac\u00a0", "'''''\"\"\u2014--#$ "
+) | {0x2026: " ... "}
 
 _TITLES = "mr mrs ms dr drs prof profs sen rep lt col gen gov adm rev maj sgt cpl pvt capt st ste ave pres"
 _COMPANIES = "inc co cos corp ltd plc dept assn univ"
@@ -59,14 +49,8 @@ _NAMES = {**_BRACKETS, **_FACES}
 """Scorers take the capital names of brackets out, but the text is in small letters by then: they count."""
 
 _JOINED = {
-    "cannot": ("can", "not"),
-    "gonna": ("gon", "na"),
-    "gotta": ("got", "ta"),
-    "wanna": ("wan", "na"),
-    "gimme": ("gim", "me"),
-    "lemme": ("lem", "me"),
-    "'tis": ("'t", "is"),
-    "'twas": ("'t", "was"),
+    parts.replace(" ", ""): tuple(parts.split())
+    for parts in ("can not", "gon na", "got ta", "wan na", "gim me", "lem me", "'t is", "'t was")
 }
 _ENDING = re.compile(r"(.+)('(?:s|re|ve|ll|d|m))")
 _NEGATION = re.compile(r"(.+)(n't)")

@@ -31,21 +31,15 @@ class Objective(nn.Module):
 
     Its own parameters are trained with the captioner's, and its state is kept with the state of the run. What
     it draws at random must come from torch's generator, which seed and epoch decide.
-
-    Attributes:
-        name: key in `OBJECTIVES`.
-        metric: what chooses between epochs, see `score`.
-        one_text: whether it takes all sentences of an annotation as one text.
-        options: what it was built with.
     """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
         """Plain values with their defaults, besides captioner and training split."""
 
-    name: str = "own"
-    metric: str = "val_cider"
-    one_text: bool = False
+    name: str = "own"  # key in `OBJECTIVES`
+    metric: str = "val_cider"  # what chooses between epochs, see `score`
+    one_text: bool = False  # whether it takes all sentences of an annotation as one text
     options: Options
 
     def __init__(self, **arguments: Any) -> None:

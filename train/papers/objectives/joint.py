@@ -32,8 +32,6 @@ Where the paper is silent, and departures:
 
   Captions of the same words, and two that nothing changed, are never wrong for each other. It takes vectors
   of length `scale` (16, learned): by plain dot products it learns pictures by heart, and reads nothing.
-* `coupled=False` trains both networks beside each other, each from true words and pictures: the row that
-  tells what coupling gives. With gamma 1 it trains the retrieval network alone.
 """
 
 from __future__ import annotations
@@ -42,19 +40,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from models.encoders.encoder import ENCODERS, Encoder
+from models.label import CheckpointError
 from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, save_tirg
 from models.papers.vocabulary import PAD
+from train.checkpoints import TrainError
 from train.papers.batches import Split
 from train.papers.objectives import Objective, Step
-from train.papers.retrieval import same_pictures, split_recall
 
 SUFFIX = ".tirg.safetensors"
+_AT_ONCE = 32
 
 
 class JointTraining(Objective):
@@ -63,20 +65,15 @@ class JointTraining(Objective):
         gamma: float = 0.2  # share 0..1 of the auxiliary loss
         candidates: int = 8  # n, how many pictures are chosen from, at least 2
         hard_from: int | None = 30  # xi, the first epoch in which A is a candidate; None never (the easy set)
-        coupled: bool = True  # whether one network is given what the other one makes
         # what the auxiliary task tells apart: pictures, as in the paper, or captions, too
         against: Literal["pictures", "captions"] = "pictures"
         network: dict[str, Any] = field(default_factory=dict)  # arguments of `TIRG`
 
         def __post_init__(self) -> None:
-            if (
-                not 0 <= self.gamma <= 1
-                or self.candidates < 2  # noqa: PLR2004 - B and another
-                or self.against not in ("pictures", "captions")
-            ):
+            known = self.against in ("pictures", "captions")
+            if not known or not 0 <= self.gamma <= 1 or self.candidates < 2:  # noqa: PLR2004 - B and another
                 raise ValueError(
-                    f"gamma ({self.gamma}) must be 0..1, candidates ({self.candidates}) at least 2, "
-                    f"against ({self.against!r}) 'pictures' or 'captions'"
+                    f"gamma is 0..1, candidates at least 2, against pictures or captions: {self}"
                 )
 
     name = "joint"
@@ -92,18 +89,8 @@ class JointTraining(Objective):
                 "take ddla or duda"
             )
         encoder = captioner.encoder
-        self.network = TIRG(
-            captioner.vocabulary, encoder.channels, (encoder.name, encoder.sha256), **self.options.network
-        )
-
-    @property
-    def metric(self) -> str:  # type: ignore[override]
-        """Validation recall@1 where only the retrieval network is trained."""
-        return "val_recall_1" if self._retrieval_alone else "val_cider"
-
-    @property
-    def _retrieval_alone(self) -> bool:
-        return self.options.gamma == 1 and not self.options.coupled
+        made_of = encoder.name, encoder.sha256
+        self.network = TIRG(captioner.vocabulary, encoder.channels, made_of, **self.options.network)
 
     def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
         """Equation 14."""
@@ -111,35 +98,29 @@ class JointTraining(Objective):
         pairs = replace(pairs, maps=maps)
         hard = options.hard_from is not None and step.epoch >= options.hard_from
         seen = PicturedBatch(self.network, maps, options.candidates, hard=hard)
-        first = options.coupled and step.done % 2 == 0
-        words, counted = (
-            self._soft(captioner, pairs, tokens)
-            if first
-            else (self.network.embed_word(tokens), tokens != PAD)
-        )
+        embed_word, first = self.network.embed_word, step.done % 2 == 0
+        if first:  # equation 4: soft word vectors
+            likely = forced_words(captioner, pairs, tokens)
+            words, counted = likely @ embed_word.weight, likely.detach().sum(dim=3) > 0
+        else:
+            words, counted = embed_word(tokens), tokens != PAD
         row, lengths = in_one_row(words, counted)
         queries = self.network.queries(seen.pictures[: len(row)], row, lengths)
         auxiliary = seen.loss(queries, lengths > 0)
         if options.against == "captions":
             others = caption_sets(tokens, pairs.changed, options.candidates)
             auxiliary = auxiliary + self._among_captions(seen, row, lengths, others)
-        if options.coupled and not first:
+        if not first:
             pairs = replace(pairs, maps=(seen.before, seen.mix_candidates(queries)))
-        primary = auxiliary.new_zeros(()) if self._retrieval_alone else captioner.loss(pairs, tokens)
-        return (1 - options.gamma) * primary + options.gamma * auxiliary
-
-    def score(self, captioner: WordCaptioner, validation: Split) -> float | None:  # noqa: ARG002
-        return split_recall(self.network, validation)["at_1"] if self._retrieval_alone else None
+        return (1 - options.gamma) * captioner.loss(pairs, tokens) + options.gamma * auxiliary
 
     def keep(self, captioner: WordCaptioner, out: Path) -> None:
         """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
         self.network.record = captioner.record
-        save_tirg(self.network, out.with_name(out.stem + SUFFIX))
-
-    def _soft(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Soft word vectors ``(B, T, L, words)``, equation 4, and which count ``(B, T, L)``."""
-        likely = forced_words(captioner, pairs, tokens)
-        return likely @ self.network.embed_word.weight, likely.detach().sum(dim=3) > 0
+        try:
+            save_tirg(self.network, out.with_name(out.stem + SUFFIX))
+        except OSError as error:
+            raise TrainError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
 
     def _among_captions(self, seen: PicturedBatch, row: Tensor, lengths: Tensor, sets: Tensor) -> Tensor:
         """Probability that a pair's own caption, of those in its set ``(B, B)``, leads from A to B."""
@@ -188,14 +169,11 @@ def candidate_sets(same: Tensor, n: int, *, hard: bool) -> Tensor:
     b = len(same) // 2
     own = torch.arange(b, device=same.device)
     others = ~same[b:] & ~same[:b]  # neither B nor A
-    drawn = torch.rand(b, 2 * b, device=same.device).masked_fill(~others, -1.0)
     sets = torch.zeros_like(others)
     sets[own, own + b] = True
     if hard:
         sets[own, own] = ~same[own, own + b]
-    room = n - sets.sum(dim=1, keepdim=True)
-    ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
-    return sets | (others & (ranks < room))
+    return sets | _draw(others, n - sets.sum(dim=1, keepdim=True))
 
 
 def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
@@ -209,9 +187,13 @@ def caption_sets(tokens: Tensor, changed: Tensor | None, n: int) -> Tensor:
     others = (flat.unsqueeze(1) != flat.unsqueeze(0)).any(dim=2) & (flat != PAD).any(dim=1)
     if changed is not None:
         others &= changed.unsqueeze(1) | changed.unsqueeze(0)
-    drawn = torch.rand(b, b, device=tokens.device).masked_fill(~others, -1.0)
-    ranks = drawn.argsort(dim=1, descending=True).argsort(dim=1)
-    return own | (others & (ranks < n - 1))
+    return own | _draw(others, n - 1)
+
+
+def _draw(among: Tensor, number: int | Tensor) -> Tensor:
+    """So many of what is True in each row of bool ``(N, M)``, at random."""
+    drawn = torch.rand(among.shape, device=among.device).masked_fill(~among, -1.0)
+    return among & (drawn.argsort(dim=1, descending=True).argsort(dim=1) < number)
 
 
 def forced_words(captioner: WordCaptioner, pairs: PairBatch, sentences: Tensor) -> Tensor:
@@ -247,3 +229,76 @@ def _softmax_within(scores: Tensor, group: Tensor, groups: int) -> Tensor:
     largest = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores, "amax")
     shares = (scores - largest[group]).exp()
     return shares / shares.new_zeros(groups).index_add(0, group, shares)[group]
+
+
+def split_recall(network: TIRG, split: Split) -> dict[str, float | None]:
+    """Measure a network on a split, with the first annotator's sentences as one text.
+
+    Each text against the after frames of all pairs and its own before frame, which is what "nothing changed"
+    looks like (the hard candidates of equation 13).
+
+    Returns recall at_1, at_5, at_10 and by chance, the median rank of the right frame, from 1, and as shares:
+
+    * before: of pairs whose own before frame was ranked above the right frame; before_otherwise: with another
+      pair's sentence (where it is no larger, nothing was read);
+    * sibling: of pairs with one before frame and different after frames, those whose sentence finds its own
+      after frame rather than the other's; .5 is by chance, None where there are no such pairs. Frames that
+      were aligned by different shifts are not the same.
+    """
+    device = next(network.parameters()).device
+    before, after = _maps(split)
+    texts = [" ".join(sample.sentences) for sample in split.samples]
+    tokens = network.vocabulary.batch([[text] for text in texts])[:, 0]
+    candidates = torch.cat([after, before]).to(device)
+    scores = network.scores(before.to(device), tokens.to(device), candidates).cpu()
+    n = len(texts)
+    right = scores[:, :n].diagonal()
+    own = scores[:, n:].diagonal() >= right
+    # A frame that equals the right one (a scene in which nothing happens twice) is no worse a choice.
+    wrong = (scores[:, :n] >= right.unsqueeze(1)) & ~same_pictures(after)
+    ranks = 1 + wrong.sum(dim=1) + own
+    otherwise = network.scores(before.to(device), tokens.roll(1, dims=0).to(device), candidates).cpu()
+    turned = otherwise[:, n:].diagonal() >= otherwise[:, :n].diagonal()
+    same = same_pictures(before) & ~same_pictures(after)
+    same &= (tokens.unsqueeze(1) != tokens.unsqueeze(0)).any(dim=2)
+    won = (right.unsqueeze(1) > scores[:, :n])[same]
+    return {
+        "pairs": n,
+        "candidates": n + 1,
+        **{f"at_{k}": float((ranks <= k).double().mean()) for k in (1, 5, 10)},
+        "chance_at_1": 1 / (n + 1),
+        "median_rank": float(np.median(ranks)),
+        "before": float(own.float().mean()),
+        "before_otherwise": float(turned.float().mean()),
+        "sibling": float(won.float().mean()) if len(won) else None,
+    }
+
+
+def encoder_of(network: TIRG) -> Encoder:
+    """The encoder that a network was trained on; CheckpointError where it is another one here."""
+    name, sha256 = network.encoder
+    if name not in ENCODERS or (encoder := ENCODERS[name]()).sha256 != sha256:
+        raise CheckpointError(
+            f"the network was trained on encoder {name}, weights {sha256[:12]}, which are not here: "
+            "install that encoder, or train again"
+        )
+    return encoder
+
+
+def _maps(split: Split) -> tuple[Tensor, Tensor]:
+    every, n = [], len(split.samples)
+    for start in range(0, n, _AT_ONCE):
+        maps = split.features.batch(range(start, min(start + _AT_ONCE, n)), whole=True).maps
+        assert maps is not None  # noqa: S101 - features have maps
+        every.append(torch.stack(maps).float())
+    before, after = torch.cat(every, dim=1)
+    return before, after
+
+
+def same_pictures(maps: Tensor) -> Tensor:
+    """Which of N pictures are one picture, bool ``(N, N)``, by their maps ``(N, C, h, w)``."""
+    means = maps.flatten(2).mean(dim=2)
+    near = torch.cdist(means, means, compute_mode="donot_use_mm_for_euclid_dist") < 1e-6  # noqa: PLR2004 - rounding
+    for i, j in near.triu(1).nonzero().tolist():
+        near[i, j] = near[j, i] = torch.equal(maps[i], maps[j])
+    return near

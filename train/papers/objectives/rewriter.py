@@ -22,9 +22,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import yaml
@@ -35,9 +35,7 @@ from models.papers.wording import read
 
 Way = Literal["retrieve", "replace", "confuse", "other"]
 
-NEAREST = 20
-"""Captions that Retrieve draws from."""
-
+NEAREST = 20  # captions that Retrieve draws from
 _TRIES = 8
 _LEXICON = yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8"))
 KINDS: dict[str, list[str]] = _LEXICON["kinds"]
@@ -51,8 +49,7 @@ _SAMENESS = re.compile(r"\b(?:differen\w+|same|identical|nothing|unchanged|chang
 _TURN = re.compile(rf"\b(?:{'|'.join(_LEXICON['turns'])})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(NamedTuple):
     """A false caption, and how it was made ("other": one of another pair, at random)."""
 
     text: str
@@ -83,24 +80,22 @@ class Rewriter:
         text = " ".join(tokenize(caption))
         taken = {text, *(" ".join(tokenize(t)) for t in true)}
         results: list[Negative] = []
-
-        def take(way: Way, rewritten: str | None) -> None:
-            if rewritten and rewritten not in taken:
-                taken.add(rewritten)
-                results.append(Negative(rewritten, way))
-
-        ways: tuple[tuple[Way, Callable[[str, np.random.Generator], str | None]], ...] = (
-            ("confuse", self.confuse),
-            ("replace", self.replace),
-            ("retrieve", self.retrieve),
-            ("other", self._other),
-        )
-        for number, (way, rewrite) in enumerate(ways, start=1):
+        ways: dict[Way, Callable[[str, np.random.Generator], str | None]]
+        ways = {
+            "confuse": self.confuse,
+            "replace": self.replace,
+            "retrieve": self.retrieve,
+            "other": self._other,
+        }
+        for number, (way, rewrite) in enumerate(ways.items(), start=1):
             wanted = min(number, 3) * each  # what an earlier way could not give, this one makes up for
             for _ in range(_TRIES * each * (4 if way == "other" else 1)):
                 if len(results) >= wanted:
                     break
-                take(way, rewrite(text, rng))
+                rewritten = rewrite(text, rng)
+                if rewritten and rewritten not in taken:
+                    taken.add(rewritten)
+                    results.append(Negative(rewritten, way))
         return results
 
     def retrieve(self, caption: str, rng: np.random.Generator) -> str | None:
@@ -133,13 +128,9 @@ class Rewriter:
         for k, word in enumerate(words):
             if word in _KIND:
                 kinds[_KIND[word][0]].append(k)
-        swaps = [
-            (i, j)
-            for places in kinds.values()
-            for i in places
-            for j in places
-            if i < j and _KIND[words[i]] != _KIND[words[j]] and (start is None or i < start <= j)
-        ]
+        pairs = [pair for places in kinds.values() for pair in combinations(places, 2)]
+        swaps = [(i, j) for i, j in pairs if _KIND[words[i]] != _KIND[words[j]]]
+        swaps = [(i, j) for i, j in swaps if start is None or i < start <= j]
         if not swaps:
             return None
         i, j = swaps[0] if start is not None else swaps[int(rng.integers(len(swaps)))]
@@ -152,18 +143,12 @@ class Rewriter:
 
     def _others(self, word: str) -> list[str]:
         kind, number = _KIND[word]
-        return [
-            other
-            for k, line in enumerate(KINDS[kind])
-            if k != number
-            for other in line.split()
-            if other in self._tfidf.vocabulary_
-        ]
+        lines = [line.split() for k, line in enumerate(KINDS[kind]) if k != number]
+        return [other for line in lines for other in line if other in self._tfidf.vocabulary_]
 
     def _nearest(self, caption: str) -> tuple[int, ...]:
-        known = self._near.get(caption)
-        if known is not None:
-            return known
+        if caption in self._near:
+            return self._near[caption]
         scores = (self._vectors @ self._tfidf.transform([caption]).T).toarray()[:, 0]
         own = self._pairs[self._place[caption]] if caption in self._place else set()
         near: list[int] = []

@@ -24,13 +24,9 @@ _FOLDER = Path(__file__).parent
 SUITES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 """Every suite by its name."""
 
-_PLACES = {"BLEU-1": "bleu.0", "BLEU-2": "bleu.1", "BLEU-3": "bleu.2", "BLEU-4": "bleu.3"} | {
-    "METEOR": "meteor",
-    "ROUGE-L": "rouge_l",
-    "CIDEr": "cider",
-    "SPICE": "spice",
-    **{kind: f"{kind}.cider" for kind in ("appeared", "disappeared", "moved")},
-}
+_PLACES = {"METEOR": "meteor", "ROUGE-L": "rouge_l", "CIDEr": "cider", "SPICE": "spice"}
+_PLACES |= {f"BLEU-{n + 1}": f"bleu.{n}" for n in range(4)}
+_PLACES |= {kind: f"{kind}.cider" for kind in ("appeared", "disappeared", "moved")}
 """Columns of a setting, and where their values stand in it."""
 
 _ALONE = {
@@ -43,11 +39,11 @@ _ALONE = {
 """Columns that belong to no setting."""
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class System(_Strict):
+class System(Strict):
     label: str  # the paper's name for it
     full: dict[str, Any]  # training configuration, see `train.papers.config.TrainConfig`; `version` is added
     small: dict[str, Any] = {}  # the differences of the small size, section by section
@@ -61,7 +57,7 @@ class System(_Strict):
         return merge(content, self.small) if size == "small" else content
 
 
-class PaperTable(_Strict):
+class PaperTable(Strict):
     title: str  # the paper's
     setting: str = ""  # of its columns: single, multi, groups, groups.changed or groups.distractor
     columns: tuple[str, ...]  # left to right
@@ -73,15 +69,8 @@ class PaperTable(_Strict):
     def value(self, column: str) -> str:
         return _ALONE.get(column) or f"{self.setting}.{_PLACES[column]}"
 
-    def printed(self, row: str, value: str) -> float | None:
-        """The figure that the paper prints at a place; None where it prints none."""
-        for column, figure in zip(self.columns, self.rows.get(row, ()), strict=False):
-            if self.value(column) == value:
-                return figure
-        return None
 
-
-class Claim(_Strict):
+class Claim(Strict):
     text: str  # in words
     better: str  # better, worse: keys of systems
     worse: str
@@ -92,7 +81,7 @@ class Claim(_Strict):
     printed: str = ""  # the system whose printed figure stands for the worse one's; "" takes `worse`
 
 
-class Suite(_Strict):
+class Suite(Strict):
     paper: str  # authors, title, place and year
     data: str  # the set of the paper's figures
     # runs of every system, fixed before any result is seen: with another number there is no verdict
@@ -105,6 +94,14 @@ class Suite(_Strict):
     notes: tuple[str, ...] = ()
     base: dict[str, Any] = {}  # parts of systems, for YAML's references
 
+    def printed(self, row: str, value: str) -> float | None:
+        """The figure that the paper prints of a row at a place; None where it prints none."""
+        for table in self.tables:
+            for column, figure in zip(table.columns, table.rows.get(row, ()), strict=False):
+                if table.value(column) == value and figure is not None:
+                    return figure
+        return None
+
 
 @lru_cache
 def load_suite(name: str) -> Suite:
@@ -116,6 +113,7 @@ def merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(one)
     for key, value in other.items():
         mine = result.get(key)
-        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        result[key] = merge(mine, value) if both and isinstance(mine, Mapping) else value
+        if isinstance(mine, Mapping) and isinstance(value, Mapping):
+            value = merge(mine, value)  # noqa: PLW2901
+        result[key] = value
     return result

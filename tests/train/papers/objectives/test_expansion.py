@@ -12,13 +12,13 @@ from models.papers.idc_pcl import IDCPCL
 from models.papers.vocabulary import Vocabulary
 from train.papers.batches import Split
 from train.papers.objectives import Step
-from train.papers.objectives.expansion import (
+from train.papers.objectives.pretraining import (
     ClassTask,
+    PreTraining,
     captioned_images,
     classed_images,
     contrastive,
 )
-from train.papers.objectives.pretraining import PreTraining
 
 SMALL = {"size": 32, "inner": 48, "heads": 2, "layers": 1, "dropout": 0.0}
 COLOURS = {"red": (40, 40, 220), "blue": (220, 40, 40), "green": (40, 200, 40)}  # as OpenCV has them

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,14 @@ from models import CAPTIONERS
 from models.captioner import Captioner
 from models.encoders.encoder import Encoder
 from models.label import CheckpointError
+from models.papers.captioner import Sees
 from models.papers.ddla import DDLA
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, load_tirg
 from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
-from train.papers.batches import Split, load_split
+from train.papers.batches import Split, epoch_batches, load_split
 from train.papers.objectives import Step
 from train.papers.objectives.joint import (
     JointTraining,
@@ -27,8 +27,9 @@ from train.papers.objectives.joint import (
     candidate_sets,
     caption_sets,
     forced_words,
+    same_pictures,
+    split_recall,
 )
-from train.papers.retrieval import same_pictures, split_recall
 from train.papers.training import TrainOptions, train
 
 Splits = tuple[Split, Split]
@@ -165,23 +166,24 @@ def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captio
         train(captioner, *splits, options, out, objective=other, resume=True)
 
 
-def test_the_retrieval_network_alone_learns_to_find_the_frame(
-    splits: Splits, captioner: Captioner, tmp_path: Path
-) -> None:
-    objective = JointTraining(
-        captioner, splits[0], network=NETWORK, gamma=1.0, coupled=False, candidates=12, hard_from=1
-    )
-    untrained = split_recall(objective.network, splits[1])
-    options = TrainOptions(epochs=40, batch=12, learning_rate=5e-3, patience=40)
-    trained = train(captioner, *splits, options, tmp_path / "x.safetensors", objective=objective)
-    recall = split_recall(objective.network, splits[1])
-    assert recall["candidates"] == 10
-    assert recall["chance_at_1"] == pytest.approx(0.1)
-    assert recall["at_1"] == max(p.score for p in trained.curves)
-    assert recall["at_1"] > max(0.5, untrained["at_1"])
+def test_the_retrieval_network_learns_to_find_the_frame(splits: Splits, captioner: Captioner) -> None:
+    objective = JointTraining(captioner, splits[0], network=NETWORK, gamma=1.0, candidates=12, hard_from=1)
+    untrained = split_recall(objective.network, splits[0])
+    optimizer = torch.optim.Adam(objective.parameters(), lr=5e-3)
+    objective.train()
+    for epoch in range(1, 21):
+        for pairs, tokens in epoch_batches(
+            splits[0], captioner.vocabulary, 12, seed=0, epoch=epoch, max_words=24
+        ):
+            optimizer.zero_grad()
+            objective.loss(captioner, pairs, tokens, Step(epoch, 2, 2)).backward()  # the stage of true words
+            optimizer.step()
+    objective.eval()
+    recall = split_recall(objective.network, splits[0])
+    assert recall["candidates"] == 37
+    assert recall["chance_at_1"] == pytest.approx(1 / 37)
+    assert recall["at_1"] > max(0.2, untrained["at_1"])
     assert recall["at_1"] <= recall["at_5"] <= recall["at_10"]
-    assert all(math.isnan(p.val_cider) for p in trained.curves)
-    assert captioner.record["metric"] == "val_recall_1"
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -193,7 +195,7 @@ def test_siblings_are_told_apart_by_their_captions(
     entries[1]["before"], entries[1]["after"] = "val000.png", "val001_2.png"
     (folder / "val.json").write_text(json.dumps(entries))
     options = ChangeOptions(eps=3.0, max_shift=0)  # or each before frame is aligned with its own after frame
-    split = load_split(folder, "val", captioner.encoder, options, cache=tmp_path, whole=True)
+    split = load_split(folder, "val", captioner.encoder, options, cache=tmp_path, sees=Sees(whole=True))
 
     class Choosing(TIRG):
         def scores(

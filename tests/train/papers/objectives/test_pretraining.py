@@ -7,6 +7,7 @@ import torch
 
 from models import load_captioner
 from models.encoders.encoder import Encoder
+from models.papers.captioner import Sees
 from models.papers.ddla import DDLA
 from models.papers.idc_pcl import IDCPCL
 from models.papers.pair_batch import PairBatch
@@ -25,7 +26,9 @@ STEP = Step(1, 1, 1)
 @pytest.fixture
 def whole(sample_folder: Path, toy_encoder: Encoder, features: Path) -> Splits:
     first, second = (
-        load_split(sample_folder, name, toy_encoder, ChangeOptions(eps=3.0), cache=features, whole=True)
+        load_split(
+            sample_folder, name, toy_encoder, ChangeOptions(eps=3.0), cache=features, sees=Sees(whole=True)
+        )
         for name in ("train", "val")
     )
     return first, second

@@ -1,25 +1,14 @@
-"""The verb `snapshot`."""
+"""A camera's areas, drawn on a picture of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from time import monotonic
-from typing import Annotated
 
 import cv2
 import numpy as np
-import typer
-from typer import Argument, Option
 
-from daemon.commands.options import ConfigurationFile, address_and_settings, write_picture
-from daemon.config.configuration import load_configuration
-from daemon.config.plan import CameraPlan, camera_plan
-from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera
-from pipeline.loop import Loop
-from pipeline.redaction import redact
-from pipeline.sources import Image, Source, SourceError, open_source
+from pipeline.sources import Image
 
 ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
 """RGB of the outlines."""
@@ -28,56 +17,6 @@ _LETTERS, _RULED = (255, 255, 255), (60, 60, 60)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _RULER = 10
 _PALE = 0.35
-_POLL_S = 0.1
-
-
-def snapshot(
-    camera: Annotated[str, Argument(help="A camera of the configuration.")],
-    config: ConfigurationFile,
-    out: Annotated[
-        Path | None, Option(help="File to write: PNG, JPEG or WebP; by default CAMERA.png.")
-    ] = None,
-    overlay: Annotated[
-        bool, Option("--overlay", help="Draw a ruler, and zones, masks and privacy areas with their names.")
-    ] = False,
-) -> None:
-    """Save one picture of a camera; privacy areas are black in it."""
-    address, settings = address_and_settings(camera, load_configuration(config))
-    if not isinstance(settings, Camera):
-        raise typer.BadParameter(f"{config} has no camera {redact(camera)!r}")
-    plan = camera_plan(camera, Secrets().reveal(address), settings)
-    image = _take(plan, plan.source.open_timeout_s + plan.source.stall_timeout_s)
-    if overlay:
-        image = draw_areas(image, settings)
-    path = out or Path(f"{camera}.png")
-    write_picture(image, path)
-    typer.echo(f"wrote {path}, {image.shape[1]} x {image.shape[0]} pixels", err=True)
-
-
-def _take(plan: CameraPlan, limit_s: float) -> Image:
-    """The first picture that the camera, or the file, gives; privacy areas are black in it.
-
-    Raises:
-        SourceError: none came in time; the message says why.
-    """
-    with open_source(plan.url, plan.source, plan.name) as source:
-        until = monotonic() + limit_s
-        watch = Loop("snapshot", lambda: _give_up(source, until), _POLL_S)
-        watch.start()
-        try:
-            frame = next(iter(source), None)
-        finally:
-            watch.stop()
-        if frame is None:
-            reason = source.report.errors[-1] if source.report.errors else f"no picture within {limit_s:g} s"
-            raise SourceError(f"{plan.name}: {reason.removeprefix(f'{plan.name}: ')}")
-        return frame.image
-
-
-def _give_up(source: Source, until: float) -> None:
-    """Close the source at its first failure, or after the limit: a daemon would try again for ever."""
-    if (source.live and source.report.errors) or monotonic() >= until:
-        source.close()
 
 
 def draw_areas(image: Image, camera: Camera) -> Image:

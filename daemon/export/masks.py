@@ -1,0 +1,111 @@
+"""What an export shows of pictures: the box of one track, and nothing in privacy areas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import Box
+from pipeline.record import Record, RecordSentence
+from pipeline.report.card import SIDES
+from pipeline.report.picture import encode
+from pipeline.sources import Image, Polygon
+from pipeline.sources.areas import polygon_mask
+from pipeline.sources.picture import PRIVACY_MARGIN
+
+MARGIN = 0.2  # of the box's width and height, on each side
+_QUALITY = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Blackens pictures.
+
+    Attributes:
+        track: outside of its box everything is black; empty leaves all.
+        areas: privacy areas by camera.
+        records: those that say where the track was.
+    """
+
+    track: str = ""
+    areas: Mapping[str, Sequence[Polygon]] = field(default_factory=dict)
+    records: Sequence[Record] = ()
+
+    def changes(self, camera: str) -> bool:
+        """True where something of this camera may have to be black."""
+        return bool(self.track or self.areas.get(camera))
+
+    def blacken(self, image: Image, camera: str, box: Box | None) -> Image:
+        """An RGB image ``(height, width, 3)`` with only the box and its margin left; without a track, all."""
+        shape = image.shape[:2]
+        if self.track:
+            shown = np.zeros_like(image)
+            if box:
+                part(shown, box)[:] = part(image, box)
+            image = shown
+        if areas := tuple(self.areas.get(camera, ())):
+            image = np.where(polygon_mask(areas, shape, PRIVACY_MARGIN)[..., None], np.uint8(0), image)
+        return image
+
+    def picture(self, record: Record, side: str, content: bytes, suffix: str) -> bytes | None:
+        """A picture of a record, encoded anew; None of both sides in one, and of what is no picture."""
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+        if image is None or side not in SIDES:
+            return None
+        box = self.box_on(record, side)
+        rgb = np.ascontiguousarray(image[..., ::-1], np.uint8)
+        return encode(self.blacken(rgb, record.camera, box), _QUALITY, "webp" if suffix == ".webp" else "jpg")
+
+    def box_on(self, record: Record, side: str) -> Box | None:
+        """Where the track is on a picture of a record."""
+        return next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
+
+    def box_at(self, camera: str, moment: datetime) -> Box | None:
+        """Where the track was; None where no record says so."""
+        for record in self.records:
+            for sentence in record.sentences:
+                if (
+                    record.camera == camera
+                    and sentence.track == self.track
+                    and (box := _box_at(record, sentence, moment))
+                ):
+                    return box
+        return None
+
+
+def part(image: NDArray[Any], box: Box, margin: float = MARGIN) -> NDArray[Any]:
+    """The view of a box in an image, and of some of its own widths and heights around it."""
+    (rows, columns), (x, y, width, height) = image.shape[:2], box
+    left, right = (min(max(edge, 0.0), 1.0) for edge in (x - margin * width, x + (1 + margin) * width))
+    top, bottom = (min(max(edge, 0.0), 1.0) for edge in (y - margin * height, y + (1 + margin) * height))
+    return image[round(top * rows) : round(bottom * rows), round(left * columns) : round(right * columns)]
+
+
+def _box_at(record: Record, sentence: RecordSentence, moment: datetime) -> Box | None:
+    """Where a sentence has its track at a moment; it may have come, or gone, between the two frames.
+
+    Its path has a point for each look at the picture, from the before frame or up to the after frame on.
+    """
+    first, last = sentence.before or sentence.after, sentence.after or sentence.before
+    if first is None or last is None:
+        return None
+    feet = sentence.paths[0] if sentence.paths else [(b[0] + b[2] / 2, b[1] + b[3]) for b in (first, last)]
+    begin, end = record.before.moment, record.after.moment
+    seen = timedelta(seconds=(len(feet) - 1) / record.rate_hz if record.rate_hz else 0.0)
+    if sentence.before is None:
+        begin = max(begin, end - seen)
+    elif sentence.after is None:
+        end = min(end, begin + seen)
+    if not begin <= moment <= end:
+        return None
+    share = (moment - begin) / (end - begin) if end > begin else 0.0
+    width, height = (first[k] + share * (last[k] - first[k]) for k in (2, 3))
+    at = np.linspace(0.0, 1.0, len(feet))
+    x, y = (float(np.interp(share, at, [point[k] for point in feet])) for k in (0, 1))
+    return x - width / 2, y - height, width, height

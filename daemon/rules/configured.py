@@ -1,0 +1,85 @@
+"""The rules of a configuration: read for each camera, by its own zones and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+
+from daemon.config.configuration import ConfigurationError
+from daemon.config.settings import Camera, Configuration, RuleSettings
+from daemon.questions.asker import Asker
+from daemon.questions.local_time import LocalTime, parse_time_of_day
+from daemon.questions.places import place_name
+from daemon.questions.question import SearchError
+from daemon.rules.reading import read_rule
+from daemon.rules.rule import Rule
+
+Rules = dict[str, tuple[Rule, ...]]
+"""By camera."""
+
+
+def configured_rules(configuration: Configuration) -> Rules:
+    """The rules of each camera.
+
+    Raises:
+        ConfigurationError: one is not understood; a line for each, with the word.
+    """
+    local, problems = LocalTime.named(configuration.timezone), list[str]()
+    rules = {name: list[Rule]() for name in configuration.cameras}
+    for settings in configuration.rules:
+        try:
+            rule, cameras = _read(settings, configuration, local)
+        except SearchError as error:
+            problems.append(f"rules: {settings.name}: {error}")
+            continue
+        for name in cameras:
+            rules[name].append(rule)
+    if problems:
+        raise ConfigurationError(problems)
+    return {name: tuple(each) for name, each in rules.items()}
+
+
+def rule_problems(configuration: Configuration) -> list[str]:
+    """A line for each rule that is not understood."""
+    try:
+        configured_rules(configuration)
+    except ConfigurationError as error:
+        return error.problems
+    return []
+
+
+def _read(
+    settings: RuleSettings, configuration: Configuration, local: LocalTime
+) -> tuple[Rule, tuple[str, ...]]:
+    """A rule, and the cameras that it is about."""
+    known = tuple(configuration.cameras)
+    for name in settings.cameras:
+        if name not in known:
+            near = get_close_matches(name, known, 1, 0.6)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise SearchError(f"{name!r} is no camera here; {meant}cameras: {', '.join(known)}")
+    cameras = settings.cameras or known
+    places = _places(configuration.cameras[name] for name in cameras)
+    asker = Asker(known, frozenset(), local, places.__contains__, lambda: list(places), lambda: list(places))
+    between = None
+    if settings.hours:
+        begin, _, end = settings.hours.partition("-")
+        between = parse_time_of_day(begin), parse_time_of_day(end)
+    rule = read_rule(settings.name, settings.when, asker, between=between, cooldown_s=settings.cooldown)
+    if said := rule.filters.cameras or rule.then.cameras:
+        cameras = tuple(name for name in cameras if name in said)
+    if not cameras:
+        raise SearchError(f"{settings.when!r} is about another camera than its cameras")
+    return replace(rule, filters=replace(rule.filters, cameras=())), cameras
+
+
+def _places(cameras: Iterable[Camera]) -> dict[str, None]:
+    """What zones and lines are called, lines also with the direction of a crossing."""
+    names = dict[str, None]()
+    for camera in cameras:
+        names |= {place_name(zone.name).lower(): None for zone in camera.zones}
+        for line in camera.lines:
+            name = place_name(line.name).lower()
+            names |= dict.fromkeys((name, *(f"{name} {each.lower()}" for each in line.line.ways)))
+    return names

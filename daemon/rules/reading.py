@@ -1,0 +1,184 @@
+"""Rules in words, by the grammar of questions: "a van stands at the gate longer than 10 min"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from daemon.questions.asker import REWRITES, Asker, Parser
+from daemon.questions.local_time import MINUTES
+from daemon.questions.question import Filters, SearchError
+from daemon.questions.reading import NUMBERS, UNITS, Reading
+from daemon.questions.words import GROUPS
+from daemon.rules.rule import Form, Rule
+
+LONGEST_S = 12 * 3600
+"""Of lengths and cooldowns: an evaluator that begins two days before knows all that matters."""
+
+_LENGTH = rf"(?:half an?|an?|\d+|{'|'.join(NUMBERS)}) (?:{UNITS})s?"
+_VEHICLE = "|".join((*GROUPS["vehicle"], "lorry"))
+_REWRITES = [
+    *REWRITES,
+    # "For 15 min" is at least so long; who leaves a car gets out of it.
+    (rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
+    (rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))", r"got out of a \1"),
+    ("nobody|no-one|no one|not anybody|not anyone", "no somebody"),
+    ("there (?:is|are)", ""),
+]
+_STILL = re.compile(
+    rf"(?P<first>.+?)(?: and| then)+ (?:the |an? |that )?(?P<then>\S.*?) (?:(?:is|are) )?still "
+    rf"(?:(?:stands?|stays?|lies|waits?|is|are) ?)*"
+    rf"(?:there)?(?P<place>.*?) ?(?:(?:after|longer than) )(?P<length>{_LENGTH})(?: later)?(?P<rest>.*)"
+)
+_THEN = re.compile(
+    rf"(?P<first>.+?)(?: and| then)+ (?P<no>no )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
+)
+_COUNT = re.compile(
+    rf"(?P<word>no|more than|over|at least|fewer than|less than|under|at most)"
+    rf"(?P<number> (?:\d+|{'|'.join(NUMBERS)})(?! (?:{UNITS})s?(?: |$)))?(?P<rest> .+)"
+)
+_UNKNOWN = ("why", "which", "what", "when", "how", "who")
+
+
+def read_rule(
+    name: str,
+    when: str,
+    asker: Asker,
+    *,
+    between: tuple[int, int] | None = None,
+    cooldown_s: float = 0.0,
+) -> Rule:
+    """A rule in words.
+
+    Args:
+        name, when: of the rule.
+        asker: knows the cameras, zones and lines.
+        between: minutes of every local day in which it may fire.
+        cooldown_s: it fires once within this.
+
+    Raises:
+        SearchError: it is not understood; the message names the word, and what is nearest.
+    """
+    text = " ".join(Reading.of(when, _REWRITES).words)
+    if not text or text.split()[0] in _UNKNOWN:
+        raise SearchError(f"{when!r} is no rule: write what happens, such as a car parks in the lot")
+    parts: dict[str, Any]
+    more = None
+    if match := _STILL.fullmatch(text):
+        first, hours = _part(match["first"] + match["rest"], asker)
+        then, more = _part(match["then"] + match["place"], asker)
+        parts = {
+            "form": Form.STILL,
+            "filters": _event(first),
+            "then": then,
+            "seconds": _seconds(match["length"]),
+        }
+        if first.kinds == () or then.kinds:
+            raise SearchError(
+                "a rule with 'still' is an event, and a thing: a person gets out and the car ..."
+            )
+    elif match := _THEN.fullmatch(text):
+        first, hours = _part(match["first"] + match["rest"], asker)
+        then, more = _part(match["then"], asker)
+        if not then.objects and {*then.kinds} - {"light_changed", "view_changed", "obstructed"}:
+            raise SearchError(f"{match['then']!r} does not say who or what: write a person leaves")
+        form = Form.NEVER if match["no"] else Form.THEN
+        parts = {
+            "form": form,
+            "filters": _event(first),
+            "then": _event(then),
+            "seconds": _seconds(match["length"]),
+        }
+    elif match := _COUNT.fullmatch(text):
+        bounds = _bounds(match["word"], match["number"])
+        filters, hours = _part(match["rest"], asker)
+        if filters.kinds:
+            raise SearchError(
+                f"{match['word']!r} counts who is there: leave the verb out, or ask for each event"
+            )
+        seconds = filters.longer_s or 0.0
+        parts = {"form": Form.COUNT, "filters": replace(filters, longer_s=None), "seconds": seconds, **bounds}
+    else:
+        filters, hours = _part(text, asker)
+        seconds = filters.longer_s or 0.0
+        form = Form.EVENT if filters.kinds and not seconds else Form.STAY
+        if form is Form.STAY and filters.kinds not in ((), ("waiting",), ("parked",), ("stopped",)):
+            raise SearchError("a length goes with who is there, not with what happens: leave the verb out")
+        kinds = filters.kinds if form is Form.EVENT else ()
+        parts = {"form": form, "filters": replace(filters, longer_s=None, kinds=kinds), "seconds": seconds}
+    given = [each for each in (between, hours, more) if each]
+    if len(given) > 1:
+        raise SearchError("it has hours twice, in its words or under hours: write them once")
+    return _checked(Rule(name, when, **parts, between=next(iter(given), None), cooldown_s=cooldown_s))
+
+
+def _part(words: str, asker: Asker) -> tuple[Filters, tuple[int, int] | None]:
+    """One part of a rule as filters, and its hours of every day."""
+    parser = Parser(asker, Reading.of(words), datetime.now(UTC))
+    parser.span.every = True
+    parser.take_all()
+    filters = Filters(**parser.filters)
+    if parser.measure:
+        raise SearchError(f"{words.strip()!r} asks, and a rule says what happens: a car parks in the lot")
+    for given, what in ((filters.text, "quoted words"), (filters.shorter_s, "a longest length")):
+        if given:
+            raise SearchError(f"{what} cannot be part of a rule")
+    if not (filters.objects or filters.kinds):
+        raise SearchError(f"{words.strip()!r} names nothing that can happen: write a person, or a car parks")
+    if {*filters.kinds} & {"placed", "removed"} and {*filters.objects} & {"somebody", *GROUPS["somebody"]}:
+        raise SearchError(
+            "who puts down or takes away is not told: write a bag is put down, or is taken away"
+        )
+    if any(len(each) > 1 for each in (filters.objects, filters.zones)) and "and" in words.split():
+        raise SearchError("'and' may mean both at once or either: write or, or a rule for each")
+    if filters.open:
+        raise SearchError("'still' and 'now' go with an event before: a car parks and is still there")
+    span = parser.span.span()
+    if span.since or span.until:
+        raise SearchError(
+            f"{parser.span.phrases[0]!r} is one span, and a rule is for every day: write its hours"
+        )
+    return filters, span.between
+
+
+def _event(filters: Filters) -> Filters:
+    """What happens; of what is merely named, that it comes."""
+    if filters.longer_s is not None:
+        raise SearchError("a length in one of two events is not understood: write within 10 min at the end")
+    return filters if filters.kinds else replace(filters, kinds=("came",))
+
+
+def _bounds(word: str, number: str | None) -> dict[str, int]:
+    if word == "no":
+        return {"most": 0}
+    if number is None:
+        raise SearchError(f"{word!r} needs a number of those who are there: more than 5 people")
+    count = NUMBERS.index(number.strip()) if number.strip() in NUMBERS else int(number)
+    above = {"more than": count + 1, "over": count + 1, "at least": count}
+    below = {"fewer than": count - 1, "less than": count - 1, "under": count - 1, "at most": count}
+    return {"least": above[word]} if word in above else {"most": below[word]}
+
+
+def _seconds(words: str) -> float:
+    length = Reading.of(words).take_duration()
+    if length is None:
+        raise SearchError(f"{words!r} is no length: write 10 minutes")
+    return length.total_seconds()
+
+
+def _checked(rule: Rule) -> Rule:
+    present = rule.then if rule.form is Form.STILL else rule.filters
+    if rule.form in (Form.STAY, Form.COUNT, Form.STILL) and not present.objects:
+        raise SearchError(f"{rule.when!r} does not say who or what is there: write people, or a car")
+    for seconds, what in ((rule.seconds, "a length"), (rule.cooldown_s, "the cooldown")):
+        if seconds > LONGEST_S:
+            raise SearchError(f"{what} is longer than 12 hours: a rule does not look back further")
+    if rule.between:
+        minutes = (rule.between[1] - rule.between[0]) % MINUTES or MINUTES
+        if rule.seconds >= minutes * 60 and rule.form is Form.COUNT:
+            raise SearchError("it can never be met: its hours are shorter than its length")
+    if (rule.most is not None and rule.most < 0) or rule.least == 0:
+        raise SearchError("it would be met always or never: write another number")
+    return rule

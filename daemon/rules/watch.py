@@ -1,0 +1,364 @@
+"""The evaluator: one rule on one camera, over its records in their order and a clock. Pure and deterministic.
+
+Live, the clock is also the last frame that was seen; on the past only the records, and the last frame at the
+end. Both fire at the same moments on the same records, because a deadline is reckoned from the records' own
+times, and a record of a rule that has fired is in the chain, where it moves the clock on in both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from functools import partial
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from daemon.questions.local_time import LocalTime, microseconds, moment_of
+from daemon.questions.words import ARRIVALS, DEPARTURES
+from daemon.rules.rule import MAYBE, NO, Form, Matcher, Rule, Told
+
+SECOND = 1_000_000
+SETTLED_S = 15
+"""A deadline is looked at so long after it: by then what happened before it is recorded."""
+FORGOTTEN_S = 86_400
+"""What no record has named for so long is not believed to be there any more."""
+SET_BACK_S = 60
+"""Records that are so much older than the one before are of a clock that was set back: all is forgotten."""
+
+_SETTLED, _FORGOTTEN, _SET_BACK = SETTLED_S * SECOND, FORGOTTEN_S * SECOND, SET_BACK_S * SECOND
+_NEUTRAL = {"crossed", "opened", "closed"}
+"""Actions whose sentences do not say where the one who does them is."""
+_AWAY = ("camera_down", "outage")
+"""Reasons of gaps after which it is not known who is still there."""
+
+
+class Firing(NamedTuple):
+    """A rule is met: when, by which records, about which object and how surely; `maybe` of its open class."""
+
+    at: int
+    records: tuple[str | int, ...]
+    object: str
+    confidence: float
+    maybe: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Stay:
+    """Somebody or something is there: since when, and by which records, the last of them of what time.
+
+    Attributes:
+        unseen: the camera was down since: it is not known whether it is still there.
+    """
+
+    begin: int
+    first: str | int
+    last: str | int = 0
+    mentioned: int = 0
+    object: str = ""
+    confidence: float = 0.0
+    maybe: bool = False
+    fired: bool = False
+    unseen: bool = False
+
+    def name(self, told: Told, sure: int) -> None:
+        """Take note of a sentence about it; `NO` of one that does not say what or where it is."""
+        self.last, self.mentioned = told.record, told.time
+        if sure:
+            self.object, self.confidence, self.maybe = told.object, told.confidence, sure == MAYBE
+
+
+class Watch:
+    """Evaluates a rule; `fired` is taken, and emptied, by the caller."""
+
+    def __init__(self, rule: Rule, local: LocalTime) -> None:
+        self.rule, self.fired = rule, list[Firing]()
+        self._local = local
+        self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
+        self._wait = round(rule.seconds * SECOND)
+        self._window = -1, -1, -1
+        self._forget()
+
+    def _forget(self) -> None:
+        self._there: dict[str | int, _Stay] = {}
+        self._heap: list[tuple[int, int, Callable[[int], None]]] = []
+        self._pushed = 0
+        self._last = self._turned = 0  # the last record that mattered; when COUNT was met or missed last
+        self._met = False
+        self._rests_on: tuple[str | int, ...] = ()
+        self._began: deque[Told] = deque()  # first events that wait for the second
+
+    def begin(self, record: str | int, time: int) -> None:
+        """The camera was watched from its first record on."""
+        if self.rule.asks_absence and not self._met:
+            self._level(time, record)
+
+    def advance(self, now: int) -> None:
+        """Nothing else was recorded up to a time at which the camera was watched."""
+        settled = now - _SETTLED
+        while self._heap and self._heap[0][0] <= settled:
+            due, _, look = heappop(self._heap)
+            look(due)
+
+    def take(self, told: Told) -> None:
+        """Take the camera's next sentence."""
+        if told.kind == "rule":
+            self.advance(told.time)
+            return
+        form = self.rule.form
+        if form is Form.EVENT:
+            if sure := self._first.happens(told):
+                self._fire(told.at, (told.record,), told, maybe=sure == MAYBE)
+            return
+        if form in (Form.STAY, Form.COUNT):
+            self._follow(told, self._first)
+            return
+        first = self._first.happens(told)
+        then = NO if form is Form.STILL else self._then.happens(told)
+        if first or then:
+            self._move_on(told.record, told.time)
+        if form is Form.STILL:
+            self._follow(told, self._then)
+        if then:
+            self._second(told, maybe=then == MAYBE)
+        if first:
+            self._start(told, maybe=first == MAYBE)
+
+    def gap(self, record: str | int, time: int, since: int, until: int, reason: str) -> None:
+        """Nothing was recorded for a while; what masks hide is no gap."""
+        if reason == "mask":
+            return
+        self.advance(since)
+        if self.rule.form is Form.NEVER:
+            self._began.clear()
+        for stay in self._there.values() if reason in _AWAY else ():
+            stay.unseen = True
+        self._met = False
+        self._move_on(record, time)
+        if self.rule.form is Form.COUNT:
+            self._level(until, record)
+
+    def _move_on(self, record: str | int, time: int) -> None:
+        """Move the clock on to a record that matters; a clock that was set back forgets everything."""
+        if time > self._last:
+            self._last = time
+        elif time < self._last - _SET_BACK:
+            self._forget()
+            self.begin(record, time)
+            self._last = time
+        if self._heap and self._heap[0][0] <= time - _SETTLED:
+            self.advance(time)
+
+    # Who and what is there
+
+    def _follow(self, told: Told, matcher: Matcher) -> None:
+        """Keep account of who is there by the next sentence."""
+        key, sure = told.track, matcher.stands(told)
+        if not sure and key not in self._there:
+            return
+        self._move_on(told.record, told.time)
+        if not key:
+            if self.rule.asks_absence and self._met:  # somebody without a track was there just then
+                self.advance(told.at + _SETTLED)
+                self._met = False
+                self._level(told.at, told.record)
+            elif self.rule.form is Form.STAY and not self._wait and told.counted and told.kind in ARRIVALS:
+                self._fire(told.at, (told.record,), told, maybe=sure == MAYBE)
+            return
+        if stay := self._there.get(key):
+            self._look_back(stay, told)
+            stay.unseen = False
+            leaves = told.kind in DEPARTURES or (told.action == "resumed" and bool(matcher.filters.zones))
+            if leaves or not (sure or told.action in _NEUTRAL):
+                del self._there[key]
+            else:
+                stay.name(told, sure)
+        elif sure:
+            self._come(key, told, sure)
+        if self.rule.form is Form.COUNT:
+            self._level(told.at, told.record)
+
+    def _come(self, key: str | int, told: Told, sure: int) -> None:
+        stay = self._there[key] = _Stay(told.at, told.record)
+        stay.name(told, sure)
+        if self.rule.form is Form.COUNT:
+            self._later(told.time + _FORGOTTEN, partial(self._expire, key, stay))
+            return
+        oldest = next(iter(self._there))
+        if self._there[oldest].mentioned + _FORGOTTEN < told.time:
+            del self._there[oldest]
+        if self.rule.form is Form.STAY:
+            if self._wait:
+                self._later(stay.begin + self._wait, partial(self._stayed, key, stay))
+            else:
+                self._meet(stay, told.at)
+
+    def _look_back(self, stay: _Stay, told: Told) -> None:
+        """What is told of a stay may show that it was there at a time that has not been looked at."""
+        if self.rule.form is Form.STAY and not stay.fired and self._wait:
+            due = stay.begin + self._wait
+            if told.at >= due:
+                self._meet(stay, told.at if stay.unseen else due)
+
+    def _stayed(self, key: str | int, stay: _Stay, due: int) -> None:
+        if self._there.get(key) is stay and not (stay.fired or stay.unseen):
+            self._meet(stay, due)
+
+    def _meet(self, stay: _Stay, at: int) -> None:
+        stay.fired = True
+        self._fire(at, tuple(dict.fromkeys((stay.first, stay.last))), stay, maybe=stay.maybe)
+
+    def _expire(self, key: str | int, stay: _Stay, due: int) -> None:
+        if self._there.get(key) is not stay:
+            return
+        if (later := stay.mentioned + _FORGOTTEN) > due:
+            self._later(later, partial(self._expire, key, stay))
+            return
+        del self._there[key]
+        self._level(due)
+
+    # How many are there
+
+    def _level(self, at: int, record: str | int | None = None) -> None:
+        """Look how many are there since a moment."""
+        rule = self.rule
+        if rule.asks_absence:
+            met = len(self._there) <= (rule.most or 0)
+        else:
+            met = sum(not stay.unseen for stay in self._there.values()) >= (rule.least or 0)
+        if met == self._met:
+            return
+        self.advance(at + _SETTLED)  # it may have been met for long enough before this
+        self._met, self._turned = met, at
+        if met:
+            self._rests_on = () if record is None else (record,)
+            self._await(at)
+
+    def _await(self, since: int) -> None:
+        """Look again when it was met for long enough, within the hours."""
+        begin, end = self._hours(since)
+        due = max(since, begin) + self._wait
+        if due >= end:
+            begin, _ = self._hours(end)
+            due = begin + self._wait
+        if self._wait or due > since:
+            self._later(due, partial(self._held, self._turned))
+        else:
+            self._held(self._turned, due)
+
+    def _held(self, turned: int, due: int) -> None:
+        if not self._met or turned != self._turned:
+            return
+        stays = [stay for stay in self._there.values() if not stay.unseen]
+        if self.rule.asks_absence:
+            recent = due - self._turned <= _FORGOTTEN
+            self._fire(due, self._rests_on if recent else (), None, maybe=False)
+        else:
+            sure = sum(not stay.maybe for stay in stays) >= (self.rule.least or 0)
+            records = dict.fromkeys(stay.last for stay in stays)
+            self._fire(due, tuple(records), stays[-1], maybe=not sure)
+        if self.rule.between:
+            self._await(self._hours(due)[1])
+
+    # One event after another
+
+    def _start(self, told: Told, *, maybe: bool) -> None:
+        form, due = self.rule.form, told.at + self._wait
+        if form is Form.STILL:
+            # Of several the one that came or stopped last, where the record does not name it.
+            known = [
+                (stay.mentioned, n, key, stay)
+                for n, (key, stay) in enumerate(self._there.items())
+                if not stay.unseen and stay.mentioned + _FORGOTTEN >= told.time and told.other in (None, key)
+            ]
+            if known:
+                *_, key, stay = max(known, key=lambda each: each[:2])
+                records = tuple(dict.fromkeys((told.record, stay.last)))
+                self._later(due, partial(self._remains, key, stay, records, maybe=maybe))
+            return
+        self._began.append(told)
+        if form is Form.NEVER:
+            self._later(due, partial(self._missed, told, maybe=maybe))
+        while form is Form.THEN and self._began[0].at + self._wait < told.at:
+            self._began.popleft()
+
+    def _second(self, told: Told, *, maybe: bool) -> None:
+        """The second event ends the waits for it."""
+        began = [each for each in self._began if each.record != told.record and each.at <= told.at]
+        in_time = [each for each in began if told.at - each.at <= self._wait]
+        for each in in_time:
+            self._began.remove(each)
+        if in_time and self.rule.form is Form.THEN:
+            first = in_time[-1]
+            unsure = maybe or self._first.happens(first) == MAYBE
+            self._fire(told.at, (first.record, told.record), told, maybe=unsure)
+
+    def _remains(
+        self, key: str | int, stay: _Stay, records: tuple[str | int, ...], due: int, *, maybe: bool
+    ) -> None:
+        if self._there.get(key) is stay and not stay.unseen:
+            self._fire(due, records, stay, maybe=maybe or stay.maybe)
+
+    def _missed(self, first: Told, due: int, *, maybe: bool) -> None:
+        if first in self._began:
+            self._began.remove(first)
+            self._fire(due, (first.record,), first, maybe=maybe)
+
+    # What they share
+
+    def _later(self, due: int, look: Callable[[int], None]) -> None:
+        self._pushed += 1
+        heappush(self._heap, (due, self._pushed, look))
+
+    def _fire(
+        self, at: int, records: tuple[str | int, ...], about: Told | _Stay | None, *, maybe: bool
+    ) -> None:
+        begin, end = self._hours(at)
+        if begin <= at < end:
+            thing, confidence = (about.object, about.confidence) if about else ("scene", 1.0)
+            self.fired.append(Firing(at, records, thing, confidence, maybe))
+
+    def _hours(self, at: int) -> tuple[int, int]:
+        """The first span of the rule's hours that ends after a moment."""
+        if self.rule.between is None:
+            return -(2**62), 2**62
+        valid, begin, end = self._window
+        if not valid <= at < end:
+            valid, begin, end = self._window = self._find_hours(at)
+        return begin, end
+
+    def _find_hours(self, at: int) -> tuple[int, int, int]:
+        """Since when the span is the next one, and its begin and end."""
+        assert self.rule.between is not None  # noqa: S101 - asked before
+        low, high = self.rule.between
+        day = self._local.of(moment_of(at)).date() - timedelta(days=2)
+        before = -(2**62)
+        while True:
+            clocks = (datetime.combine(day, time()) + timedelta(minutes=minutes) for minutes in (low, high))
+            begin, end = (microseconds(self._local.aware(clock)) for clock in clocks)
+            if end <= begin:
+                clock = datetime.combine(day + timedelta(days=1), time()) + timedelta(minutes=high)
+                end = microseconds(self._local.aware(clock))
+            if end > at:
+                return before, begin, end
+            before, day = end, day + timedelta(days=1)
+
+
+class Cooldown:
+    """Lets a rule fire once within its cooldown, on one camera."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._wait = round(rule.cooldown_s * SECOND)
+        self._last: int | None = None
+
+    def admits(self, firing: Firing) -> bool:
+        """Whether a rule that is met fires."""
+        if self._last is not None and 0 <= firing.at - self._last < self._wait:
+            return False
+        self._last = firing.at
+        return True
+
+    def remember(self, at: int) -> None:
+        """It has fired at a time, in an earlier process."""
+        self._last = at

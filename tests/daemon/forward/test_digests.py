@@ -1,0 +1,91 @@
+"""A digest at set hours: once, of the time since the one before, also after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from forwarding_here import Camera, Receiver, forwarding
+from waiting import until
+
+from daemon.forward import digests
+
+MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)  # from which a camera counts its seconds
+
+
+class Clock:
+    def __init__(self, hour: float) -> None:
+        self.hour = hour
+
+    def __call__(self) -> datetime:
+        return MIDNIGHT + timedelta(hours=self.hour)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock(-1.0)
+    monkeypatch.setattr(digests, "present", clock)
+    return clock
+
+
+def hook(receiver: Receiver) -> str:
+    filtered = "filter: {camera: nowhere}"
+    return f"  apprise:\n    office: {{url: '{receiver.url}', {filtered}, digest: ['07:00', '19:00']}}\n"
+
+
+def test_it_is_sent_once_at_each_hour(
+    configure: Callable[..., Path], camera: Callable[..., Camera], receiver: Receiver, clock: Clock
+) -> None:
+    path = configure(hook(receiver))
+    with forwarding(path):
+        camera().narrate(3)
+        clock.hour = 7.1
+        until(lambda: len(receiver.taken) == 1)
+    (told,) = receiver.taken
+    assert told["title"] == "Tue 30 Apr 2024 19:00 to Wed 01 May 2024 07:00"
+    assert "3 cars" in told["message"]
+    clock.hour = 7.2
+    with forwarding(path):  # a restart sends no other, until the next hour
+        clock.hour = 19.1
+        until(lambda: len(receiver.taken) == 2)
+    assert receiver.taken[1]["title"] == "Wed 01 May 2024 07:00 to 19:00"
+
+
+def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
+    configure: Callable[..., Path], camera: Callable[..., Camera], receiver: Receiver, clock: Clock
+) -> None:
+    path = configure(hook(receiver))
+    camera().narrate(1)
+    with forwarding(path):
+        pass
+    clock.hour = 8.0
+    receiver.stop()
+    with forwarding(path) as running:
+        until(lambda: "cannot be reached" in running.senders["office"].failing)
+    receiver.start()
+    with forwarding(path) as running:
+        until(lambda: len(receiver.taken) == 1)
+        until(lambda: running.senders["office"]._digests.due() is None)  # type: ignore[union-attr]
+    with forwarding(path):
+        pass
+    assert len(receiver.taken) == 1
+
+
+def test_the_first_one_is_of_the_next_hour(tmp_path: Path, clock: Clock) -> None:
+    from daemon.config.configuration import parse_configuration
+
+    configuration = parse_configuration(
+        f"version: 1\nstate: {tmp_path}\ntimezone: Europe/Berlin\ncameras: {{a: {{url: a.mp4}}}}\n"
+    )
+
+    def due() -> datetime | None:
+        return digests.DueDigests(["07:00", "19:00"], configuration, tmp_path / "f.digest").due()
+
+    clock.hour = 4.9
+    assert due() is None
+    clock.hour = 5.0  # 7:00 in Berlin
+    assert due() == MIDNIGHT + timedelta(hours=5)
+    clock.hour = 100
+    assert due() == MIDNIGHT + timedelta(hours=89)
