@@ -97,8 +97,12 @@ def _check_captioner(path: Path, device: str) -> str:
 
 def _check_file(path: Path, configuration: Configuration) -> str:
     from daemon.config.checks import check_configuration  # noqa: PLC0415
+    from daemon.rules.configured import rule_problems  # noqa: PLC0415
 
-    return "; ".join(check_configuration(configuration, Secrets(), path)) or "no mistakes found"
+    return (
+        "; ".join(check_configuration(configuration, Secrets(), path, rule_problems(configuration)))
+        or "no mistakes found"
+    )
 
 
 def _check_redis(configuration: Configuration) -> str:

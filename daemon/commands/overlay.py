@@ -10,7 +10,7 @@ import numpy as np
 from daemon.config.settings import Camera
 from pipeline.sources import Image
 
-ZONE, MASK, PRIVACY = (0, 150, 100), (230, 100, 20), (0, 130, 220)
+ZONE, MASK, PRIVACY, LINE = (0, 150, 100), (230, 100, 20), (0, 130, 220), (200, 40, 140)
 """RGB of the outlines."""
 
 _LETTERS, _RULED = (255, 255, 255), (60, 60, 60)
@@ -20,7 +20,7 @@ _PALE = 0.35
 
 
 def draw_areas(image: Image, camera: Camera) -> Image:
-    """The picture with a ruler in tenths, and every zone, mask and privacy area outlined and named.
+    """The picture with a ruler in tenths, and every zone, line, mask and privacy area drawn and named.
 
     Args:
         image: RGB uint8 ``(height, width, 3)``.
@@ -41,10 +41,11 @@ def draw_areas(image: Image, camera: Camera) -> Image:
     areas = [(ZONE, f"zone {zone.name}", zone.polygon) for zone in camera.zones]
     areas += [(MASK, f"mask {name}", polygon) for name, polygon in camera.masks.items()]
     areas += [(PRIVACY, f"privacy {name}", polygon) for name, polygon in camera.privacy.items()]
+    areas += [(LINE, f"line {line.name}", line.points) for line in camera.lines]
     scale = _scale(drawn)
     for colour, label, polygon in areas:
         corners = np.round(np.array(polygon) * (width, height) - 0.5).astype(np.int32)
-        cv2.polylines(drawn, [corners], True, colour, max(1, round(2 * scale)), cv2.LINE_AA)
+        cv2.polylines(drawn, [corners], colour != LINE, colour, max(1, round(2 * scale)), cv2.LINE_AA)
         x, y = corners[corners[:, 1].argmin()]
         _write(drawn, label, (int(x) + 4, int(y) + round(30 * scale)), colour)
     return drawn

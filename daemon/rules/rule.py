@@ -9,7 +9,7 @@ from typing import NamedTuple
 from daemon.questions.local_time import LocalTime
 from daemon.questions.places import RecordPlace
 from daemon.questions.question import Filters, Question, Span
-from daemon.questions.restatement import restate
+from daemon.questions.restatement import restate, span_words
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, LEFT, objects_of, open_classes_of
 from pipeline.report.words import duration_words
 
@@ -64,9 +64,8 @@ class Rule:
         first, then = (restate(Question(each), local) for each in (self.filters, self.then))
         span = duration_words(self.seconds)
         if self.form is Form.COUNT:
-            about = first[0].lower() + first[1:]
-            number = f"at least {self.least}" if self.most is None else f"at most {self.most}"
-            first = f"{number if self.most != 0 else 'no'} {about}".capitalize()
+            number = f"At least {self.least}" if self.most is None else f"Fewer than {self.most + 1}"
+            first = f"{number if self.most != 0 else 'No'} {first[0].lower()}{first[1:]}"
             first += f", for {span}" if self.seconds else ""
         elif self.form is Form.STAY:
             first += f", for longer than {span}" if self.seconds else ", each that comes"
@@ -74,14 +73,7 @@ class Rule:
             first += f"; {span} later still there: {then}"
         elif self.form in (Form.THEN, Form.NEVER):
             first += f"; within {span}{' not' if self.form is Form.NEVER else ''}: {then}"
-        hours = Span(between=self.between)
-        return restate_hours(first, hours, local)
-
-
-def restate_hours(words: str, hours: Span, local: LocalTime) -> str:
-    """The words, and the hours of every day."""
-    shown = restate(Question(span=hours), local).removeprefix("Everything").removeprefix(", ")
-    return f"{words}, {shown}" if shown else words
+        return ", ".join(filter(None, (first, span_words(Span(between=self.between), local))))
 
 
 class Told(NamedTuple):

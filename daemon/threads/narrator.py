@@ -204,7 +204,9 @@ class Narrator:
                 break
             records.append(record)
         for record in reversed(records):
-            if record.clock != "file" and not record.held:  # footage that is read again is of the same time
+            if record.clock != "file" and not (
+                record.held or record.rule
+            ):  # footage read again is of the same time
                 limits.remember(record.after.moment, record.event, record.sentences)
 
     @property

@@ -200,11 +200,11 @@ def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float)
     at_edge, log_height = edge < 0.05, np.log(np.maximum(height, 0.01))  # noqa: PLR2004
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
     short, log_gap = _time(gap_s)
-    change, log_candidates, log_rivals = _logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
+    change, log_candidates, log_rivals = logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
     columns = (
-        *(_logit(changed.sum(1)), _logit(_most(changed)), _logit(matched.sum(1)), short * log_gap, 1 - short),
+        *(logit(changed.sum(1)), logit(_most(changed)), logit(matched.sum(1)), short * log_gap, 1 - short),
         *(person * short * log_gap, log_candidates, log_rivals, distance * short, distance * short * person),
-        *(at_edge, np.clip(edge, 0, 3), log_height, person, vehicle, change, _logit(own.score, 0.02)),
+        *(at_edge, np.clip(edge, 0, 3), log_height, person, vehicle, change, logit(own.score, 0.02)),
         *(appearance * person * short, (match * (pairs.family & ~elsewhere)).sum(1)),
         *(_most(there * pairs.family), _most(there * ~pairs.family), log_height * person, change * short),
         *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap),
@@ -227,6 +227,7 @@ def _most(values: Floats) -> Floats:
     return np.asarray(values.max(1, initial=0.0), np.float64)
 
 
-def _logit(p: Floats, least: float = 1e-3) -> Floats:
+def logit(p: Floats, least: float = 1e-3) -> Floats:
+    """Log odds of probabilities, which are clipped to `least` and 1 - `least`."""
     p = np.clip(p, least, 1 - least)
     return np.asarray(np.log(p / (1 - p)), np.float64)

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from models.boxes import box_of, iou, overlaps, shared_areas
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
-from models.grounded.association import Floats, PairSigns, Side
+from models.grounded.association import Floats, PairSigns, Side, logit
 from models.grounded.detections import suppress
 from models.grounded.settings import SETTINGS
 from models.language.statements import Fact
+
+_LEAST = 1e-6  # probability
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +57,7 @@ def decide(
     outcomes: tuple[Outcomes, Outcomes],
     *,
     pair: int = 0,
-    threshold: float = 0.55,
+    threshold: float = 0.5,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
@@ -68,11 +70,12 @@ def decide(
         pair: its number in the batch.
         threshold: confidence from which facts are told.
     """
-    moved = [each.change * each.moved for each in outcomes]
+    moved = [logit(each.change * each.moved, _LEAST) for each in outcomes]
+    scales = [np.array([each]).T for each in (SETTINGS.doubtful_scale, SETTINGS.alone_scale)]
     doubtful = [each.moved >= SETTINGS.elsewhere for each in outcomes]
     alone = [
-        np.where(unsure, _confidence(p, SETTINGS.doubtful_scale), _confidence(p, SETTINGS.alone_scale))
-        for unsure, p in zip(doubtful, (each.change * (1 - each.moved) for each in outcomes), strict=True)
+        _confidence(logit(each.change * (1 - each.moved), _LEAST), np.where(unsure, *scales))
+        for unsure, each in zip(doubtful, outcomes, strict=True)
     ]
     move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_scale)
     worth = [np.maximum(each - threshold, 0) for each in alone]
@@ -103,10 +106,9 @@ def decide(
     return [fact for n, fact in enumerate(surest) if not any(_again(fact, surer) for surer in surest[:n])]
 
 
-def _confidence(p: Floats, scale: tuple[float, float]) -> Floats:
-    """Probability that a sentence about it is right (Platt 1999), by a slope and an offset in log odds."""
-    p = np.clip(p, 1e-6, 1 - 1e-6)
-    return np.asarray(1 / (1 + (1 / p - 1) ** scale[0] * np.exp(-scale[1])), np.float64)
+def _confidence(log_odds: Floats, scale: Floats | tuple[float, float]) -> Floats:
+    """Probability that a sentence about it is right (Platt 1999), by a slope and an offset."""
+    return np.asarray(1 / (1 + np.exp(-scale[0] * log_odds - scale[1])), np.float64)
 
 
 def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, bool]:

@@ -14,6 +14,7 @@ from models.grounded.detections import Answers, decode
 from models.grounded.settings import SETTINGS
 
 _CELL = 32
+_LARGE_PIXELS = 1.5 * SETTINGS.pixels  # of rare pictures, after which ONNX Runtime would hold 60 MB more
 
 
 class OnnxDetector:
@@ -33,6 +34,8 @@ class OnnxDetector:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._let_go = onnxruntime.RunOptions()
+        self._let_go.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def detect(
         self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
@@ -42,7 +45,8 @@ class OnnxDetector:
 
     def answers(self, image: NDArray[np.uint8]) -> Answers:
         """The detector's outputs for an image RGB ``(h, w, 3)``, sides multiples of 32."""
-        cells, *maps = self._session.run(None, {"pictures": image[None]})
+        is_large = image.shape[0] * image.shape[1] > _LARGE_PIXELS
+        cells, *maps = self._session.run(None, {"pictures": image[None]}, self._let_go if is_large else None)
         return Answers(cells[0], tuple(level[0] for level in maps))
 
 

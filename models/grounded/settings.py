@@ -50,7 +50,7 @@ class PerceptionSettings:
     alone_scale: tuple[float, float] = (1.3, -0.34)
     doubtful_scale: tuple[float, float] = (0.65, 0.35)
     moved_scale: tuple[float, float] = (0.65, 0.6)
-    match_worth: float = 0.2
+    match_worth: float = 0.4
     least: float = 0.1
     car_below: float = 0.35
     vehicle_below: float = 0.7

@@ -39,7 +39,7 @@ WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
-_CAME, _ENTERED = 1.0, 0.5  # own sizes that something went before it came to rest; if it had just come in
+_CAME, _ENTERED = 1.0, 0.35  # own sizes that something went before it came to rest; if it had just come in
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
@@ -289,8 +289,8 @@ def _is_within(track: Track, others: Sequence[Track]) -> bool:
         t is not track
         and t.unseen_s == track.unseen_s == 0
         and t.last.score > track.last.score
-        and t.family == track.family
         and share_inside(own, t.last.box) > _WITHIN
+        and t.family == track.family
         for t in others
     )
 

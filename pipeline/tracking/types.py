@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,23 +162,7 @@ class Track:
 
     def vote(self) -> tuple[str, float]:
         """Its name by vote of all observations, left open where they differ; its family's share of them."""
-        shares = self.classes / max(float(self.classes.sum()), 1e-9)
-        votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
-        families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
-        wheels = families["two-wheeler"]
-        is_engine = wheels >= _ENGINE and votes["motorcycle"] >= _ENGINES * votes["bicycle"]
-        is_engine = is_engine and families["person"] > families["vehicle"]
-        if (self.ridden >= _RIDDEN and wheels >= _WHEELS) or (self.ridden >= _RARELY and is_engine):
-            share = wheels + families["person"]
-            if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
-                return "cyclist", share
-            return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
-        family = max(families, key=families.__getitem__)
-        name = max(_NAMES[family], key=votes.__getitem__)
-        share = families[family]
-        if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
-            name = "vehicle"
-        return name, share
+        return _vote(tuple(self.classes.tolist()), self.ridden)
 
     def at(self, time_s: float) -> Box | None:
         """Where it was, straight between two observations; None before the first and after the last."""
@@ -191,6 +176,28 @@ class Track:
         share = (time_s - earlier.time_s) / (later.time_s - earlier.time_s)
         x, y, w, h = (a + share * (b - a) for a, b in zip(earlier.box, later.box, strict=True))
         return x, y, w, h
+
+
+@lru_cache(maxsize=1024)  # a track is asked again and again in one frame
+def _vote(classes: tuple[float, ...], ridden: float) -> tuple[str, float]:
+    shares = np.array(classes)
+    shares /= max(float(shares.sum()), 1e-9)
+    votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
+    families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
+    wheels = families["two-wheeler"]
+    is_engine = wheels >= _ENGINE and votes["motorcycle"] >= _ENGINES * votes["bicycle"]
+    is_engine = is_engine and families["person"] > families["vehicle"]
+    if (ridden >= _RIDDEN and wheels >= _WHEELS) or (ridden >= _RARELY and is_engine):
+        share = wheels + families["person"]
+        if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
+            return "cyclist", share
+        return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
+    family = max(families, key=families.__getitem__)
+    name = max(_NAMES[family], key=votes.__getitem__)
+    share = families[family]
+    if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
+        name = "vehicle"
+    return name, share
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from daemon.commands.overlay import ZONE, draw_areas
+from daemon.commands.overlay import LINE, ZONE, draw_areas
 from daemon.config.settings import Camera
 
 
@@ -94,3 +94,12 @@ def test_a_label_stays_inside_the_picture(shape: tuple[int, int], corner: tuple[
         return int((drawn == ZONE).all(axis=2).sum())
 
     assert ground(*corner) >= 0.9 * ground(0.3, 0.45)
+
+
+def test_a_line_is_drawn_open() -> None:
+    line = {"name": "the gate line", "points": [[0.1, 0.9], [0.7, 0.9], [0.7, 0.2]]}
+    camera = Camera.model_validate({"url": "a.mp4", "lines": [line]}, strict=False)
+    picture = draw_areas(np.zeros((480, 640, 3), np.uint8), camera).astype(int)
+    drawn = np.abs(picture - LINE).max(axis=2) < 30  # its edges are smooth
+    assert drawn[428:436, 100:400].any(axis=0).all()
+    assert not drawn[200:300, 150:350].any()  # an area would be closed here

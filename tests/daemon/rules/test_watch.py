@@ -318,3 +318,24 @@ def test_a_rule_fires_once_within_its_cooldown() -> None:
     assert [cooldown.admits(each) for each in firings] == [True, False, False, True, False, True]
     cooldown.remember(minute(10))
     assert not cooldown.admits(Firing(minute(10.5), (), "van", 0.9, maybe=False))
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("a van at the gate for 10 min", 'Vans, at "gate", for longer than 10 minutes'),
+        ("more than 5 people in the lot", 'At least 6 people, at "lot"'),
+        ("fewer than 2 people at the desk for 5 min", 'Fewer than 2 people, at "desk", for 5 minutes'),
+        ("no car on camera yard at night", "No cars, on camera yard, between 22:00 and 06:00 of every day"),
+        (
+            "a car parks and the car is still there after 5 min",
+            "Cars that parked; 5 minutes later still there: Cars",
+        ),
+        (
+            "a bag is put down and no person comes within 5 min",
+            "Bags that were put down; within 5 minutes not: People who came",
+        ),
+    ],
+)
+def test_a_rule_is_restated(when: str, words: str) -> None:
+    assert read_rule("a rule", when, ASKER).restated(LOCAL) == words

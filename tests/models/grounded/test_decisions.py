@@ -70,6 +70,18 @@ def test_what_probably_moved_has_moved_and_what_did_not_has_gone_and_come() -> N
     ]
 
 
+def test_a_move_is_as_likely_as_the_mean_of_its_ends_in_log_odds() -> None:
+    was, now = side(("car", HERE)), side(("car", ELSEWHERE))
+    pairs = pair_signs(was, now, tuple(np.zeros((1, 1)) for _ in range(4)), 1.0)
+
+    def confidence(*ends: float) -> float:
+        both = [Outcomes(np.array([0.99]), np.array([end / 0.99])) for end in ends]
+        [fact] = decide(was, now, pairs, np.array([[0.9]]), (both[0], both[1]))
+        return fact.confidence
+
+    assert confidence(0.5, 0.96) == pytest.approx(confidence(0.8305, 0.8305), abs=1e-3)
+
+
 def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere() -> None:
     was, now = side(("car", HERE)), side(("car", ELSEWHERE))
     facts = decided(was, now, np.array([[0.1]]), 0.9, 0.2)

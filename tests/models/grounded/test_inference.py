@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -34,3 +37,26 @@ def test_a_canvas_has_sides_that_the_detector_takes(height: int, width: int) -> 
     if 0.25 <= height / width <= 4:
         assert high * wide == pytest.approx(SETTINGS.pixels, rel=0.12)
         assert high / wide == pytest.approx(height / width, rel=0.2)
+
+
+LARGE_ONES = """
+import numpy as np
+from models import load_captioner
+
+def resident_mb():
+    line = next(line for line in open("/proc/self/status") if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1000
+
+see = load_captioner().detect
+small, large = (np.zeros((height, width, 3), np.uint8) for height, width in ((352, 640), (608, 1056)))
+see([small])
+before = resident_mb()
+see([large, large, small])
+print(resident_mb() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_large_pictures_leave_no_memory_behind() -> None:
+    grown = subprocess.run([sys.executable, "-c", LARGE_ONES], capture_output=True, check=True).stdout
+    assert float(grown) < 30
