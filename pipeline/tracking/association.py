@@ -72,10 +72,6 @@ class Targets:
     embeddings: Floats
     families: Floats
 
-    def select(self, rows: NDArray[np.int64]) -> Targets:
-        """Some of them."""
-        return Targets(*(getattr(self, name)[rows] for name in self.__slots__))
-
 
 def family_shares(classes: Floats) -> Floats:
     """Square roots of the shares of families ``(N, families)``: a product of two is 1 where they agree."""
