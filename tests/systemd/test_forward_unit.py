@@ -94,7 +94,7 @@ def test_it_forwards_under_its_restrictions(
         picture = EvidenceStore(state / "evidence", fsync=False).put(b"\xff\xd8", "jpg")
         yard = Camera(state / "journal", "yard", server.url)
         try:
-            yard.tell(evidence=Evidence(overlay=picture))
+            yard.narrate(evidence=Evidence(overlay=picture))
             for path in [tmp_path, *tmp_path.parents][:3]:
                 path.chmod(path.stat().st_mode | 0o055)
             for path in [state, *state.rglob("*")]:  # as its group may
