@@ -8,7 +8,7 @@ from itertools import islice
 
 from daemon.questions.facts import facts_of, gap_of, time_of
 from daemon.questions.local_time import LocalTime, microseconds
-from daemon.rules.rule import Rule, Told
+from daemon.rules.rule import RecordedFact, Rule
 from daemon.rules.watch import Cooldown, Firing, Watch
 from pipeline.record import Evidence, Record
 
@@ -78,17 +78,17 @@ class RuleBook:
             if len(self.evidence) > _PICTURES:
                 del self.evidence[next(iter(self.evidence))]
         gap = gap_of(members, time)
-        told = [
-            Told(record.id, time, *fact[:6], fact.counted, fact.other, fact.track or None, fact.text)
-            for fact in facts_of(members, time)
+        facts = [
+            RecordedFact(record.id, time, *each[:6], each.counted, each.other, each.track or None, each.text)
+            for each in facts_of(members, time)
         ]
         for _, watch, _ in self._watches:
             if not self._begun:
                 watch.begin(record.id, time)
             if gap:
                 watch.gap(record.id, time, *gap)
-            for each in told:
-                watch.take(each)
+            for fact in facts:
+                watch.take(fact)
             watch.advance(time)
         self._begun = True
         return self._met()

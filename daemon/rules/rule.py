@@ -76,7 +76,7 @@ class Rule:
         return ", ".join(filter(None, (first, span_words(Span(between=self.between), local))))
 
 
-class Told(NamedTuple):
+class RecordedFact(NamedTuple):
     """A sentence of a record, as rules see it; times in microseconds since 1970.
 
     Attributes:
@@ -133,33 +133,33 @@ class Matcher:
         if self._places and {CAME, LEFT} & {*filters.kinds}:
             self.kinds |= {"moved"}
 
-    def happens(self, told: Told) -> int:
+    def happens(self, fact: RecordedFact) -> int:
         """Whether a sentence is an event of these filters: `YES`, `MAYBE` or `NO`."""
-        acts = told.action in self.actions or (told.counted and told.kind in self.kinds)
-        return self._about(told, self.filters.kinds) if acts else NO
+        acts = fact.action in self.actions or (fact.counted and fact.kind in self.kinds)
+        return self._about(fact, self.filters.kinds) if acts else NO
 
-    def stands(self, told: Told) -> int:
+    def stands(self, fact: RecordedFact) -> int:
         """Whether a sentence has what it is about there."""
-        return NO if told.kind in DEPARTURES else self._about(told, (CAME,))
+        return NO if fact.kind in DEPARTURES else self._about(fact, (CAME,))
 
-    def _about(self, told: Told, kinds: tuple[str, ...]) -> int:
+    def _about(self, fact: RecordedFact, kinds: tuple[str, ...]) -> int:
         filters, sure = self.filters, YES
         if self.objects:
-            if told.object in self.objects:
-                spoken = self._spoken[told.object]
-                if "" not in spoken and not any(word in told.text for word in spoken):
+            if fact.object in self.objects:
+                spoken = self._spoken[fact.object]
+                if "" not in spoken and not any(word in fact.text for word in spoken):
                     return NO
-            elif told.object in self.open_classes:
+            elif fact.object in self.open_classes:
                 sure = MAYBE
             else:
                 return NO
-        if filters.colours and told.colour not in filters.colours:
+        if filters.colours and fact.colour not in filters.colours:
             return NO
-        if filters.confidence is not None and told.confidence < filters.confidence:
+        if filters.confidence is not None and fact.confidence < filters.confidence:
             return NO
         if not self._places:
             return sure
-        key = told.text, told.kind
+        key = fact.text, fact.kind
         if key not in self._known:
             if len(self._known) > 100_000:  # noqa: PLR2004 - texts name durations
                 self._known.clear()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from daemon.questions.local_time import LocalTime, microseconds, moment_of
 from daemon.questions.words import ARRIVALS, DEPARTURES
-from daemon.rules.rule import MAYBE, NO, Form, Matcher, Rule, Told
+from daemon.rules.rule import MAYBE, NO, Form, Matcher, RecordedFact, Rule
 
 SECOND = 1_000_000
 SETTLED_S = 15
@@ -62,11 +62,11 @@ class _Stay:
     fired: bool = False
     unseen: bool = False
 
-    def name(self, told: Told, sure: int) -> None:
+    def name(self, fact: RecordedFact, sure: int) -> None:
         """Take note of a sentence about it; `NO` of one that does not say what or where it is."""
-        self.last, self.mentioned = told.record, told.time
+        self.last, self.mentioned = fact.record, fact.time
         if sure:
-            self.object, self.confidence, self.maybe = told.object, told.confidence, sure == MAYBE
+            self.object, self.confidence, self.maybe = fact.object, fact.confidence, sure == MAYBE
 
 
 class Watch:
@@ -87,7 +87,7 @@ class Watch:
         self._last = self._turned = 0  # the last record that mattered; when COUNT was met or missed last
         self._met = False
         self._rests_on: tuple[str | int, ...] = ()
-        self._began: deque[Told] = deque()  # first events that wait for the second
+        self._began: deque[RecordedFact] = deque()  # first events that wait for the second
 
     def begin(self, record: str | int, time: int) -> None:
         """The camera was watched from its first record on."""
@@ -101,29 +101,29 @@ class Watch:
             due, _, look = heappop(self._heap)
             look(due)
 
-    def take(self, told: Told) -> None:
+    def take(self, fact: RecordedFact) -> None:
         """Take the camera's next sentence."""
-        if told.kind == "rule":
-            self.advance(told.time)
+        if fact.kind == "rule":
+            self.advance(fact.time)
             return
         form = self.rule.form
         if form is Form.EVENT:
-            if sure := self._first.happens(told):
-                self._fire(told.at, (told.record,), told, maybe=sure == MAYBE)
+            if sure := self._first.happens(fact):
+                self._fire(fact.at, (fact.record,), fact, maybe=sure == MAYBE)
             return
         if form in (Form.STAY, Form.COUNT):
-            self._follow(told, self._first)
+            self._follow(fact, self._first)
             return
-        first = self._first.happens(told)
-        then = NO if form is Form.STILL else self._then.happens(told)
+        first = self._first.happens(fact)
+        then = NO if form is Form.STILL else self._then.happens(fact)
         if first or then:
-            self._move_on(told.record, told.time)
+            self._move_on(fact.record, fact.time)
         if form is Form.STILL:
-            self._follow(told, self._then)
+            self._follow(fact, self._then)
         if then:
-            self._second(told, maybe=then == MAYBE)
+            self._second(fact, maybe=then == MAYBE)
         if first:
-            self._start(told, maybe=first == MAYBE)
+            self._start(fact, maybe=first == MAYBE)
 
     def gap(self, record: str | int, time: int, since: int, until: int, reason: str) -> None:
         """Nothing was recorded for a while; what masks hide is no gap."""
@@ -152,54 +152,54 @@ class Watch:
 
     # Who and what is there
 
-    def _follow(self, told: Told, matcher: Matcher) -> None:
+    def _follow(self, fact: RecordedFact, matcher: Matcher) -> None:
         """Keep account of who is there by the next sentence."""
-        key, sure = told.track, matcher.stands(told)
+        key, sure = fact.track, matcher.stands(fact)
         if not sure and key not in self._there:
             return
-        self._move_on(told.record, told.time)
+        self._move_on(fact.record, fact.time)
         if not key:
             if self.rule.asks_absence and self._met:  # somebody without a track was there just then
-                self.advance(told.at + _SETTLED)
+                self.advance(fact.at + _SETTLED)
                 self._met = False
-                self._level(told.at, told.record)
-            elif self.rule.form is Form.STAY and not self._wait and told.counted and told.kind in ARRIVALS:
-                self._fire(told.at, (told.record,), told, maybe=sure == MAYBE)
+                self._level(fact.at, fact.record)
+            elif self.rule.form is Form.STAY and not self._wait and fact.counted and fact.kind in ARRIVALS:
+                self._fire(fact.at, (fact.record,), fact, maybe=sure == MAYBE)
             return
         if stay := self._there.get(key):
-            self._look_back(stay, told)
+            self._look_back(stay, fact)
             stay.unseen = False
-            leaves = told.kind in DEPARTURES or (told.action == "resumed" and bool(matcher.filters.zones))
-            if leaves or not (sure or told.action in _NEUTRAL):
+            leaves = fact.kind in DEPARTURES or (fact.action == "resumed" and bool(matcher.filters.zones))
+            if leaves or not (sure or fact.action in _NEUTRAL):
                 del self._there[key]
             else:
-                stay.name(told, sure)
+                stay.name(fact, sure)
         elif sure:
-            self._come(key, told, sure)
+            self._come(key, fact, sure)
         if self.rule.form is Form.COUNT:
-            self._level(told.at, told.record)
+            self._level(fact.at, fact.record)
 
-    def _come(self, key: str | int, told: Told, sure: int) -> None:
-        stay = self._there[key] = _Stay(told.at, told.record)
-        stay.name(told, sure)
+    def _come(self, key: str | int, fact: RecordedFact, sure: int) -> None:
+        stay = self._there[key] = _Stay(fact.at, fact.record)
+        stay.name(fact, sure)
         if self.rule.form is Form.COUNT:
-            self._later(told.time + _FORGOTTEN, partial(self._expire, key, stay))
+            self._later(fact.time + _FORGOTTEN, partial(self._expire, key, stay))
             return
         oldest = next(iter(self._there))
-        if self._there[oldest].mentioned + _FORGOTTEN < told.time:
+        if self._there[oldest].mentioned + _FORGOTTEN < fact.time:
             del self._there[oldest]
         if self.rule.form is Form.STAY:
             if self._wait:
                 self._later(stay.begin + self._wait, partial(self._stayed, key, stay))
             else:
-                self._meet(stay, told.at)
+                self._meet(stay, fact.at)
 
-    def _look_back(self, stay: _Stay, told: Told) -> None:
-        """What is told of a stay may show that it was there at a time that has not been looked at."""
+    def _look_back(self, stay: _Stay, fact: RecordedFact) -> None:
+        """A sentence about a stay may show that it was there at a time that has not been looked at."""
         if self.rule.form is Form.STAY and not stay.fired and self._wait:
             due = stay.begin + self._wait
-            if told.at >= due:
-                self._meet(stay, told.at if stay.unseen else due)
+            if fact.at >= due:
+                self._meet(stay, fact.at if stay.unseen else due)
 
     def _stayed(self, key: str | int, stay: _Stay, due: int) -> None:
         if self._there.get(key) is stay and not (stay.fired or stay.unseen):
@@ -263,36 +263,36 @@ class Watch:
 
     # One event after another
 
-    def _start(self, told: Told, *, maybe: bool) -> None:
-        form, due = self.rule.form, told.at + self._wait
+    def _start(self, fact: RecordedFact, *, maybe: bool) -> None:
+        form, due = self.rule.form, fact.at + self._wait
         if form is Form.STILL:
             # Of several the one that came or stopped last, where the record does not name it.
             known = [
                 (stay.mentioned, n, key, stay)
                 for n, (key, stay) in enumerate(self._there.items())
-                if not stay.unseen and stay.mentioned + _FORGOTTEN >= told.time and told.other in (None, key)
+                if not stay.unseen and stay.mentioned + _FORGOTTEN >= fact.time and fact.other in (None, key)
             ]
             if known:
                 *_, key, stay = max(known, key=lambda each: each[:2])
-                records = tuple(dict.fromkeys((told.record, stay.last)))
+                records = tuple(dict.fromkeys((fact.record, stay.last)))
                 self._later(due, partial(self._remains, key, stay, records, maybe=maybe))
             return
-        self._began.append(told)
+        self._began.append(fact)
         if form is Form.NEVER:
-            self._later(due, partial(self._missed, told, maybe=maybe))
-        while form is Form.THEN and self._began[0].at + self._wait < told.at:
+            self._later(due, partial(self._missed, fact, maybe=maybe))
+        while form is Form.THEN and self._began[0].at + self._wait < fact.at:
             self._began.popleft()
 
-    def _second(self, told: Told, *, maybe: bool) -> None:
+    def _second(self, fact: RecordedFact, *, maybe: bool) -> None:
         """The second event ends the waits for it."""
-        began = [each for each in self._began if each.record != told.record and each.at <= told.at]
-        in_time = [each for each in began if told.at - each.at <= self._wait]
+        began = [each for each in self._began if each.record != fact.record and each.at <= fact.at]
+        in_time = [each for each in began if fact.at - each.at <= self._wait]
         for each in in_time:
             self._began.remove(each)
         if in_time and self.rule.form is Form.THEN:
             first = in_time[-1]
             unsure = maybe or self._first.happens(first) == MAYBE
-            self._fire(told.at, (first.record, told.record), told, maybe=unsure)
+            self._fire(fact.at, (first.record, fact.record), fact, maybe=unsure)
 
     def _remains(
         self, key: str | int, stay: _Stay, records: tuple[str | int, ...], due: int, *, maybe: bool
@@ -300,7 +300,7 @@ class Watch:
         if self._there.get(key) is stay and not stay.unseen:
             self._fire(due, records, stay, maybe=maybe or stay.maybe)
 
-    def _missed(self, first: Told, due: int, *, maybe: bool) -> None:
+    def _missed(self, first: RecordedFact, due: int, *, maybe: bool) -> None:
         if first in self._began:
             self._began.remove(first)
             self._fire(due, (first.record,), first, maybe=maybe)
@@ -312,7 +312,7 @@ class Watch:
         heappush(self._heap, (due, self._pushed, look))
 
     def _fire(
-        self, at: int, records: tuple[str | int, ...], about: Told | _Stay | None, *, maybe: bool
+        self, at: int, records: tuple[str | int, ...], about: RecordedFact | _Stay | None, *, maybe: bool
     ) -> None:
         begin, end = self._hours(at)
         if begin <= at < end:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.question import Filters, SearchError, Span
 from daemon.questions.words import ANIMALS
-from daemon.rules.rule import Form, Matcher, Rule, Told
+from daemon.rules.rule import Form, Matcher, RecordedFact, Rule
 from daemon.rules.watch import Cooldown, Watch
 from daemon.search.search import Search
 from daemon.search.selection import any_place, sql_list
@@ -46,11 +46,11 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
     gaps = db.execute("SELECT record, camera, begin, end, reason FROM gaps ORDER BY record").fetchall()
     times = dict(db.execute("SELECT id, time FROM records WHERE id IN (SELECT record FROM gaps)"))
     gaps.reverse()
-    for camera, told in _told(search, rule):
-        while gaps and gaps[-1][0] <= told.record:
+    for camera, fact in _recorded_facts(search, rule):
+        while gaps and gaps[-1][0] <= fact.record:
             _take_gap(watches, gaps.pop(), times)
-        if camera in watches and told.time < end:
-            watches[camera].take(told)
+        if camera in watches and fact.time < end:
+            watches[camera].take(fact)
     for gap in reversed(gaps):
         _take_gap(watches, gap, times)
     found = list[WouldHaveFired]()
@@ -75,7 +75,7 @@ def _take_gap(watches: dict[str, Watch], row: tuple[int, str, int, int, str], ti
         watches[camera].gap(record, times[record], since, until, reason)
 
 
-def _told(search: Search, rule: Rule) -> Iterator[tuple[str, Told]]:
+def _recorded_facts(search: Search, rule: Rule) -> Iterator[tuple[str, RecordedFact]]:
     """Camera and sentence of all that may matter to a rule, in the order of the index."""
     db = search.index.store.connection
     filters = rule.filters, rule.then
@@ -92,7 +92,7 @@ def _told(search: Search, rule: Rule) -> Iterator[tuple[str, Told]]:
         f"FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n",
         {f"places{n}": any_place(each.zones) for n, each in enumerate(filters)},
     )
-    return ((row[0], Told._make((*row[1:-1], texts.get(row[-1], "")))) for row in rows)
+    return ((row[0], RecordedFact._make((*row[1:-1], texts.get(row[-1], "")))) for row in rows)
 
 
 def _about(filters: Filters, places: str, *, stays: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ class CanonicalLine(BaseModel):
         return rfc8785.dumps(self.model_dump(by_alias=True))
 
 
-class Attestation(CanonicalLine):
+class Attestation(CanonicalLine, ABC):
     """One line of ``<camera>.<suffix>``: the chain up to a record was there at a time.
 
     Attributes:
@@ -45,13 +46,13 @@ class Attestation(CanonicalLine):
     hash: Digest
     time: str
 
+    @abstractmethod
     def fault(self, trusted: Collection[Any] = ()) -> str:
         """Why the line does not hold by itself; empty where it does.
 
         Args:
             trusted: who may vouch; empty takes anybody.
         """
-        raise NotImplementedError
 
     @classmethod
     def file(cls, folder: Path, camera: str) -> Path:

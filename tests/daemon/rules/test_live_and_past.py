@@ -170,18 +170,18 @@ def tried(state: Path, since: datetime | None = None) -> dict[str, list[tuple[st
 
 
 @pytest.fixture(scope="module")
-def told(seeing: Captioner, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def narrated_state(seeing: Captioner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state folder after a film that one process has narrated."""
-    state = tmp_path_factory.mktemp("told")
+    state = tmp_path_factory.mktemp("narrated_state")
     run(seeing, state, [list(film(visits(1)))])
     return state
 
 
-def test_live_and_past_fire_on_the_same_records(told: Path) -> None:
-    live = fired(told)
-    assert live == tried(told)
+def test_live_and_past_fire_on_the_same_records(narrated_state: Path) -> None:
+    live = fired(narrated_state)
+    assert live == tried(narrated_state)
     assert [when for when in WHEN if not live[when]] == []  # of every form
-    assert verify([told / "journal"]).ok
+    assert verify([narrated_state / "journal"]).ok
 
 
 def test_restarts_and_kills_change_nothing(seeing: Captioner, tmp_path: Path) -> None:
@@ -203,8 +203,10 @@ def test_restarts_and_kills_change_nothing(seeing: Captioner, tmp_path: Path) ->
     assert live == tried(tmp_path)
 
 
-def test_what_a_kill_left_out_is_written_at_the_start(seeing: Captioner, told: Path, tmp_path: Path) -> None:
-    lines = (told / "journal" / "yard.jsonl").read_bytes().splitlines(keepends=True)
+def test_what_a_kill_left_out_is_written_at_the_start(
+    seeing: Captioner, narrated_state: Path, tmp_path: Path
+) -> None:
+    lines = (narrated_state / "journal" / "yard.jsonl").read_bytes().splitlines(keepends=True)
     met = next(n for n, line in enumerate(lines) if read_record(line).rule)
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "yard.jsonl").write_bytes(b"".join(lines[:met]))
@@ -214,8 +216,10 @@ def test_what_a_kill_left_out_is_written_at_the_start(seeing: Captioner, told: P
     ]
 
 
-def test_a_new_rule_does_not_fire_for_the_past(seeing: Captioner, told: Path, tmp_path: Path) -> None:
-    lines = (told / "journal" / "yard.jsonl").read_bytes().splitlines(keepends=True)
+def test_a_new_rule_does_not_fire_for_the_past(
+    seeing: Captioner, narrated_state: Path, tmp_path: Path
+) -> None:
+    lines = (narrated_state / "journal" / "yard.jsonl").read_bytes().splitlines(keepends=True)
     before = [line for line in lines if not read_record(line).rule]
     with Journal(tmp_path, "yard", fsync=False) as journal:
         journal.path.write_bytes(before[0])
@@ -225,8 +229,8 @@ def test_a_new_rule_does_not_fire_for_the_past(seeing: Captioner, told: Path, tm
         assert other.finish() == []
 
 
-def test_a_rule_has_the_pictures_and_the_settings_of_its_record(told: Path) -> None:
-    records = list(read_journal(told / "journal" / "yard.jsonl"))
+def test_a_rule_has_the_pictures_and_the_settings_of_its_record(narrated_state: Path) -> None:
+    records = list(read_journal(narrated_state / "journal" / "yard.jsonl"))
     (settings,) = {record.config_sha256 for record in records}
     plan = PLAN.settings_sha256(see_rectangles(), limits=True)
     assert settings != plan  # rules are among them
@@ -235,14 +239,14 @@ def test_a_rule_has_the_pictures_and_the_settings_of_its_record(told: Path) -> N
     assert rule.held is None
     assert [s.type for s in rule.sentences] == ["none"]
     assert Filter(FilterSettings(kind=("rule",), object=("car",))).select(rule) == rule.sentences
-    with Search(told / "journal", LOCAL) as search:
+    with Search(narrated_state / "journal", LOCAL) as search:
         search.index.update()
         found = search.answer(Question(Filters(kinds=("rule",), text='"a car comes"'))).results
         assert rule.id in [each.record.id for each in found]
 
 
-def test_a_restart_is_no_way_around_a_cooldown(told: Path) -> None:
-    records = list(read_journal(told / "journal" / "yard.jsonl"))
+def test_a_restart_is_no_way_around_a_cooldown(narrated_state: Path) -> None:
+    records = list(read_journal(narrated_state / "journal" / "yard.jsonl"))
     first = next(n for n, each in enumerate(records) if each.rule and each.rule.name == "a car leaves") + 1
     (rule,) = (replace(each, cooldown_s=43_200.0) for each in rules() if each.name == "a car leaves")
     for known, fires in ((first, 0), (0, 1)):
