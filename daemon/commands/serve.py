@@ -14,7 +14,7 @@ from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.config.values import unit_folder, usual_state
-from daemon.search.folders import default_state, journal_folder
+from daemon.search.folders import default_state, journal_folder, make_journal_folder
 
 
 def serve(
@@ -58,6 +58,8 @@ def serve_page(
     start_logging()
     state = configuration.state if configuration else default_state(usual_state())
     with errors_as_exits():
+        if configuration and not journal:  # the daemon may start after its page
+            make_journal_folder(state)
         folder = journal_folder(journal or state)
         options = ServeOptions(
             folder,

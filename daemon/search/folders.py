@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from daemon.questions.question import NoJournalsError
+from pipeline.disk import PRIVATE_FOLDER, make_folder
 from pipeline.journal.segments import closed_name
 
 INSTALLED = Path("/var/lib/narrated")
@@ -37,6 +38,20 @@ def journal_folder(path: Path) -> Path:
     if not path.is_dir():
         raise NoJournalsError(f"there is no folder {path}: give a folder of journals, or a replay's --out")
     return path
+
+
+def make_journal_folder(state: Path) -> None:
+    """Make the folder that a daemon with this state will write its journals to, where it is missing.
+
+    Raises:
+        NoJournalsError: it cannot be made.
+    """
+    folder = state / "journal"
+    try:
+        if not folder.is_dir():
+            make_folder(folder, PRIVATE_FOLDER)
+    except OSError as error:
+        raise NoJournalsError(f"{folder} is missing and cannot be made: {error.strerror}") from error
 
 
 def default_state(configured: Path) -> Path:

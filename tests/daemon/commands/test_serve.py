@@ -54,6 +54,20 @@ def test_what_cannot_be_served_is_said(
 
 
 @pytest.mark.logs_errors
+def test_the_page_may_start_before_the_daemon(narrated: Run, tmp_path: Path) -> None:
+    (tmp_path / "narrated.yaml").write_text(
+        f"version: 1\nstate: {tmp_path}/state\ncameras: {{yard: {{url: 'rtsp://127.0.0.1:9/x'}}}}\n"
+    )
+    with socket.socket() as taken:  # so that it ends by itself, once it has its folder
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = narrated("serve", "-c", tmp_path / "narrated.yaml", "--listen", address)
+    assert "give another --listen" in done.err
+    assert (tmp_path / "state" / "journal").is_dir()
+
+
+@pytest.mark.logs_errors
 def test_an_address_in_use_is_said(narrated: Run, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
