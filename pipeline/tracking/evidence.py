@@ -21,7 +21,8 @@ EVIDENCE = (
 _AT_EDGE = 0.25  # own sizes from the edge
 _AT_EDGE_S = 0.7  # seconds from the edge
 _HEADED = 0.5  # share of a speed that leads outwards: within 60 degrees
-_MOVES = 0.1  # own sizes a second below which nothing is headed anywhere
+_MOVES = 0.3  # own sizes a second below which nothing is headed anywhere: boxes at the edge jitter
+_TALL = 0.25  # of the frame: a person who is cut above is not far away
 _LEAST_INSIDE = 0.3  # share of a part within the whole
 
 
@@ -59,7 +60,8 @@ class End:
     @property
     def way(self) -> str:
         """The side to which (from which) its own motion led; empty where it did not go that way."""
-        if not self.through_edge:
+        tall = self.track.family == "person" and self.box[3] > _TALL
+        if not self.through_edge or (tall and self.side == SIDES[2]):
             return ""
         size = float(sizes(np.array([self.box]), self.aspect)[0])
         pace = float(np.hypot(self.outwards[0] * self.aspect, self.outwards[1])) / size

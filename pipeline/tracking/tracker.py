@@ -26,6 +26,8 @@ from pipeline.tracking.events import (
     DEPARTURE_BEFORE_S,
     ENTRANCE_BEFORE_S,
     end_event,
+    is_around,
+    is_part,
     may_go_on,
     stays,
     vehicle_at,
@@ -238,11 +240,15 @@ class Tracker:
         last = track.last.time_s
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
+        if end.through_edge and track.rests_since_s is not None:
+            return  # nothing leaves without moving
+        if is_part(end, self.tracks):
+            return
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
         if stays(track, self._memory, time_s):
             return
-        if track.looks == 1 or not end.through_edge or track.rests_since_s is not None:
+        if track.looks == 1 or not end.through_edge:
             for event in self._end(end, pair):
                 track.departed, track.state = True, "ended"
                 yield event
@@ -254,7 +260,7 @@ class Tracker:
             return
         vehicle = vehicle_at(end, self.tracks)
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
-        if not end.way and may_go_on(end, self.tracks, vehicle):
+        if is_around(end, self.tracks) or (not end.way and may_go_on(end, self.tracks, vehicle)):
             return
         if event.confidence >= self.settings.least_confidence and not self._is_double(event):
             yield event

@@ -462,11 +462,50 @@ def test_what_is_no_longer_detected_and_still_there_has_not_left() -> None:
     def way(t: float) -> Box:
         return (min(-0.2 + 0.05 * t, 0.0), 0.5, 0.2, 0.2)
 
+    def off(t: float) -> Box:
+        return (way(t)[0] - max(0.25 * (t - 7), 0), 0.5, 0.2, 0.2)
+
     def seen(t: float) -> Sequence[Thing]:
         return [("car", BLUE, way)] if t < 7 else []
 
-    assert {"left", "disappeared"} & set(watch(seen, seen, 14.0))
-    assert not {"left", "disappeared"} & set(watch(seen, lambda _t: [("car", BLUE, way)], 14.0))
+    assert "left" in watch(lambda _t: [("car", BLUE, off)], lambda _t: [("car", BLUE, off)], 14.0)
+    assert "left" not in watch(seen, lambda _t: [("car", BLUE, way)], 14.0)
+
+
+def test_what_stands_at_the_edge_does_not_leave_without_moving() -> None:
+    def seen(t: float) -> Sequence[Thing]:
+        return [("car", BLUE, lambda _t: (0.0, 0.5, 0.15, 0.2))] if t < 7 else []
+
+    assert not watch(seen, seen, 14.0)
+
+
+def test_half_a_box_that_ends_before_the_whole_does_not_leave_in_its_place() -> None:
+    body = line(0.2, 0.3, 0.12, size=(0.1, 0.5))
+
+    def leg(t: float) -> Box:
+        return (0.2 + 0.12 * t + min(0.04 * (t - 5), 0.02), 0.5, 0.06, 0.29)
+
+    tracker, events = Tracker(WIDTH / HEIGHT), []
+    for time_s in np.arange(0, 12, STEP_S).tolist():
+        halves = [("person", RED, leg)] if 2 < time_s < 6.1 else []
+        found, image = frame([("person", RED, body), *halves], time_s)
+        events += tracker.update(time_s, found, image)
+    (left,) = (event for event in events if event.kind == "left")
+    assert left.box_before is not None
+    assert left.box_before[3] == pytest.approx(0.5)
+
+
+def test_a_box_around_two_cars_that_stay_is_none_that_leaves() -> None:
+    cars: list[Thing] = [
+        ("car", BLUE, lambda _t: (0.02, 0.5, 0.1, 0.15)),
+        ("car", GREEN, lambda _t: (0.14, 0.5, 0.1, 0.15)),
+    ]
+
+    def seen(t: float) -> Sequence[Thing]:
+        around = [("car", RED, lambda t: (0.01 - 0.03 * (t - 3), 0.45, 0.26, 0.25))] if 3 < t < 5 else []
+        return [*cars, *around]
+
+    assert not watch(seen, lambda _t: cars, 10.0)
 
 
 def test_a_rider_who_waits_has_not_parked() -> None:
