@@ -41,7 +41,8 @@ import redis
 from prometheus_client.parser import text_string_to_metric_families
 from scipy.stats import theilslopes
 
-from pipeline.journal import read_camera, verify
+from pipeline.journal import read_camera
+from pipeline.journal.verification import verify
 
 CLIPS_S = (9, 11, 13, 15)
 RTSP_EVERY_S, RTSP_AWAY_S = 45.0, 3.0

@@ -84,7 +84,9 @@ def replay_on(
         with _connect(cluster.address) as ray:
             for number, (camera, outcome, files) in enumerate(_narrate_all(ray, cluster, left, options), 1):
                 show_records(output.adopt(camera, outcome, files), {camera: outcome.first}, show)
-                progress.show(f"{number} of {many(len(left), 'camera')}", number, len(left), output.narrations)
+                progress.show(
+                    f"{number} of {many(len(left), 'camera')}", number, len(left), output.narrations
+                )
     except KeyboardInterrupt:
         missing = f"{len(footage) - len(output.finished)} of {many(len(footage), 'camera')}"
         problem = f"interrupted, so incomplete: {missing}; --resume continues"

@@ -158,7 +158,7 @@ class OutputFolder:
             yield
         except OSError as error:
             raise OutputError(
-                f"cannot write {self.folder}: {error.strerror}: make room, then --resume, or give another --out"
+                f"cannot write {self.folder}: {error.strerror}: make room and --resume, or choose another"
             ) from None
 
     def _restore(self) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from embedded_redis import EmbeddedServer
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
 
