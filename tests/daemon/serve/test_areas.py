@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from serving_here import Served, ServedHouse
+from serving_here import Served
 
 from daemon.config.configuration import load_configuration
 from daemon.serve.areas import AreaError, write_area
@@ -31,7 +30,7 @@ SHAPES = [  # what is added stands between < and >
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_zone_is_added_and_all_else_stays(tmp_path: Path, shape: str) -> None:
+def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
     path = tmp_path / "narrated.yaml"
     path.write_text(HEAD + re.sub("<[^>]*>", "", shape))
     path.chmod(0o604)
@@ -59,9 +58,7 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path: Path, shape: str) -> None:
         ("cameras:\n  yard:\n    url: |-\n      y.mp4\n  gate: {url: g.mp4}\n", {}, "cannot be edited"),
     ],
 )
-def test_what_does_not_fit_leaves_the_file_alone(
-    tmp_path: Path, text: str, form: dict[str, str], words: str
-) -> None:
+def test_what_does_not_fit_leaves_the_file_alone(tmp_path, text, form, words) -> None:
     path = tmp_path / "narrated.yaml"
     path.write_text(HEAD + text)
     with pytest.raises(AreaError, match=words):
@@ -69,7 +66,7 @@ def test_what_does_not_fit_leaves_the_file_alone(
     assert path.read_text() == HEAD + text
 
 
-def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path) -> None:
     file, link = tmp_path / "real" / "n.yaml", tmp_path / "n.yaml"
     file.parent.mkdir()
     file.write_text(f"{HEAD}cameras: {{yard: {{url: y.mp4}}}}")
@@ -82,7 +79,7 @@ def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path: 
         write_area(link, "yard", GATE)
 
 
-def test_the_page_writes_where_it_may(house: ServedHouse, tmp_path: Path) -> None:
+def test_the_page_writes_where_it_may(house, tmp_path) -> None:
     path = tmp_path / "narrated.yaml"
     served_at = "serve: {listen: '127.0.0.1:0'}"
     text = f"version: 1\nstate: {house.state}\n{served_at}\ncameras:\n  yard: {{url: y.mp4}}\n"
@@ -106,6 +103,6 @@ def test_the_page_writes_where_it_may(house: ServedHouse, tmp_path: Path) -> Non
     assert '"what":"configure"' in (house.state / "access.log").read_text()
 
 
-def test_a_page_that_may_not_write_offers_to_copy(served: Served) -> None:
+def test_a_page_that_may_not_write_offers_to_copy(served) -> None:
     assert "Write to the file" not in served.client.get("/camera/yard").text
     assert served.send("/camera/yard", **GATE).status_code == 400
