@@ -198,8 +198,8 @@ class Routes:
 
     async def _picture(self, request: Request) -> Response:
         digest, width = request.path_params["digest"], request.query_params.get("width")
-        usable = self.site.evidence and _DIGEST.fullmatch(digest) and width in (None, *_WIDTHS)
-        path = EvidenceStore(self.site.evidence).find(digest) if self.site.evidence and usable else None
+        usable = _DIGEST.fullmatch(digest) and width in (None, *_WIDTHS)
+        path = EvidenceStore(self.site.evidence).find(digest) if usable else None
         if path and width is None:
             return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=_FOREVER)
         async with self._shrinking:
@@ -272,7 +272,7 @@ class Routes:
         return result
 
 
-def _changed_pictures(result: SearchResult, evidence: Path | None) -> list[str]:
+def _changed_pictures(result: SearchResult, evidence: Path) -> list[str]:
     """One sentence for each picture that is another than the record names; those that are gone are none."""
     named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
     faults = [(side, evidence_fault(evidence, named[side])) for side in result.pictures]

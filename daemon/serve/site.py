@@ -71,7 +71,8 @@ class Site:
         self.sessions = Sessions() if self.passwords else None
         self.guesses, self.secure = GuessLimit(), settings.proxy
         self.local = LocalTime.named(timezone)
-        self.search, self.evidence = SearchThread(folder, self.local), evidence_beside(folder)
+        self.search = SearchThread(folder, self.local)
+        self.evidence = evidence_beside(folder) or folder.parent / "evidence"
         self.config = config if config and may_write(config) else None
         self._cameras = configuration.cameras if configuration else None
         self.states = CameraStates(configuration.http.listen if configuration else None)

@@ -452,6 +452,9 @@ def test_before_the_first_narration(odd) -> None:
         answer = served.client.get("/review?q=how+many+cars")
         assert answer.status_code == 400
         assert "o narrations yet" in answer.text
+        odd.tell(1, evidence=odd.pictures())
+        page = until(lambda: re.search(r'src="(/picture/[^?"]*)', served.client.get("/").text))
+        assert served.client.get(page[1]).status_code == 200
 
 
 class _Health(BaseHTTPRequestHandler):
