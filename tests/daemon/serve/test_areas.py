@@ -98,7 +98,10 @@ def test_the_page_writes_where_it_may(house, tmp_path) -> None:
         )
         answer = served.send("/camera/yard", **GATE)
         assert (answer.status_code, answer.headers["location"]) == (303, "/camera/yard?written=yes")
-        assert str(path) in served.client.get(answer.headers["location"]).text
+        page = served.client.get(answer.headers["location"]).text
+        assert str(path) in page
+        assert 'points="0.1,0.5 0.4,0.5 0.4,0.9"' in page, "it is drawn"
+        assert '<span class="badge c1">at the gate</span>' in page
     assert path.read_text() == text.replace("y.mp4}", f"y.mp4, zones: [{ZONE}]}}")
     assert '"what":"configure"' in (house.state / "access.log").read_text()
 
