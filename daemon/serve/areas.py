@@ -68,13 +68,14 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
         with _writing:
             file = path.resolve()
             text = file.read_bytes().decode()
+            before = parse_configuration(text, str(path))
             edited = _insert(text, camera, kind, entry)
-            configuration = _check(path, camera, kind, text, edited)
+            configuration = _check(path, camera, kind, before, edited)
             _replace(file, edited.encode())
             return configuration
     except OSError as error:
         raise AreaError(f"{path} cannot be written: {error.strerror}") from None
-    except ConfigurationError as error:
+    except (ConfigurationError, UnicodeDecodeError) as error:
         raise AreaError(str(error)) from None
 
 
@@ -120,7 +121,7 @@ def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return next((value for name, value in pairs if name.value == key), None)
 
 
-def _check(path: Path, camera: str, kind: str, text: str, edited: str) -> Configuration:
+def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> Configuration:
     """The configuration of the edited file, which is valid, and says one thing more and nothing else.
 
     Raises:
@@ -131,13 +132,13 @@ def _check(path: Path, camera: str, kind: str, text: str, edited: str) -> Config
         read_yaml(edited)
     except YamlError:
         raise refusal from None
-    configurations = [parse_configuration(each, str(path)) for each in (text, edited)]
-    before, after = (each.model_dump() for each in configurations)
-    added = after["cameras"][camera][kind][-1:]
-    before["cameras"][camera][kind] += added
-    if before != after or not added:
+    configuration = parse_configuration(edited, str(path))
+    wanted, found = before.model_dump(), configuration.model_dump()
+    added = found["cameras"][camera][kind][-1:]
+    wanted["cameras"][camera][kind] += added
+    if wanted != found or not added:
         raise refusal
-    return configurations[1]
+    return configuration
 
 
 def _replace(file: Path, content: bytes) -> None:

@@ -53,6 +53,7 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
         ("cameras: {yard: {url: y.mp4}}", {"name": ""}, "name"),
         ("cameras: {yard: {url: y.mp4}}", {"name": '", polygon: []}, {name: "x'}, "name"),
         ("cameras: {gate: {url: y.mp4}}", {}, "cannot be edited"),
+        ("cameras: [", {}, ":2: broken YAML"),
         ("cameras: {yard: {url: y.mp4, }}", {}, "cannot be edited"),
         ("cameras:\n  gate: &same\n    url: y.mp4\n  yard: *same\n", {}, "cannot be edited"),
         ("cameras:\n  yard:\n    url: |-\n      y.mp4\n  gate: {url: g.mp4}\n", {}, "cannot be edited"),
