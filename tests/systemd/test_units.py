@@ -1,8 +1,9 @@
-"""The unit is sound and hardened, as far as systemd's own tools tell."""
+"""The units are sound and hardened, as far as systemd's own tools tell."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -10,25 +11,34 @@ import sys
 from pathlib import Path
 
 import pytest
-from confined_units import assert_sound, exposure, needs_systemd, runnable
+from confined_units import analyzed, exposure, needs_systemd, runnable
 
 from daemon.config.configuration import load_configuration
+from daemon.threads.narrator_thread import BATCH_LIMIT_S
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 UNIT = FOLDER / "narrated.service"
 
 
 @needs_systemd
-def test_verify_finds_nothing(tmp_path: Path) -> None:
-    assert_sound(runnable(UNIT, tmp_path))
-
-
-@needs_systemd
-@pytest.mark.parametrize(("dropped_in", "most"), [("", 1.5), ("gpu.conf", 2.0)])
-def test_exposure_is_low(tmp_path: Path, dropped_in: str, most: float) -> None:
-    unit = runnable(UNIT, tmp_path)
-    if dropped_in:
-        lines = (FOLDER / dropped_in).read_text().split("[Service]\n")[1]
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("narrated", 1.5),
+        ("narrated-collect", 1.3),
+        ("narrated-forward", 1.5),
+        ("narrated-serve", 1.4),
+        ("narrated-worker", 1.5),
+        ("narrated gpu.conf", 2.0),
+    ],
+)
+def test_systemd_finds_nothing_and_exposure_is_low(tmp_path: Path, name: str, most: float) -> None:
+    name, *dropped_in = name.split()
+    unit = runnable(FOLDER / f"{name}.service", tmp_path)
+    done = analyzed("verify", "--man=no", unit)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    for each in dropped_in:
+        lines = (FOLDER / each).read_text().split("[Service]\n")[1]
         unit.write_text(unit.read_text().replace("[Install]", f"{lines}\n[Install]"))
     assert exposure(unit) <= most
 
@@ -48,34 +58,30 @@ def test_what_the_program_relies_on() -> None:
     assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines)  # numba cannot run under it
 
 
+def test_what_collects_loads_nothing_that_compiles_at_run_time() -> None:
+    """Its unit allows no memory that is both written and run."""
+    script = "import sys, daemon.collect.collector, daemon.collect.pictures; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"numba", "llvmlite", "onnxruntime", "torch", "cv2"} & set(shown.stdout.split())
+
+
+def test_the_workers_watchdog_waits_for_the_longest_batch() -> None:
+    text = (FOLDER / "narrated-worker.service").read_text()
+    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", text, re.MULTILINE)
+    assert int(seconds) >= 2 * BATCH_LIMIT_S
+
+
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
-def test_the_user_can_be_made(tmp_path: Path) -> None:
+def test_users_can_be_made_and_readers_are_of_the_group_of_the_record(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
-    done = subprocess.run(
-        ["systemd-sysusers", f"--root={tmp_path}", FOLDER / "narrated.sysusers"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    made = ["systemd-sysusers", f"--root={tmp_path}", FOLDER / "narrated.sysusers"]
+    subprocess.run(made, capture_output=True, timeout=30, check=True)
     assert "narrated:" in (tmp_path / "etc" / "passwd").read_text()
-
-
-@pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd-tmpfiles is not installed")
-def test_the_folder_can_be_made(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\nnarrated:x:0:0::/:/bin/sh\n")
-    (tmp_path / "etc" / "group").write_text("root:x:0:\nnarrated:x:0:\n")
-    done = subprocess.run(
-        ["systemd-tmpfiles", "--create", f"--root={tmp_path}", FOLDER / "narrated.tmpfiles"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "etc" / "narrated").is_dir()
+    groups = dict(line.split(":", 1) for line in (tmp_path / "etc" / "group").read_text().splitlines())
+    for name in ("narrated-forward", "narrated-serve"):
+        assert name in groups["narrated"].rpartition(":")[2].split(",")
+        lines = {f"User={name}", "SupplementaryGroups=narrated", f"StateDirectory={name}"}
+        assert lines <= {*(FOLDER / f"{name}.service").read_text().splitlines()}
 
 
 BROKEN = {
@@ -86,32 +92,37 @@ BROKEN = {
 }
 
 
+def ended(unit: Path, words: list[str], folder: Path) -> str:
+    """What the unit's command says, whose end must be final for the unit."""
+    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", unit.read_text(), re.MULTILINE)
+    environment = {k: v for k, v in os.environ.items() if k != "CREDENTIALS_DIRECTORY"}
+    command = [sys.executable, "-m", "daemon.cli", *words]
+    environment["STATE_DIRECTORY"] = str(folder)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=500, check=False)
+    assert str(done.returncode) in final.split(), done.stderr
+    return done.stderr
+
+
 @pytest.mark.parametrize("content", [*BROKEN.values(), None], ids=[*BROKEN, "no file"])
 def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(
     tmp_path: Path, content: str | None
 ) -> None:
     """systemd asks `RestartPreventExitStatus=` of the main process alone, so no other one may fail by it."""
-    settings = [line.partition("=") for line in UNIT.read_text().splitlines() if not line.startswith("#")]
-    commands = [value for key, _, value in settings if key in {"ExecCondition", "ExecStartPre", "ExecStart"}]
-    (final,) = [value.split() for key, _, value in settings if key == "RestartPreventExitStatus"]
-    (main,) = commands
-    program, *words = main.split()
+    commands = re.findall(r"^Exec(?:Condition|StartPre|Start)=(.*)$", UNIT.read_text(), re.MULTILINE)
+    (program, *words) = " ".join(commands).split()
     assert program == "/opt/narrated/bin/narrated"
     config = tmp_path / "narrated.yaml"
     if content:
         config.write_text(content)
     words = [str(config) if word == "/etc/narrated/narrated.yaml" else word for word in words]
-    environment = {k: v for k, v in os.environ.items() if k != "CREDENTIALS_DIRECTORY"}
-    done = subprocess.run(
-        [sys.executable, "-m", "daemon.cli", *words],
-        capture_output=True,
-        text=True,
-        env={**environment, "STATE_DIRECTORY": str(tmp_path)},
-        timeout=500,
-        check=False,
-    )
-    assert str(done.returncode) in final, done.stderr
-    assert "narrated" in done.stderr
+    assert "narrated" in ended(UNIT, words, tmp_path)
+
+
+def test_a_worker_without_its_credential_ends_and_is_not_tried_again(tmp_path: Path) -> None:
+    """As systemd runs it: `$$` is a dollar sign."""
+    unit = FOLDER / "narrated-worker.service"
+    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", unit.read_text(), re.MULTILINE)
+    assert "LoadCredential=redis:" in ended(unit, line.replace("$$", "$").split(), tmp_path)
 
 
 def test_the_sample_names_the_redis_that_debian_installs() -> None:
