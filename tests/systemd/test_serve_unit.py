@@ -9,14 +9,14 @@ from pathlib import Path
 
 import httpx
 from confined_units import children, command_of, confined, open_to_group
-from serving_here import ServedHouse, said
+from houses import House, said
 
 UNIT = Path(__file__).parents[2] / "systemd" / "narrated-serve.service"
 
 
 def test_it_serves_under_its_restrictions(tmp_path: Path) -> None:
     """The page is there and takes feedback; the record and the pictures are out of its reach."""
-    house, config = ServedHouse(tmp_path / "state"), tmp_path / "narrated.yaml"
+    house, config = House(tmp_path / "state"), tmp_path / "narrated.yaml"
     house.tell(1, said("A person has come."), evidence=house.pictures())
     house.close()
     config.write_text(
