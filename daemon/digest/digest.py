@@ -196,7 +196,7 @@ class _Composer:
 
     def _read_visits(self) -> dict[int, _Visit]:
         """The visits of the span by number, and those that were there at its end."""
-        ending = self.search.selection.end_of_visit(Question(asked_at=self.until))
+        ending = self.search.selection.end_of_visit(self.until)
         there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
         sql = (
             f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "

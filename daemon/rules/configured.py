@@ -10,7 +10,7 @@ from daemon.config.configuration import ConfigurationError
 from daemon.config.settings import Camera, Configuration, RuleSettings
 from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.places import place_name
+from daemon.questions.matching import place_name
 from daemon.questions.question import SearchError
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Rule

@@ -62,9 +62,9 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        connection, pictures = self.index.store.connection, evidence_beside(folder)
-        self.selection = Selection(connection, local, self._last_seen)
-        self.reader = ResultReader(connection, folder, EvidenceStore(pictures) if pictures else None)
+        pictures = evidence_beside(folder)
+        self.selection = Selection(self.index.store.connection, local, self._last_seen)
+        self.reader = ResultReader(folder, EvidenceStore(pictures) if pictures else None)
 
     def __enter__(self) -> Self:
         return self

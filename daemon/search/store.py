@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from daemon.questions.question import NoJournalsError
 
-VERSION = 8
+VERSION = 9
 """Of the tables below and of what is in them."""
 
 FILE = "index.sqlite3"
@@ -26,8 +26,8 @@ _MODE = 0o640  # as private as the journals
 
 _TABLES = """
 CREATE TABLE files (
-  id INTEGER PRIMARY KEY, inode INTEGER UNIQUE, name TEXT, chain TEXT, first INTEGER,
-  size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT);
+  id INTEGER PRIMARY KEY, name TEXT, chain TEXT, first INTEGER,
+  size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT, UNIQUE (chain, first));
 CREATE TABLE records (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
   offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER);

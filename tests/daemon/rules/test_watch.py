@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from daemon.questions.asker import Asker
+from daemon.questions.facts import Fact
 from daemon.questions.local_time import LocalTime, microseconds, moment_of
 from daemon.questions.question import SearchError
 from daemon.rules.reading import read_rule
-from daemon.rules.rule import RecordedFact
 from daemon.rules.watch import Cooldown, Firing, Watch
 
 NOON = datetime(2026, 5, 14, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ class Story:
         kinds |= dict.fromkeys(("left", "removed", "got_in"), "disappeared")
         time = minute(at) + round(late_s * 1_000_000)
         self.watch.take(
-            RecordedFact(
+            Fact(
                 text,
                 time,
                 minute(at),
@@ -55,6 +55,7 @@ class Story:
                 thing,
                 "",
                 0.9,
+                1,
                 True,
                 other,
                 track,
@@ -305,9 +306,7 @@ def test_a_record_of_a_rule_moves_the_clock_on() -> None:
     story = Story("a van at the gate for 10 min")
     story.tell(1, "came in at the gate", "van", "v1")
     story.watch.take(
-        RecordedFact(
-            "rule", minute(11.3), minute(11), "rule", None, "van", "", 0.9, False, None, None, "Rule."
-        )
+        Fact("rule", minute(11.3), minute(11), "rule", None, "van", "", 0.9, 1, False, None, None, "Rule.")
     )
     assert [at for at, _ in story.fired()] == [11]
 
