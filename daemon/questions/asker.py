@@ -42,7 +42,7 @@ _WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*
 _ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
 _PUT_DOWN = {"object", "bag", "bottle"}
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
-_NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
+_NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Asker:
         cameras: their names; also called by their words, "front door" for front_door.
         objects: that the journals name, beside the known nouns.
         local: in whose time zone days and hours are meant.
-        names_place: True of a place in the journals; a camera of that name needs the word "camera" then.
+        names_place: True of a place in the journals, or a line with the direction of its crossing, "gate line into
+            the yard"; a camera of that name needs the word "camera" then.
         places: gives the places that the journals name.
-        crossings: gives lines with the direction of a crossing, "gate line into the yard".
     """
 
     cameras: Sequence[str]
@@ -63,7 +63,6 @@ class Asker:
     local: LocalTime
     names_place: Callable[[str], bool]
     places: Callable[[], list[str]] = list
-    crossings: Callable[[], list[str]] = list
 
     def read(self, question: str, now: datetime) -> Question:
         """Understand a question.
@@ -126,7 +125,7 @@ class Parser:
                 raise self._not_understood(word)
         parts = (
             *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
-            *(self._now, self._time, self._order, self._colour, self._verb, self._noun, self._place),
+            *(self._now, self._time, self._order, self._colour, self._verb, self._place, self._noun),
             *(self._quoted, self._filler),
         )
         while read.next:
@@ -300,19 +299,6 @@ class Parser:
                 raise self._not_understood(read.previous)
             if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
                 raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
-        lines = self.asker.crossings() if kind == "crossed" else []
-        if lines and (over := read.take(f"(?:the )?({either(lines)})")):
-            self._add(zones=[over[1]])
-            return True
-        begin = read.place
-        if kind in (CAME, LEFT, "crossed") and read.take("the"):  # "left the lot", "entered the lobby"
-            camera = read.take(f"({self.cameras})(?: cameras?)?")
-            if camera and not self.asker.names_place(camera[1]):
-                self._add(cameras=self.camera_names[camera[1]])
-                return True
-            read.place = begin + 1
-            if not self._named_place("the"):
-                read.place = begin
         return True
 
     def _check_verb(self, verb: str, kind: str, before: str) -> None:
@@ -376,8 +362,9 @@ class Parser:
 
     def _place(self) -> bool:
         read = self.read
-        if not (match := read.take(_PREPOSITIONS)):
-            return False
+        if not (match := read.take(_PREPOSITIONS)):  # "left the lot", "entered the lobby"
+            reached = self.after_verb and {*self.filters["kinds"]} & {CAME, LEFT, "crossed"}
+            return bool(reached and read.take("the")) and self._named_place("the")
         if match[0] == "to" and re.match(rf"(?:{_VERBS})(?!\S)", read.next):  # "the last car to leave"
             return True
         if match[0] in ("to", "from", "out of", "into") and read.next in NUMBERS:
@@ -388,10 +375,10 @@ class Parser:
         read, filters = self.read, self.filters
         article = bool(read.take("the|an?|my|our")) or preposition == "the"
         begin = read.place
-        for length in range(min(3, len(read.words) - begin), 0, -1):
+        for length in range(min(6, len(read.words) - begin), 0, -1):
             words = read.words[begin : begin + length]
-            name = " ".join(words)
-            if name not in _PICTURE and ({*words} & _NO_PLACE or not self.asker.names_place(name)):
+            name, ends = " ".join(words), {words[0], words[-1]}
+            if name not in _PICTURE and (ends & _NO_PLACE or not self.asker.names_place(name)):
                 continue
             read.place = begin + length
             if filters["zones"] and not self.conjunction:

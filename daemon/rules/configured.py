@@ -61,7 +61,7 @@ def _read(
             raise SearchError(f"{name!r} is no camera here; {meant}cameras: {', '.join(known)}")
     cameras = settings.cameras or known
     places = _places(configuration.cameras[name] for name in cameras)
-    asker = Asker(known, frozenset(), local, places.__contains__, lambda: list(places), lambda: list(places))
+    asker = Asker(known, frozenset(), local, places.__contains__, lambda: list(places))
     between = None
     if settings.hours:
         begin, _, end = settings.hours.partition("-")

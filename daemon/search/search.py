@@ -82,16 +82,9 @@ class Search:
 
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""
-        selection = self.selection
-        objects = frozenset(selection.objects())
-        return Asker(
-            selection.cameras(),
-            objects,
-            self.local,
-            selection.names_place,
-            selection.places,
-            selection.crossings,
-        )
+        asked = self.selection
+        objects = frozenset(asked.objects())
+        return Asker(asked.cameras(), objects, self.local, asked.names_place, asked.places)
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.

@@ -19,7 +19,6 @@ from daemon.questions.words import ARRIVALS, DEPARTURES
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
 )
-_CROSSED = re.compile(r"\bcrossed (?:the )?([a-z][\w' -]*)\.")
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 _SECOND, _MINUTE = 1_000_000, 60_000_000
@@ -395,12 +394,6 @@ class Selection:
         sql = "SELECT text FROM texts ORDER BY id DESC LIMIT 2000"
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
-
-    def crossings(self) -> list[str]:
-        """The lines that recent sentences name as crossed, with the direction."""
-        sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH 'crossed')"
-        rows = self.connection.execute(f"{sql} ORDER BY id DESC LIMIT 1000")
-        return list(dict.fromkeys(found for (text,) in rows for found in _CROSSED.findall(text)))
 
     def _where(
         self, question: Question, *, strict: bool = True, open_class: str = ""

@@ -16,9 +16,7 @@ from daemon.rules.watch import Cooldown, Firing, Watch
 NOON = datetime(2026, 5, 14, 12, tzinfo=UTC)
 PLACES = ("gate", "desk", "lot", "gate line", "gate line into the yard", "gate line to the street")
 LOCAL = LocalTime.named("Europe/Berlin")
-ASKER = Asker(
-    ("yard",), frozenset(), LOCAL, PLACES.__contains__, lambda: list(PLACES), lambda: list(PLACES[3:])
-)
+ASKER = Asker(("yard",), frozenset(), LOCAL, PLACES.__contains__, lambda: list(PLACES))
 
 
 def minute(number: float) -> int:
