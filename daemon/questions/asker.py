@@ -18,6 +18,7 @@ from daemon.questions.question import (
     NoJournalsError,
     Question,
     SearchError,
+    not_here,
 )
 from daemon.questions.reading import NUMBERS, Reading, either
 from daemon.questions.times import MONTHS, PARTS, SpanReader, read_span
@@ -53,8 +54,8 @@ class Asker:
         cameras: their names; also called by their words, "front door" for front_door.
         objects: that the journals name, beside the known nouns.
         local: in whose time zone days and hours are meant.
-        names_place: True of a place in the journals, or a line with the direction of its crossing, "gate line into
-            the yard"; a camera of that name needs the word "camera" then.
+        names_place: True of a place in the journals, or a line with its direction ("gate line into the yard");
+            a camera of that name needs the word "camera" then.
         places: gives the places that the journals name.
     """
 
@@ -194,7 +195,7 @@ class Parser:
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
             if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
-                raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
+                raise not_here(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
         if not (match["word"] or match["after"]):
@@ -391,7 +392,8 @@ class Parser:
             return True
         if not read.next or preposition == "the" or (not article and read.next in _FILLERS):
             return False
-        raise self._unknown_name(read.next, "place", self.asker.places())
+        error = not_here(read.next, "place", self.asker.places()[:8])
+        raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
 
     def _quoted(self) -> bool:
         match = self.read.take('(?:(?:saying|with the words?|that say|about) )?("[^"]+")')
@@ -446,12 +448,3 @@ class Parser:
         near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
-
-    def _unknown_name(self, word: str, what: str, names: Sequence[str]) -> SearchError:
-        if word in _UNKNOWABLE:
-            return self._not_understood(word)
-        near = get_close_matches(word, names, 1, 0.6)
-        meant = f"did you mean {near[0]}? " if near else ""
-        cameras = f"; cameras: {', '.join(self.asker.cameras)}" if what == "place" else ""
-        there = ", ".join(list(names)[:8]) or "none yet"
-        return SearchError(f"{word!r} is no {what} here; {meant}{what}s: {there}{cameras}")

@@ -138,3 +138,9 @@ def parse_time_of_day(text: str) -> int:
         if fits and hour * 60 + minute <= MINUTES:
             return hour * 60 + minute
     raise SearchError(f"{text!r} is not a time of day: write 22:00, 6, 6am or noon")
+
+
+def parse_hours(text: str) -> tuple[int, int]:
+    """Minutes since midnight of ``22:00-06:00``; raises `SearchError`."""
+    begin, _, end = text.partition("-")
+    return parse_time_of_day(begin), parse_time_of_day(end)

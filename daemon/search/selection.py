@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.matching import Matcher, RecordPlace, place_name
-from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span
+from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.words import ARRIVALS, DEPARTURES
 
 _NAMED = re.compile(
@@ -412,8 +412,7 @@ class Selection:
         where = [*self._about(filters, values, open_class), self._in_span(question, values)]
         for name in filters.cameras if strict else ():
             if name not in known:
-                there = ", ".join(known) or "none yet"
-                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
+                raise not_here(name, "camera", known)
         if filters.cameras:
             where.append(f"s.camera IN {sql_list(filters.cameras)}")
         if not filters.held:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from daemon.questions.facts import Fact
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.matching import Matcher
-from daemon.questions.question import SearchError, Span
+from daemon.questions.question import Span, not_here
 from daemon.rules.rule import Form, Rule
 from daemon.rules.watch import Cooldown, Watch
 from daemon.search.search import Search
@@ -36,9 +36,7 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
     cameras = rule.filters.cameras or tuple(watched)
     for name in cameras:
         if name not in watched:
-            raise SearchError(
-                f"no camera of the journals is called {name!r}; there are: {', '.join(watched)}"
-            )
+            raise not_here(name, "camera", watched)
     watches = {camera: Watch(rule, search.local) for camera in cameras}
     begin, end = microseconds(span.since) if span.since else -(2**62), microseconds(span.until or now)
     sql = "SELECT camera, id, time FROM records WHERE id IN (SELECT min(id) FROM records GROUP BY camera)"
