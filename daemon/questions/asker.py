@@ -54,7 +54,7 @@ class Asker:
         cameras: their names; also called by their words, "front door" for front_door.
         objects: that the journals name, beside the known nouns.
         local: in whose time zone days and hours are meant.
-        names_place: True of a place in the journals, or a line with its direction ("gate line into the yard");
+        names_place: True of a place in the journals, or a line with its direction, "gate line into the yard";
             a camera of that name needs the word "camera" then.
         places: gives the places that the journals name.
     """
@@ -115,33 +115,6 @@ class Parser:
         if not self.known and not self.span.phrases:
             word = self.read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
-        return self._whole()
-
-    def take_all(self) -> None:
-        """Read all words into `filters`, `span` and `measure`."""
-        read, begin = self.read, 0
-        named = {word for words in self.camera_names for word in words.split()}
-        for word in read.words:
-            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
-                raise self._not_understood(word)
-        parts = (
-            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
-            *(self._now, self._time, self._order, self._colour, self._verb, self._place, self._noun),
-            *(self._quoted, self._filler),
-        )
-        while read.next:
-            begin = read.place
-            for part in parts:
-                if part():
-                    break
-                read.place = begin
-            else:
-                raise self._not_understood(read.next)
-            self.conjunction = read.previous in ("and", "or")
-            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
-            self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
-
-    def _whole(self) -> Question:
         filters, measure = Filters(**self.filters), Measure(**self.measure)
         timed, still = bool(self.span.phrases), filters.open
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
@@ -171,6 +144,30 @@ class Parser:
         things = what or bool(filters.objects) or ("there" in self.read.words and not moving)
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
+
+    def take_all(self) -> None:
+        """Read all words into `filters`, `span` and `measure`."""
+        read, begin = self.read, 0
+        named = {word for words in self.camera_names for word in words.split()}
+        for word in read.words:
+            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
+                raise self._not_understood(word)
+        parts = (
+            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
+            *(self._now, self._time, self._order, self._colour, self._verb, self._place, self._noun),
+            *(self._quoted, self._filler),
+        )
+        while read.next:
+            begin = read.place
+            for part in parts:
+                if part():
+                    break
+                read.place = begin
+            else:
+                raise self._not_understood(read.next)
+            self.conjunction = read.previous in ("and", "or")
+            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
+            self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
     # Parts of a question: each reads on and is true, or is false
 
