@@ -40,7 +40,7 @@ class ResultReader:
     """
 
     folder: Path
-    store: EvidenceStore | None
+    store: EvidenceStore
     missing: int = 0
 
     def read(self, locations: Iterable[Location]) -> Iterator[SearchResult]:
@@ -65,7 +65,7 @@ class ResultReader:
         return None
 
     def _pictures(self, record: Record) -> dict[str, Path]:
-        if record.evidence is None or self.store is None:
+        if record.evidence is None:
             return {}
         references = record.evidence.model_dump(exclude_none=True)
         paths = {side: self.store.find(reference) for side, reference in references.items()}

@@ -62,9 +62,9 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        pictures = evidence_beside(folder)
+        pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
         self.selection = Selection(self.index.store.connection, local, self._last_seen)
-        self.reader = ResultReader(folder, EvidenceStore(pictures) if pictures else None)
+        self.reader = ResultReader(folder, EvidenceStore(pictures))
 
     def __enter__(self) -> Self:
         return self

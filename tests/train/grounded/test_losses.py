@@ -9,8 +9,8 @@ import torch
 from rectangles import COLOURS, GREY, distribution, lively
 from torch import Tensor, nn
 
-from models.grounded.detections import STRIDES
 from models.grounded.detector import Answer, Detector
+from models.grounded.inference import STRIDES
 from train.grounded.losses import NEAREST, Objects, corner_overlaps, detector_loss
 
 SIDE = 96
