@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.index import Index, Update
@@ -20,6 +19,9 @@ from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
 from pipeline.report.card import track_of
+
+if TYPE_CHECKING:
+    from daemon.questions.asker import Asker
 
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
@@ -82,6 +84,8 @@ class Search:
 
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""
+        from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
+
         asked = self.selection
         objects = frozenset(asked.objects())
         return Asker(asked.cameras(), objects, self.local, asked.names_place, asked.places)

@@ -30,7 +30,8 @@ from models.language.places import Line, Zone
 from models.sentences import DescribeOptions
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.gate import watch
-from pipeline.journal import Journal, read_journal, verify
+from pipeline.journal import Journal, read_journal
+from pipeline.journal.verification import verify
 from pipeline.limits import LimitOptions
 from pipeline.narration.narration import Narration
 from pipeline.record import Record, read_record
