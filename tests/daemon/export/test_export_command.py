@@ -132,13 +132,6 @@ def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys)
     assert "Verified Successfully" not in shell(out, signature).stdout
 
 
-def test_the_same_selection_gives_the_same_bytes(house, tmp_path) -> None:
-    one, two = (tmp_path / f"{name}.zip" for name in "ab")
-    for out in (one, two):
-        assert house.export(out, *PERSONS, "--clips", str(house.clip)) == 0
-    assert one.read_bytes() == two.read_bytes()
-
-
 def test_any_changed_byte_of_any_file_is_found(exported, copy, capsys) -> None:
     chance = random.Random(1)
     for name in files(exported):
