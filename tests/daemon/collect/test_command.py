@@ -9,7 +9,8 @@ from narrations import narration
 from serving_here import Served
 from waiting import until
 
-from pipeline.journal import DAILY, Journal, verify
+from pipeline.journal import DAILY, Journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import Publisher, drain
 
 
