@@ -140,10 +140,9 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
         ["camera", "outcome", "reason"],
     )
     narrator = narrating.narrator
-    fallbacks = narrator.captioning.fallbacks.copy() if narrator else {}
     text = "Pairs reported without the captioner."
-    yield _counter("fallback_narrations", text, fallbacks, ["camera", "reason"])
-    limited = _marks(daemon, narrator.at_hourly_limit if narrator else ())
+    yield _counter("fallback_narrations", text, narrator.captioning.fallbacks.copy(), ["camera", "reason"])
+    limited = _marks(daemon, narrator.at_hourly_limit)
     text = "1 while the hourly limit holds a camera's messages."
     yield _gauge("hourly_limit_reached", text, limited, _CAMERA)
 

@@ -36,7 +36,6 @@ _GAP_REASONS = {
     "no_footage": "there is no footage of it",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
-    "starting": "narrated was starting",
     "mask": "a mask hides it",
 }
 _HALTS = ("stopped", "parked")  # said a moment after
@@ -243,7 +242,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload, outage, or starting or no_footage, which are recorded as outages.
+        reason: camera_down, overload, outage, or no_footage, which is recorded as an outage.
         context: of the camera.
     """
     last, camera = stamp(after), after.camera
@@ -263,7 +262,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         settings_sha256=context.settings_sha256,
         since=since,
         until=last.time,
-        reason="outage" if reason in {"starting", "no_footage"} else reason,
+        reason="outage" if reason == "no_footage" else reason,
     )
 
 

@@ -18,11 +18,11 @@ from waiting import until
 
 from daemon.replay import replay as replays
 from daemon.replay.replay import ReplayProgress
-from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work, WorkQueue
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
-from pipeline.record import read_record
+from pipeline.record import Record, read_record
 from pipeline.tracking import Detections
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
@@ -74,9 +74,7 @@ def test_objects_are_detected_while_other_batches_are_read_and_narrated(
         until(lambda: len(taken) == 2)
         return detect(self, batch)
 
-    def note_done(
-        self: Narrator, batch: Sequence[Work], found: Sequence[Detections | None]
-    ) -> list[JournalledPair]:
+    def note_done(self: Narrator, batch: Sequence[Work], found: Sequence[Detections | None]) -> list[Record]:
         until(lambda: len(asked) == 2)
         processed.append(batch)
         return process(self, batch, found)

@@ -38,7 +38,7 @@ def tell(
     with Journal(folder / "journal", "room", fsync=False) as journal:
         plan = CameraPlan("room", "room.mp4", evidence=settings)
         narrator = Narrator(captioner, [plan], {"room": journal}, live=False, evidence=keeper)
-        return [t.record for t in narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
+        return [*narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
 
 
 def test_the_pictures_are_those_of_the_pair(captioner: Captioner, tmp_path: Path) -> None:

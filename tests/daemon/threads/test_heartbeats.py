@@ -14,13 +14,14 @@ from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
 from daemon.threads import camera_thread
 from daemon.threads.cameras import Cameras
-from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.narrator import Narrator
 from daemon.threads.narrator_thread import LOOP, NarratorThread
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats
+from pipeline.record import Record
 from pipeline.sources import SourceOptions
 
 
@@ -55,16 +56,16 @@ def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
     plan, clock = CameraPlan("room", str(clip), tracked=False), Clock()
     free, reached = threading.Event(), threading.Event()
     queue = WorkQueue([plan.name], capacity=8)
-    cameras = Cameras([plan], queue, lambda _, go: go(), lambda _: None)
+    cameras = Cameras([plan], queue)
     health = health_of(cameras, clock)
 
-    def hang(_: JournalledPair) -> None:
+    def hang(_: Record) -> None:
         reached.set()
         free.wait(60)
 
     with Journal(tmp_path / "journal", plan.name) as journal:
         narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
-        thread = NarratorThread(lambda: narrator, queue, health.heartbeats, hang)
+        thread = NarratorThread(narrator, queue, health.heartbeats, hang)
         cameras.start()
         thread.loop.start()
         assert reached.wait(60)
@@ -92,7 +93,7 @@ def test_a_reader_that_hangs_is_noticed(
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
         options = SourceOptions(open_timeout_s=5.0)
         plan = CameraPlan("yard", url, options, screening=url if screened else None, lower=20, upper=250)
-        cameras = Cameras([plan], WorkQueue(["yard"], 8), lambda *_: None, print)
+        cameras = Cameras([plan], WorkQueue(["yard"], 8))
         health = health_of(cameras)
         cameras.start()
         waiting, _ = silent.accept()  # for an answer
