@@ -8,46 +8,22 @@ from typing import Any
 from pipeline.yaml_lines import KeyPath
 
 _FIXED = "this key is gone and has no effect any more: delete it"
-_PROXY = (
-    "this key is gone, the page speaks plain HTTP: put a reverse proxy with TLS before it, see docs/serve.md"
-)
-_TRAINED = "what counts as a change is as the captioner was trained: delete this section"
 
 REMOVED = {
-    "redis.maxlen": f"{_FIXED} (100,000 entries are kept on each camera's stream)",
-    "signing.every": f"{_FIXED} (new records are signed every 10 minutes)",
-    "serve.certificate": _PROXY,
-    "serve.key": _PROXY,
-    "serve.plain": f"{_FIXED} (the page speaks plain HTTP)",
-    "serve.feedback": "this key is gone: move the file to feedback.sqlite3 in the page's own folder",
-    "captioner.batch": _FIXED,
-    "captioner.wait": _FIXED,
-    "CAMERA.clusters": _TRAINED,
-    "CAMERA.rtsp.open_timeout": f"{_FIXED} (5 s)",
-    "CAMERA.rtsp.stall_timeout": f"{_FIXED} (10 s)",
-    "CAMERA.rtsp.clock_skew": f"{_FIXED} (2 s)",
-    "CAMERA.rtsp.hardware": f"{_FIXED} (the processor decodes)",
-    "CAMERA.pairs.settle": f"{_FIXED} (750 ms)",
-    "CAMERA.pairs.max_wait": f"{_FIXED} (3 s)",
-    "CAMERA.pairs.max_gap": f"{_FIXED} (60 s)",
-    "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
-    "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
-    "CAMERA.narrate.beam_size": _FIXED,
-    "CAMERA.narrate.deadline": f"{_FIXED} (30 s)",
+    **dict.fromkeys(("redis.maxlen", "signing.every", "captioner.batch", "captioner.wait"), _FIXED),
+    **dict.fromkeys(
+        (
+            *(f"CAMERA.rtsp.{key}" for key in ("open_timeout", "stall_timeout", "clock_skew", "hardware")),
+            *(f"CAMERA.pairs.{key}" for key in ("settle", "max_wait", "max_gap", "long_gap")),
+            *(f"CAMERA.narrate.{key}" for key in ("max_sentences", "min_salience", "beam_size")),
+            *("CAMERA.narrate.deadline", "CAMERA.evidence.format", "CAMERA.evidence.quality"),
+        ),
+        _FIXED,
+    ),
     "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
-    "CAMERA.evidence.format": f"{_FIXED} (pictures are JPEG)",
-    "CAMERA.evidence.quality": f"{_FIXED} (85)",
-    "forward.group": f"{_FIXED} (each target has a consumer group of its own name)",
-    "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",
-    "TARGET.queue": f"{_FIXED} (the stream is the queue)",
-    "TARGET.expire": f"{_FIXED} (records wait for as long as the stream holds them)",
-    "TARGET.longest_wait": f"{_FIXED} (60 s)",
-    "TARGET.off_delay": f"{_FIXED} (60 s)",
-    "TARGET.content_type": f"{_FIXED} (application/json)",
-    "TARGET.timeout": f"{_FIXED} (10 s)",
-    "TARGET.attempts": f"{_FIXED} (5)",
+    "CAMERA.clusters": "what counts as a change is as the captioner was trained: delete this section",
 }
-"""Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
+"""Advice by key; CAMERA stands for `defaults` and each camera."""
 
 _EMBEDDED = (
     "a server of its own is for `narrated demo` alone: install redis-server, write its URL; until then only "
@@ -57,9 +33,6 @@ _EMBEDDED = (
 
 def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Take removed keys out of a configuration's values; yields each with its advice."""
-    if not path:
-        yield from _move_timezones(values)
-        yield from _move_webhooks(values)
     for key, value in list(values.items()):
         here = (*path, key)
         if advice := REMOVED.get(_key_in_table(here)):
@@ -76,36 +49,8 @@ def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[K
             yield from drop_removed(value, here)
 
 
-def _move_timezones(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    for name in ("serve", "forward"):
-        section = values.get(name)
-        if isinstance(section, dict) and "timezone" in section:
-            zone = section.pop("timezone")
-            values["timezone"] = values.get("timezone") or zone
-            yield (name, "timezone"), "this key is gone: write `timezone` at the top of the file, for both"
-
-
-def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Web hooks go out through Apprise."""
-    forward = values.get("forward")
-    if not isinstance(forward, dict):
-        return
-    hooks = forward.pop("webhook", None)
-    for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
-        keys = ("url", "filter", "picture", "template")
-        target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
-        if isinstance(targets := forward.get("apprise") or {}, dict):  # else that is refused
-            forward["apprise"] = {**targets, name: target}
-        yield (
-            ("forward", "webhook", name),
-            f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",
-        )
-
-
 def _key_in_table(path: KeyPath) -> str:
     match path:
         case ("defaults", *rest) | ("cameras", _, *rest):
             path = ("CAMERA", *rest)
-        case ("forward", _, _, *rest):
-            path = ("TARGET", *rest)
     return ".".join(map(str, path))

@@ -152,17 +152,3 @@ def test_a_mistake_is_named(targets: str, expected: str) -> None:
     assert caught.value.problems[0].startswith("n.yaml:3: forward")
     assert expected in caught.value.problems[0]
     assert "hunter2" not in caught.value.problems[0]
-
-
-def test_keys_that_are_gone_are_read_once_more(caplog: pytest.LogCaptureFixture) -> None:
-    configuration = parse_configuration(
-        "version: 1\ncameras: {a: {url: x}}\nserve: {timezone: UTC}\nforward:\n  group: mine\n"
-        "  timezone: Asia/Tokyo\n  command: {lamp: {run: [x]}}\n"
-        "  webhook: {a: {url: 'https://h', secret: '${cred:key}', queue: 5, expire: 1d, picture: none}}\n"
-        "  mqtt: {b: {url: 'mqtt://h', timeout: 5s, attempts: 3}}\n"
-    )
-    assert [name for name, _ in configuration.forward.targets()] == ["b", "a"]
-    assert configuration.forward.apprise["a"].picture == "none"
-    assert configuration.timezone == "UTC"
-    for key in ("group", "command", "webhook.a", "timezone", "mqtt.b.timeout", "mqtt.b.attempts"):
-        assert f"forward.{key}" in caplog.text
