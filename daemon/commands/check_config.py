@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-
 import typer
 
 from daemon.commands.options import ConfigurationFile, warn
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-from daemon.config.values import format_listen
 from pipeline.report.words import many
 
 
@@ -21,10 +18,4 @@ def check_config(config: ConfigurationFile) -> None:
     configuration = load_configuration(config)
     for warning in check_configuration(configuration, Secrets(), config, rule_problems(configuration)):
         warn(warning)
-    if listen := configuration.http.listen:
-        try:
-            socket.create_server(listen).close()
-        except OSError as error:  # no mistake: the daemon whose file it is may be running
-            reason = f"{format_listen(listen)} cannot be listened on now ({error.strerror})"
-            warn(f"{config}: http.listen: {reason}: choose another, unless narrated runs")
     typer.echo(f"{config}: fine, {many(len(configuration.cameras), 'camera')}")

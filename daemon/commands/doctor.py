@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json as json_format
 import platform
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import Json, OptionalFile, choose_captioner
+from daemon.commands.options import OptionalFile, choose_captioner
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
@@ -24,7 +23,6 @@ _SHOWN = ("narrated", "torch", "av", "numba", "numpy", "opencv-python-headless",
 
 def doctor(
     config: OptionalFile = None,
-    json: Json = False,
     compile_kernels: Annotated[
         bool,
         Option(
@@ -48,18 +46,13 @@ def doctor(
             checks["Redis"] = lambda: _check_redis(configuration)
         if any(each.narrate.workers == "redis" for each in configuration.cameras.values()):
             checks["workers"] = lambda: _check_workers(configuration)
-    results = []
+    fine = True
     for name, check in checks.items():
         try:
-            ok, detail = True, check()
+            typer.echo(f"ok     {name}: {check()}")
         except Exception as error:  # noqa: BLE001 - a check fails for any reason
-            ok, detail = False, redact(error) or type(error).__name__
-        results.append({"name": name, "ok": ok, "detail": detail})
-        if not json:
-            typer.echo(f"{'ok' if ok else 'FAILED':<7}{name}: {detail}")
-    fine = all(result["ok"] for result in results)
-    if json:
-        typer.echo(json_format.dumps({"ok": fine, "checks": results}))
+            typer.echo(f"FAILED {name}: {redact(error) or type(error).__name__}")
+            fine = False
     if not fine:
         raise typer.Exit(1)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json as json_format
 import os
 import re
-import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,8 +94,8 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
-    other = _check([against], VerifyOptions(not no_evidence)) if against else None
+    result = verify_journals(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
+    other = verify_journals([against], VerifyOptions(not no_evidence)) if against else None
     if not json:
         _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
@@ -152,19 +151,6 @@ def _verify_exports(
             print_export(result, typer.echo, known=bool(keys))
     if problems:
         raise typer.Exit(1)
-
-
-def _check(paths: list[Path], options: VerifyOptions) -> Verification:
-    """Verify, with a bar on a terminal."""
-    if not sys.stderr.isatty():
-        return verify_journals(paths, options)
-    from rich.console import Console  # noqa: PLC0415 - a script need not wait for it
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task("checking", total=None)
-        show = lambda done, size: bar.update(task, completed=done, total=size)  # noqa: E731
-        return verify_journals(paths, replace(options, progress=show))
 
 
 def _key(text: str) -> str:

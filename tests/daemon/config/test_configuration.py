@@ -139,10 +139,10 @@ redis: {url: embedded, maxlen: 100000}
 signing: {key: null, every: 10m}
 captioner: {checkpoint: own.safetensors, batch: 8, wait: 500ms, device: cpu}
 defaults:
-  rtsp: {transport: tcp, open_timeout: 5s, stall_timeout: 10s, clock_skew: 2s, idle_keyframes: false, hardware: none}
+  rtsp: {open_timeout: 5s, stall_timeout: 10s, clock_skew: 2s, idle_keyframes: false, hardware: none}
   pairs: {sample: 2/s, lower: 7, upper: auto, settle: 750ms, max_wait: 3s, max_gap: 60s, long_gap: 5m}
   clusters: {size: null, eps: 20}
-  narrate: {max_sentences: 16, min_salience: 0.05, colours: true, depth: false, beam_size: 1, merge: 0s, deadline: 30s}
+  narrate: {max_sentences: 16, min_salience: 0.05, colours: true, beam_size: 1, merge: 0s, deadline: 30s}
   evidence: {keep: all, format: jpeg, quality: 85}
 cameras:
   a: {url: x}
