@@ -60,18 +60,22 @@ def choose_captioner(
     """Checkpoint and device of the command line, else of the configuration, else the best that ships.
 
     Raises:
-        typer.BadParameter: such a captioner does not ship.
+        typer.BadParameter: there is no such captioner, or device.
     """
     from pydantic import ValidationError  # noqa: PLC0415
 
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
 
-    settings = configuration.captioner if configuration else CaptionerSettings()
+    given = {"model": captioner, "device": device}
+    written = configuration.captioner.model_dump() if configuration else {}
     try:
-        chosen = CaptionerSettings(model=captioner) if captioner else settings
+        chosen = CaptionerSettings(**written | {key: value for key, value in given.items() if value})
     except ValidationError as error:
-        raise typer.BadParameter(str(error.errors()[0]["ctx"]["error"]), param_hint="--captioner") from None
-    return chosen.checkpoint, device or settings.device
+        [problem] = error.errors(include_url=False)
+        option = "--device" if problem["loc"] == ("device",) else "--captioner"
+        text = problem["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(text, param_hint=option) from None
+    return chosen.checkpoint, chosen.device
 
 
 def load_chosen_captioner(

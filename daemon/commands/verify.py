@@ -122,14 +122,12 @@ def _verify_logs(logs: list[Path], *, alone: bool) -> None:
 
 def _check_options(heads: list[str], roots: Path | None) -> None:
     """Refuse what is no hash and what holds no certificates."""
-    for head in heads:
-        if not re.fullmatch(r"[0-9a-f]{64}", head):
-            raise typer.BadParameter(f"{head!r} is no hash: 64 hexadecimal digits", param_hint="--head")
-    if roots:
-        try:
-            load_roots(roots)
-        except TimestampError as error:
-            raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
+    if wrong := [head for head in heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
+        raise typer.BadParameter(f"{wrong[0]!r} is no hash: 64 hexadecimal digits", param_hint="--head")
+    try:
+        load_roots(roots) if roots else None
+    except TimestampError as error:
+        raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
 
 
 def _verify_exports(
@@ -162,13 +160,14 @@ def _key(text: str) -> str:
 
 
 def _members(result: Verification) -> dict[str, Any]:
-    ends = [
-        {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
-        | ({"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)} if signed else {})
-        | ({"stamped": stamped[0], "stamped_at": stamped[1]} if stamped else {})
-        for (path, camera), end in result.ends.items()
-        for signed, stamped in [(result.signed.get((path, camera)), result.stamped.get((path, camera)))]
-    ]
+    ends = []
+    for (path, camera), end in result.ends.items():
+        members: dict[str, Any] = {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
+        if signed := result.signed.get((path, camera)):
+            members |= {"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)}
+        if stamped := result.stamped.get((path, camera)):
+            members |= {"stamped": stamped[0], "stamped_at": stamped[1]}
+        ends.append(members)
     counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures")}
     return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}
 
@@ -176,13 +175,13 @@ def _members(result: Verification) -> dict[str, Any]:
 def _print(result: Verification, *, known: bool, checked: bool) -> None:
     for problem in result.problems:
         warn(problem)
-    for (path, camera), end in result.ends.items():
-        line = f"{path}: {camera}: {many(end.seq, 'record')}, last hash {end.hash}"
-        if signed := result.signed.get((path, camera)):
-            whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
-            line += f", signed up to {signed.seq} at {signed.time}{whose}"
-        if stamped := result.stamped.get((path, camera)):
-            line += f", time-stamped up to {stamped[0]} at {stamped[1]}"
+    for end in _members(result)["ends"]:
+        line = f"{end['path']}: {end['camera']}: {many(end['seq'], 'record')}, last hash {end['hash']}"
+        if "signed" in end:
+            whose = "" if known else f" with {', '.join(end['keys'])} (compare it: --public-key)"
+            line += f", signed up to {end['signed']} at {end['signed_at']}{whose}"
+        if "stamped" in end:
+            line += f", time-stamped up to {end['stamped']} at {end['stamped_at']}"
             line += "" if checked else " (not checked: --timestamp-ca)"
         typer.echo(line)
     if result.pictures:

@@ -160,7 +160,7 @@ class CaptionerSettings(Section):
     """Model that writes the sentences."""
 
     model: str | None = None  # one that ships, or a checkpoint file; None is the default
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    device: Annotated[str, matching(r"auto|cpu|cuda(:\d+)?", "write auto, cpu, cuda or cuda:1")] = "auto"
 
     @field_validator("model")
     @classmethod
