@@ -82,14 +82,6 @@ def test_a_misspelt_verb_is_put_right(narrated: Run) -> None:
     assert (done.code, "Did you mean 'check-config'?" in done.err) == (2, True)
 
 
-def test_a_captioner_that_does_not_ship_is_a_mistake_of_usage(
-    narrated: Run, pictures: tuple[Path, Path]
-) -> None:
-    done = narrated("describe", "--captioner", "poet", *pictures)
-    assert done.code == 2
-    assert "ddla" in done.err
-
-
 def test_version(narrated: Run) -> None:
     done = narrated("--version")
     assert (done.code, done.out) == (0, "narrated 0.1.0\n")
@@ -188,11 +180,6 @@ def test_verify_finds_a_changed_byte(narrated: Run, clip: Path, checkpoint: Path
     told = json.loads(narrated("verify", file, "--json").out)
     assert told["ok"] is False
     assert told["problems"][0]["line"] == 1
-
-
-def test_schemas(narrated: Run) -> None:
-    record = json.loads(narrated("tail", "--schema").out)
-    assert "hash" in record["properties"]
 
 
 def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer) -> None:

@@ -238,12 +238,6 @@ def test_a_mistake_in_the_defaults_is_reported_once() -> None:
     assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
 
 
-def test_a_misspelt_section_is_missed_and_named() -> None:
-    missed, named = problems("version: 1\ncamras:\n  door: {url: x}\n")
-    assert missed.startswith("n.yaml:1: cameras: ")
-    assert named == 'n.yaml:2: camras: unknown key; did you mean "cameras"?'
-
-
 @pytest.mark.parametrize("text", ["", "- a", "a: [", "a: !!python/object:os.system {}"])
 def test_what_is_no_configuration(text: str) -> None:
     assert problems(text)[0].startswith("n.yaml")

@@ -119,14 +119,6 @@ def test_an_error_waits_for_the_main_thread() -> None:
     assert isinstance(thread.loop.error, SourceError)
 
 
-def test_thresholds_by_hand_win(clip: Path) -> None:
-    queue = WorkQueue(["room"], 8)
-    assert (
-        run(CameraThread(CameraPlan("room", str(clip), lower=250.0, tracked=False), queue, opened), queue)
-        == []
-    )
-
-
 def test_only_a_camera_has_a_deadline(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "DEADLINE_S", 1e-9)
     late = []

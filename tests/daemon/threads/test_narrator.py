@@ -106,12 +106,6 @@ def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path:
     assert len(made) == 3
 
 
-def test_each_camera_has_its_own_story(captioner: Captioner, tmp_path: Path) -> None:
-    telling = narrator(captioner, tmp_path, plan(), plan("yard"))
-    found = process(telling, [pair(0, 4, COME), pair(1, 5, COME, "yard"), pair(4, 8, COME)])
-    assert [(each.camera, each.seq) for each in found] == [("room", 1), ("yard", 1)]
-
-
 def test_every_pair_has_one_fate(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(cooldown_s=30))
     still = pair(70, 74, (False, False))
@@ -241,13 +235,6 @@ def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed
     assert start(1000, 0) == start(1010, wrong_s) == start(1020, 0) == []
     (gap,) = start(1100, wrong_s)
     assert gap.text == "Nothing was seen for a minute: narrated was not running."
-
-
-def test_a_camera_that_was_away_leaves_a_gap(captioner: Captioner, tmp_path: Path) -> None:
-    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
-    away = Gap(frame(0, False, "room"), frame(600, False, "room"))
-    (gap,) = telling.process([Work(away)])
-    assert (gap.event, gap.reason, gap.held) == ("gap", "camera_down", None)
 
 
 def test_a_gap_is_as_long_as_the_monotonic_clock_says(captioner: Captioner, tmp_path: Path) -> None:
