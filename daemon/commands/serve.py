@@ -35,7 +35,7 @@ def serve(
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(serve_page(settings, configuration, journal, timezone=timezone))
+    raise typer.Exit(serve_page(settings, configuration, journal, timezone=timezone, config=config))
 
 
 def serve_page(
@@ -44,8 +44,9 @@ def serve_page(
     journal: Path | None,
     *,
     timezone: str | None = None,
+    config: Path | None = None,
 ) -> int:
-    """Serve; gives the exit code.
+    """Serve; gives the exit code. `config` is the file of the configuration.
 
     Raises:
         ServeError: it cannot be served.
@@ -69,6 +70,7 @@ def serve_page(
             else None,
             configuration.http.listen if configuration else None,
             timezone or (configuration.timezone if configuration else None),
+            config,
         )
         return run(settings, options, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True))
 

@@ -27,6 +27,7 @@ from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
+from daemon.serve.areas import AreaError, write_area
 from daemon.serve.digests import digest_of, week
 from daemon.serve.live import events, newest
 from daemon.serve.review import ALL_DAYS, ReviewQuery, empty_review, review, unread
@@ -58,7 +59,7 @@ class Routes:
             Route("/digest", self._digest),
             Route("/week", self._week),
             Route("/rules", self._rules),
-            Route("/camera/{name}", self._camera),
+            Route("/camera/{name}", self._camera, methods=["GET", "POST"]),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
@@ -99,7 +100,18 @@ class Routes:
         tiles = await self.site.tiles.read(self.site.search.latest)
         if (tile := next((each for each in tiles if each.name == name), None)) is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
-        return self.site.page(request, "camera", tile=tile, card=self.site.card(tile.last))
+        form, error, written = dict[str, str](), "", "written" in request.query_params
+        if request.method == "POST":
+            form = await _form(request)
+            try:
+                await asyncio.to_thread(write_area, self.site.config, name, form)
+                return RedirectResponse(f"/camera/{quote(name)}?written=yes", HTTPStatus.SEE_OTHER)
+            except AreaError as refused:
+                error = str(refused)
+        status, card = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK, self.site.card(tile.last)
+        return self.site.page(
+            request, "camera", status, tile=tile, card=card, form=form, error=error, written=written
+        )
 
     async def _rules(self, request: Request) -> Response:
         now, rule, error = datetime.now(UTC), None, ""

@@ -22,6 +22,7 @@ from daemon.config.settings import ServeSettings
 from daemon.questions.local_time import LocalTime
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.accesses import AccessRecorder
+from daemon.serve.areas import may_write
 from daemon.serve.guard import Guard
 from daemon.serve.pictures import Pictures
 from daemon.serve.routes import Routes
@@ -50,6 +51,7 @@ class ServeOptions:
         cameras: addresses of live pictures, by the cameras of the configuration; None where there is none.
         health: where the daemon's own pages are; None where they are not.
         timezone: of days and hours; None is this machine's.
+        config: the configuration file, where there is one.
     """
 
     folder: Path
@@ -57,6 +59,7 @@ class ServeOptions:
     cameras: Mapping[str, str | None] | None = None
     health: tuple[str, int] | None = None
     timezone: str | None = None
+    config: Path | None = None
 
 
 def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
@@ -82,6 +85,7 @@ def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
         GuessLimit(),
         local,
         settings.proxy,
+        options.config if options.config and may_write(options.config) else None,
     )
 
 

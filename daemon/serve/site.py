@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -35,6 +36,7 @@ class Site:
     Attributes:
         digests: today's, by the minute.
         secure: browsers come over TLS, so that the cookie may go over nothing else.
+        config: the configuration file, into which zones and lines may be written; else None.
     """
 
     search: SearchThread
@@ -46,6 +48,7 @@ class Site:
     guesses: GuessLimit
     local: LocalTime
     secure: bool
+    config: Path | None = None
     digests: dict[datetime, Digest] = field(default_factory=dict)
 
     async def today(self) -> Digest | None:

@@ -43,7 +43,7 @@ const follow = (feed) => {
 
 // Areas and lines drawn on a camera's picture, as lines of the configuration.
 const draw = (form) => {
-  const { kind, name, points, yaml, undo, clear, copy } = form.elements;
+  const { kind, name, points, yaml, undo, clear, copy, write } = form.elements;
   const canvas = form.querySelector(".canvas");
   const shapes = canvas.querySelectorAll("svg > *");
   const read = () => points.value.trim().split(/\s+/).filter(Boolean).map((point) => point.split(",").map(Number));
@@ -54,6 +54,7 @@ const draw = (form) => {
     for (const shape of shapes) shape.setAttribute("points", outline.join(" "));
     const list = `[${corners.map((point) => `[${point.map(share).join(", ")}]`).join(", ")}]`;
     const called = JSON.stringify(name.value.trim() || name.placeholder);
+    if (write) write.hidden = !["zones", "lines"].includes(kind.value);
     const least = kind.value === "lines" ? 2 : 3;
     yaml.value = corners.length < least ? `# ${least} points or more` : {
       zones: `zones:\n  - {name: ${called}, polygon: ${list}}`,
@@ -73,7 +74,7 @@ const draw = (form) => {
     form.querySelector("[role=status]").textContent = document.execCommand("copy") ? "copied" : "press Ctrl-C";
   });
   form.addEventListener("input", show);
-  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("submit", (event) => { if (!write || write.hidden) event.preventDefault(); });
   show();
 };
 
