@@ -206,9 +206,6 @@ class ServeSettings(Section):
         return self
 
 
-KINDS = ("mqtt", "apprise")
-"""Kinds of targets, which are keys of the section."""
-
 _Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown"]
 _Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
 _Retired = Literal["cap_reached", "cap_ended"]
@@ -261,8 +258,9 @@ class FilterSettings(Section):
 
 
 class TargetSettings(Section):
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # its key in the section
 
+    url: str
     filter: FilterSettings = FilterSettings()
     template: Template = "{{ text }}"
     picture: PictureChoice = "overlay"
@@ -274,7 +272,6 @@ class MqttSettings(TargetSettings):
     kind = "mqtt"
     off_delay: ClassVar[float] = 60.0  # seconds that a binary sensor stays on
 
-    url: str
     topic: Topic = "narrated"
     discovery: Topic | None = "homeassistant"  # prefix under which Home Assistant looks for devices
     ca: Annotated[Path | None, Field(strict=False)] = None  # of the broker's certificate; the system's
@@ -285,7 +282,6 @@ class AppriseSettings(TargetSettings):
 
     kind = "apprise"
 
-    url: str
     title: Template = "{{ camera }}"
     digest: tuple[DigestHour, ...] = Field((), strict=False)  # hours by `timezone` at which one is sent
 
@@ -301,8 +297,13 @@ class ForwardSettings(Section):
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
-        for kind in KINDS:
-            yield from getattr(self, kind).items()
+        yield from self.mqtt.items()
+        yield from self.apprise.items()
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        """Addresses, which may name secrets, by their keys in the file."""
+        for name, target in self.targets():
+            yield f"forward.{target.kind}.{name}.url", target.url
 
 
 CameraName = Annotated[str, AfterValidator(check_camera)]
@@ -373,10 +374,3 @@ def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above
-
-
-def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
-    """Addresses, which may name secrets, with their keys in the file."""
-    for kind in KINDS:
-        for name, target in getattr(settings, kind).items():
-            yield f"forward.{kind}.{name}.url", target.url

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 
@@ -28,30 +27,19 @@ class CameraWatch:
     Attributes:
         thread: the running one, or the last.
         plan: in force by the configuration; None where the camera was removed.
-        leaving: the thread was asked to end, because the plan has changed.
         over: its footage has ended.
         due: monotonic second at which the thread starts again; None while it need not.
-        past, past_s: counts of its earlier threads, and the seconds they spent on frames.
     """
 
     thread: CameraThread
     plan: CameraPlan | None
-    leaving: bool = False
     over: bool = False
     due: float | None = None
-    past: Counter[tuple[str, str]] = field(default_factory=Counter)
-    past_s: float = 0.0
 
     @property
-    def counts(self) -> Counter[tuple[str, str]]:
-        """`CameraThread.counts`, summed over all its threads."""
-        counts = self.past.copy()
-        counts.update(self.thread.counts)
-        return counts
-
-    @property
-    def screened_s(self) -> float:
-        return self.past_s + self.thread.screened_s
+    def leaving(self) -> bool:
+        """True while the thread ends because the plan has changed."""
+        return self.plan is not self.thread.plan
 
 
 class Cameras:
@@ -121,7 +109,7 @@ class Cameras:
             plan = wanted.get(name)
             if camera.plan != plan:
                 changes.append(f"{name} is {'changed' if plan else 'removed'}")
-                camera.plan, camera.leaving = plan, True
+                camera.plan = plan
                 camera.thread.stop()
         for name, plan in wanted.items():
             if name not in self.watched:
@@ -143,17 +131,16 @@ class Cameras:
             elif camera.due is None and not camera.over:
                 self._note_end(name, camera)
 
-    def _thread(self, plan: CameraPlan) -> CameraThread:
-        return CameraThread(plan, self._queue, open_plan)
+    def _thread(self, plan: CameraPlan, earlier: CameraThread | None = None) -> CameraThread:
+        return CameraThread(plan, self._queue, open_plan, earlier=earlier)
 
     def _start(self, camera: CameraWatch) -> None:
         """Start a camera's first thread, or one in place of that which has ended, by the plan in force."""
         plan = camera.plan
         assert plan  # noqa: S101 - a camera that was removed is not started
         if camera.thread.loop.started:
-            camera.past, camera.past_s = camera.counts, camera.screened_s
-            camera.thread = self._thread(plan)
-        camera.leaving, camera.over, camera.due = False, False, None
+            camera.thread = self._thread(plan, camera.thread)
+        camera.over, camera.due = False, None
         self._queue.put_change(plan.name, lambda narrator: narrator.add(plan))
         self._queue.begin(plan.name)
         camera.thread.loop.start()
