@@ -87,29 +87,41 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     return [int(word) for word in path.read_text().split()] if process.poll() is None else []
 
 
+def unit_words(unit: Path, config: Path, *more: str) -> list[object]:
+    """The unit's own command for this tree's Python, with another configuration and further words."""
+    (line,) = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
+    *words, _ = line.removeprefix(f"ExecStart={PROGRAM} ").split()
+    return ["-m", "daemon.cli", *words, config, *more]
+
+
 def start_confined(
-    unit: Path, own: Path, config: Path, seen: Iterable[Path], *more: str
+    unit: Path, own: Path, seen: Iterable[Path], words: Iterable[object]
 ) -> subprocess.Popen[str]:
-    """The unit's own command under its restrictions, with other words after it.
+    """Python under the unit's restrictions.
 
     Args:
         own: folder whose `state` and `cache` alone it can write.
         seen: what it may read besides.
+        words: its arguments.
     """
     if reason := no_namespaces():
         pytest.skip(reason)
     state, cache = own / "state", own / "cache"
-    for folder in (own, state, cache):
-        folder.mkdir()
-    (line,) = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
-    words = line.removeprefix(f"ExecStart={PROGRAM} ").split()
+    for folder in (state, cache):
+        folder.mkdir(parents=True, exist_ok=True)
     script = Path(__file__).parent / "systemd" / "confined.py"
-    confined = [sys.executable, script, unit, state, cache, *seen, config]
-    command = [*NAMESPACES, *confined, "--", sys.executable, "-m", "daemon.cli", *words[:-1], config, *more]
-    environment = {"STATE_DIRECTORY": str(state), "HOME": str(cache), "XDG_CACHE_HOME": str(cache)}
+    confined = [sys.executable, script, unit, state, cache, *seen]
+    environment = {
+        "NUMBA_CACHE_DIR": f"{cache}/numba",
+        "HOME": str(cache),
+        "XDG_CACHE_HOME": str(cache),
+        "STATE_DIRECTORY": str(state),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.Popen(
-        [str(word) for word in command],
-        env={**os.environ, **environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        [str(word) for word in [*NAMESPACES, *confined, "--", sys.executable, *words]],
+        env={**os.environ, **environment},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import httpx
-from confined_units import children, kill_confined, open_to_its_group, start_confined
+from confined_units import children, kill_confined, open_to_its_group, start_confined, unit_words
 from embedded_redis import EmbeddedServer
 from forwarding_here import Camera, Receiver, until
 from serving_here import ServedHouse, said
@@ -34,7 +34,8 @@ def test_it_forwards_under_its_restrictions(tmp_path: Path) -> None:
         yard.narrate(evidence=Evidence(overlay=picture))
         open_to_its_group(state)
         unit = UNITS / "narrated-forward.service"
-        process = start_confined(unit, own, config, [state, server.folder], "--from-start")
+        words = unit_words(unit, config, "--from-start")
+        process = start_confined(unit, own, [state, server.folder, config], words)
         try:
             until(lambda: receiver.taken or process.poll() is not None)
             assert process.poll() is None, process.communicate()[1]
@@ -58,7 +59,8 @@ def test_it_serves_under_its_restrictions(tmp_path: Path) -> None:
         "cameras: {yard: {url: y.mp4}}\n"
     )
     open_to_its_group(house.state)
-    process = start_confined(UNITS / "narrated-serve.service", own, config, [house.state])
+    unit = UNITS / "narrated-serve.service"
+    process = start_confined(unit, own, [house.state, config], unit_words(unit, config))
     try:
         assert process.stderr
         address = re.search(r"http://127\.0\.0\.1:\d+", said_at_start := process.stderr.readline())

@@ -20,6 +20,14 @@ UNIT = FOLDER / "narrated.service"
 
 
 @needs_systemd
+def test_the_verification_by_its_timer_is_sound(tmp_path: Path) -> None:
+    for kind in ("service", "timer"):
+        shutil.copy(FOLDER / f"narrated-verify.{kind}", tmp_path)
+    for kind in ("service", "timer"):
+        assert_sound(tmp_path / f"narrated-verify.{kind}")
+
+
+@needs_systemd
 @pytest.mark.parametrize(
     ("name", "dropped_in", "most"),
     [
