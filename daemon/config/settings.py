@@ -220,19 +220,11 @@ PictureChoice = Literal["overlay", "after", "before", "none"]
 _HOUR = r"([01]\d|2[0-3]):[0-5]\d"
 
 
-def _check_template(text: str) -> str:
-    from daemon.config.template import check_template  # noqa: PLC0415 - jinja2, only where a file has one
-
-    check_template(text)
-    return text
-
-
 def _parse_words(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_parse_words), Field(strict=False)]
-Template = Annotated[str, AfterValidator(_check_template)]
 Topic = Annotated[
     str,
     matching(
@@ -262,7 +254,6 @@ class TargetSettings(Section):
 
     url: str
     filter: FilterSettings = FilterSettings()
-    template: Template = "{{ text }}"
     picture: PictureChoice = "overlay"
 
 
@@ -282,7 +273,7 @@ class AppriseSettings(TargetSettings):
 
     kind = "apprise"
 
-    title: Template = "{{ camera }}"
+    message: Literal["text", "record"] = "text"  # the sentences, or the record's JSON
     digest: tuple[DigestHour, ...] = Field((), strict=False)  # hours by `timezone` at which one is sent
 
 

@@ -206,8 +206,9 @@ def test_an_old_record_moves_no_state(broker: Broker, listen: Listen) -> None:
 
 
 def test_a_state_is_never_too_long(broker: Broker, listen: Listen) -> None:
-    listener, target = listen(broker.port), opened(broker, template="{{ text * 40 }}")
-    target.send(message())
+    listener, target = listen(broker.port), opened(broker)
+    long = message().sentences[0].model_copy(update={"text": "A car has appeared. " * 40})
+    target.send(Message(message().record, (long,)))
     (state,) = until(lambda: listener.on("narrated/yard/sentence"))
     assert len(state.decode()) == LONGEST_STATE
     assert len(json.loads(listener.on("narrated/yard/attributes")[0])["text"]) > LONGEST_STATE
