@@ -132,7 +132,6 @@ def test_no_verb_tells_a_password(
         forgetful(*arguments)
         for arguments in (
             ("check-config", "-c", config),
-            ("doctor", "-c", config),
             ("tail", "-c", config, "--count", "1"),
             ("tail", "--redis", f"redis://:{IN_URL}@127.0.0.1:9", "--count", "1"),
             ("tail", "--redis", f"ftp://me:{IN_URL}@127.0.0.1"),
