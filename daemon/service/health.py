@@ -123,15 +123,18 @@ class Pages(ThreadingTCPServer):
     def __init__(self, host: str, port: int, heartbeats: Heartbeats) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.loop = Loop("http", self.handle_request, heartbeats=heartbeats)
+        super().__init__((host, port), _Request, bind_and_activate=False)
         try:
-            super().__init__((host, port), _Request)
+            self.server_bind()
         except OSError as error:
+            self.server_close()
             reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
             raise ConfigurationError([f"http.listen: {reason}"]) from None
         self.address = format_listen((host, self.server_address[1]))
 
     def start(self, health: Health, registry: CollectorRegistry) -> None:
         self.health, self.registry = health, registry
+        self.server_activate()  # until now who asks is refused at once
         self.loop.start()
 
     def server_close(self) -> None:
