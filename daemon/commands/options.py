@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 if TYPE_CHECKING:
-    from daemon.config.settings import CameraDefaults, Configuration
+    from daemon.config.settings import Configuration
     from models.captioner import Captioner
     from pipeline.sources import Image
 
@@ -85,16 +85,6 @@ def load_chosen_captioner(
 
     path, place = choose_captioner(captioner, device, configuration)
     return load_on(place, path)
-
-
-def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:
-    """URL (secrets not put in) and settings of a configured camera, else the name itself and the defaults."""
-    from daemon.config.settings import CameraDefaults  # noqa: PLC0415
-
-    if configuration is None:
-        return name, CameraDefaults()
-    known = configuration.cameras.get(name)
-    return (known.url, known) if known else (name, configuration.defaults)
 
 
 def write_picture(image: Image, path: Path) -> None:

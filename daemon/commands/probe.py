@@ -13,12 +13,12 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 from typer import Argument, Option
 
-from daemon.commands.options import OptionalFile, address_and_settings, warn, write_picture
+from daemon.commands.options import OptionalFile, warn, write_picture
 from daemon.commands.overlay import draw_areas
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
-from daemon.config.settings import Camera
+from daemon.config.settings import CameraDefaults
 from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.picture import View
@@ -42,9 +42,10 @@ def probe(
     ] = None,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
-    address, settings = address_and_settings(url, load_configuration(config) if config else None)
-    secrets = Secrets()
-    plan = camera_plan("probe", secrets.reveal(address), settings)
+    configuration, secrets = load_configuration(config) if config else None, Secrets()
+    camera = configuration.cameras.get(url) if configuration else None
+    settings = camera or (configuration.defaults if configuration else CameraDefaults())
+    plan = camera_plan("probe", secrets.reveal(camera.url if camera else url), settings)
     if not plan.url.startswith(("rtsp://", "rtsps://")):
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
@@ -52,11 +53,11 @@ def probe(
     first = _measure(plan.url, plan.source, seconds)
     if out:
         image = View(plan.source).of_frame(first)[1].rgb()
-        write_picture(draw_areas(image, settings) if isinstance(settings, Camera) else image, out)
-    if isinstance(settings, Camera) and settings.screening:
+        write_picture(draw_areas(image, camera) if camera else image, out)
+    if camera and camera.screening:
         typer.echo("\nsub-stream, which is screened:")
         try:
-            _measure(secrets.reveal(settings.screening), plan.source, seconds)
+            _measure(secrets.reveal(camera.screening), plan.source, seconds)
         except SourceError as error:
             warn(f"sub-stream: {error}")
             raise typer.Exit(3) from None

@@ -81,13 +81,11 @@ class Work:
 
     Attributes:
         item: of any camera.
-        late: it is too late to ask the captioner about the pair; the cluster facts must do.
         until: monotonic seconds until which the captioner can be asked; None is for ever.
         since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
     item: Item | Change
-    late: bool = False
     until: float | None = None
     since: float | None = None
 
@@ -103,8 +101,10 @@ class Work:
         """True for a pair: pairs are counted, frames are thinned out where there are too many."""
         return isinstance(self.item, FramePair)
 
-    def overdue(self, now: float) -> bool:
-        return self.until is not None and now > self.until
+    @property
+    def late(self) -> bool:
+        """True where it is too late to ask the captioner about the pair: the cluster facts must do."""
+        return self.until is not None and monotonic() > self.until
 
 
 class WorkQueue:
@@ -218,14 +218,12 @@ class WorkQueue:
         """
         with self._changed:
             self._changed.wait_for(lambda: self.held, POLL_S)
-            now = monotonic()
             batch: list[Work] = []
             while len(batch) < size and (camera := next((c for c, w in self._work.items() if w), None)):
                 is_change = isinstance(self._work[camera][0].item, Change)
                 if is_change and batch:
                     break
-                one = self._work[camera].popleft()
-                batch.append(replace(one, late=one.overdue(now)))
+                batch.append(self._work[camera].popleft())
                 self._work[camera] = self._work.pop(camera)  # its turn comes last again
                 if is_change:
                     break

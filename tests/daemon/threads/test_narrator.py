@@ -179,7 +179,7 @@ def test_footage_that_is_read_again_is_recorded_once(captioner: Captioner, tmp_p
 
 def test_late_pairs_are_marked_in_the_record(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan())
-    late, timely = (Work(pair(t, t + 4, COME), late=t == 0) for t in (0, 60))
+    late, timely = (Work(pair(t, t + 4, COME), until=0.0 if t == 0 else None) for t in (0, 60))
     found = telling.process([late, timely])
     assert [(each.text, each.fallback) for each in found] == [
         ("Something has changed in the middle.", "late"),
