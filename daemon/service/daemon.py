@@ -23,8 +23,8 @@ from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
 from daemon.rules.configured import Rules, configured_rules, rule_problems
-from daemon.service.formatting import time_line
 from daemon.service.health import Health, Pages, Phase
+from daemon.service.log import time_line
 from daemon.service.metrics import Metrics
 from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.allocator import give_back
