@@ -190,7 +190,7 @@ def test_doctor(narrated: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SHIPPED, "grounded", Path("none.safetensors"))
     done = narrated("doctor")
     assert done.code == 1
-    assert "FAILED captioner: none.safetensors" in done.out
+    assert "FAILED captioner: no checkpoint at none.safetensors" in done.out
 
 
 def test_check_config_says_whether_the_server_answers(
