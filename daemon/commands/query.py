@@ -13,11 +13,9 @@ from typer import Option
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, Filters, Question, SearchError
-from daemon.rules.reading import read_rule
 from daemon.search import output
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.search.trial import try_rule
 from daemon.service.process import Signals
 from pipeline.report.words import many
 
@@ -66,6 +64,9 @@ def query(
 
 def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
     """When a rule would have fired."""
+    from daemon.rules.reading import read_rule  # noqa: PLC0415 - most ask for no rule
+    from daemon.search.trial import try_rule  # noqa: PLC0415
+
     rule = read_rule("tried", words, search.asker(), between=asked.span.between)
     if asked.filters.cameras:
         rule = replace(rule, filters=replace(rule.filters, cameras=asked.filters.cameras))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -267,12 +267,6 @@ def test_a_day_of_a_clock_change_has_its_own_length():
         asker = Asker(["yard"], frozenset(), BERLIN, lambda _: False)
         span = asker.read("cars today", moment(now)).span
         assert span.until - span.since == timedelta(hours=hours)
-
-
-def test_offsets_change_to_the_second():
-    low, high = (int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (1, 12))
-    changes = [datetime.fromtimestamp(at, UTC) for at, _ in BERLIN.offsets(low, high)[1:]]
-    assert [f"{change:%m-%d %H:%M:%S}" for change in changes] == ["03-29 01:00:00", "10-25 01:00:00"]
 
 
 def test_a_question_without_words_finds_everything(search):

@@ -12,7 +12,8 @@ from typing import Any
 
 from running_daemon import page, until
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 
 OFTEN = "pairs: {sample: 4/s, lower: 20, upper: 250}, narrate: {cooldown: 0s, max_per_hour: null}"
 

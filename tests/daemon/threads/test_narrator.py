@@ -27,7 +27,8 @@ from daemon.threads.work_queue import (
 from models.captioner import Captioner
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen
-from pipeline.journal import Journal, JournalError, SegmentLimits, verify
+from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal.verification import verify
 from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
 from pipeline.record import Record
