@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from pipeline.tracking.motion import AHEAD_S, distances, share_outside
-from pipeline.tracking.types import Detections, Floats
+from pipeline.tracking.suppression import Candidates
+from pipeline.tracking.types import Floats
 
 _NAMES = sorted({family_of(name) for name in OBJECTS})
 FAMILY = np.array([[family_of(name) == family for name in OBJECTS] for family in _NAMES], np.float64).T
@@ -33,21 +34,6 @@ WEIGHTS = np.array([-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3,
 _FAR = 8.0  # own sizes beyond which nothing is compared
 _ODDS = 30.0
 _PARTS = 4  # Bhattacharyya coefficients in the product of two histograms
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """Detections of a frame made fit for association.
-
-    Attributes:
-        detections: N of them.
-        riding: ``(N,)``, 1 where a person sits on a two-wheeler.
-        histograms: ``(N, COLOUR_BINS)``.
-    """
-
-    detections: Detections
-    riding: Floats
-    histograms: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,22 +67,21 @@ def family_shares(classes: Floats) -> Floats:
 
 def association_terms(targets: Targets, candidates: Candidates, aspect: float) -> Floats:
     """Terms of the log odds, ``(M, N, len(TERMS))``."""
-    result = candidates.detections
-    count, many = len(targets.ages), len(result)
+    count, many = len(targets.ages), len(candidates)
     ahead = targets.boxes.copy()
     ahead[:, :2] += targets.velocities * targets.ages.clip(max=AHEAD_S)[:, None]
     size = np.sqrt(
-        np.sqrt(targets.boxes[:, 2:].prod(1)[:, None] * result.boxes[:, 2:].prod(1)[None]) * aspect
+        np.sqrt(targets.boxes[:, 2:].prod(1)[:, None] * candidates.boxes[:, 2:].prod(1)[None]) * aspect
     )
     reach = np.maximum(targets.ages / 0.4, 0.5)[:, None] ** 0.75
-    step = np.minimum(distances(ahead, result.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
-    shared = overlaps(ahead, result.boxes)
-    ratio = np.abs(np.log(targets.boxes[:, None, 2:] / result.boxes[None, :, 2:])).clip(max=2)
+    step = np.minimum(distances(ahead, candidates.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
+    shared = overlaps(ahead, candidates.boxes)
+    ratio = np.abs(np.log(targets.boxes[:, None, 2:] / candidates.boxes[None, :, 2:])).clip(max=2)
     once = (targets.counts == 1)[:, None]
     resting = targets.resting[:, None]
     likeness = (
-        targets.embeddings @ result.embeddings.T
-        if targets.embeddings.shape[1] and result.embeddings.shape[1]
+        targets.embeddings @ candidates.embeddings.T
+        if targets.embeddings.shape[1] and candidates.embeddings.shape[1]
         else np.full((count, many), 0.5)
     )
     each = (
@@ -110,7 +95,7 @@ def association_terms(targets: Targets, candidates: Candidates, aspect: float) -
         ratio[..., 0],
         10 * (targets.histograms @ candidates.histograms.T / _PARTS - 0.96),
         likeness,
-        targets.families @ family_shares(result.classes).T,
+        targets.families @ family_shares(candidates.classes).T,
         np.broadcast_to(share_outside(ahead)[:, None], (count, many)),
     )
     return np.stack(each, axis=-1)

@@ -9,18 +9,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.camera_state import RECENT_S, RING_S, CameraState
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
-from pipeline.tracking import Detections, Event, Observation, Track
+from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 IMAGE = np.full((120, 160, 3), 90, np.uint8)
-NOTHING = Detections.of([], [], np.zeros((0, 11)), np.zeros((0, 4)))
+NOTHING = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, 11), (0, 4))))
 
 
 def motion(second: float, *, restart: bool = False) -> MotionFrame:
@@ -151,7 +152,7 @@ def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
             first, last = max(left, 0), min(left + 24, 160)
             image[24:96, first:last] = coat[:, first - left : last - left]
             box = [first / 160, 0.2, (last - first) / 160, 0.6]
-            found = Detections.of([box], [0.9], person, np.ones((1, 4)))
+            found = Detections(np.array([box]), np.array([0.9]), person, np.ones((1, 4)))
         shown = motion(k / 5)
         events = camera.track(MotionFrame(shown.frame, image), found)
         named += [event.same_as for event in events if event.kind == "entered"]

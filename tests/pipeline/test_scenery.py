@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from models.boxes import Box
+from models.detections import Detections
 from models.families import OBJECTS
 from models.sentences import Sentence
 from pipeline.camera_state import CameraState
@@ -21,7 +22,6 @@ from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
-from pipeline.tracking import Detections
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 STREET = np.random.default_rng(0).integers(60, 120, (180, 320, 3)).astype(np.uint8)
@@ -38,14 +38,14 @@ def watched(state: CameraState, name: str, way: Way, seconds: float, start: floa
     kinds = []
     for k in range(round(5 * seconds)):
         t, image = start + k / 5, STREET.copy()
-        found = Detections.of([], [], np.zeros((0, len(OBJECTS))), np.zeros((0, 4)))
+        found = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 4))))
         if box := way(t):
             x, y = max(box[0], 0.0), box[1]
             right = min(box[0] + box[2], 1.0)
             if right - x > 0.3 * box[2]:
                 image[int(y * 180) : int((y + box[3]) * 180), int(x * 320) : int(right * 320)] = (200, 30, 30)
-                classes = [[0.8 if each == name else 0.02 for each in OBJECTS]]
-                found = Detections.of([[x, y, right - x, box[3]]], [0.8], classes, np.full((1, 4), 0.5))
+                arrays = [x, y, right - x, box[3]], 0.8, [0.8 if each == name else 0.02 for each in OBJECTS]
+                found = Detections(*(np.array([each]) for each in arrays), np.full((1, 4), 0.5))
         picture = LazyPicture(lambda image=image: image)  # type: ignore[misc]
         frame = Frame("yard", START + timedelta(seconds=t), Clock.FILE, k, image[..., 0], picture)
         kinds += [event.kind for event in state.track(MotionFrame(frame, image), found)]

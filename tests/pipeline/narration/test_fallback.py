@@ -16,8 +16,7 @@ from models.language.places import Zone
 from models.papers.wording import read
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.distance import l2_rgb
-from pipeline.narration.fallback import LATE, facts_sentence, narrate_facts
-from pipeline.narration.narration import Narration, narrate
+from pipeline.narration.narration import LATE, Narration, facts_sentence, narrate, narrate_facts
 from pipeline.pairs import FramePair
 from pipeline.record import ChainEnd, build_record, read_record
 from pipeline.sources import Clock, Frame

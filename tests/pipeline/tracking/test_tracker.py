@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.detections import Detections
 from models.families import OBJECTS
-from pipeline.tracking import Detections, Event, Observation, Track, Tracker, TrackerSettings
+from pipeline.tracking import Event, Observation, Track, Tracker, TrackerSettings
 
 HEIGHT, WIDTH = 180, 320
 STEP_S = 0.2
@@ -38,7 +40,7 @@ def frame(things: Sequence[Thing], time_s: float) -> tuple[Detections, np.ndarra
         looks.append(embedding / np.linalg.norm(embedding))
     count = len(boxes)
     return (
-        Detections.of(
+        Detections(
             np.array(boxes).reshape(count, 4),
             np.full(count, 0.8),
             np.array(classes).reshape(count, len(OBJECTS)),
@@ -156,9 +158,9 @@ def test_the_class_is_voted_along_the_track() -> None:
             self, time_s: float, detections: Detections, image: np.ndarray, quiet_s: float = 0.0
         ) -> list[Event]:
             if len(detections) and next(seen) % 3 == 0:
-                classes = detections.classes.copy()
+                classes = detections.label.copy()
                 classes[:, OBJECTS.index("bus")], classes[:, OBJECTS.index("car")] = 0.7, 0.1
-                detections = Detections(detections.boxes, detections.scores, classes, detections.embeddings)
+                detections = replace(detections, label=classes)
             return super().update(time_s, detections, image, quiet_s)
 
     _, events = follow([("car", BLUE, crossing(2.0))], 14.0, Doubtful(WIDTH / HEIGHT))
@@ -450,7 +452,7 @@ def test_a_weak_second_box_within_a_bag_is_not_put_down() -> None:
             bag = ("bag", GREEN, lambda t: (0.5, 0.4, 0.1, 0.3) if t > 3 else None)
             half = ("bag", GREEN, lambda t: (min(0.25 * (t - 4), 0.5), 0.4, 0.1, 0.14) if t > 4 else None)
             found, image = frame([bag, half], time_s)
-            found.scores[1:] = score
+            found.score[1:] = score
             events += tracker.update(time_s, found, image)
         return [event.kind for event in events]
 
@@ -632,8 +634,7 @@ def test_nothing_is_said_of_what_nobody_can_name() -> None:
         def update(
             self, time_s: float, detections: Detections, image: np.ndarray, quiet_s: float = 0.0
         ) -> list[Event]:
-            flat = np.full_like(detections.classes, 0.3)
-            found = Detections(detections.boxes, detections.scores, flat, detections.embeddings)
+            found = replace(detections, label=np.full_like(detections.label, 0.3))
             return super().update(time_s, found, image, quiet_s)
 
     assert not follow([("person", RED, crossing(2.0))], 14.0, Doubtful(WIDTH / HEIGHT))[1]
