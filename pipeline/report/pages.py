@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.report.card import COLOURS, SIDES, Card
+from pipeline.report.words import many
 
 MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
@@ -72,6 +73,7 @@ def environment() -> Environment:
         "colours": len(COLOURS),
         "sides": SIDES,
         "zip": zip,
+        "many": many,
     }
     made.filters["points"] = lambda points: " ".join(f"{x:g},{y:g}" for x, y in points)
     return made

@@ -18,7 +18,7 @@ from daemon.config.settings import Camera
 @pytest.fixture
 def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
     """URL of a real RTSP server that asks for a password."""
-    rtsp_server(free_port, "user", "secret")
+    rtsp_server("user", "secret", port=free_port)
     return f"rtsp://user:secret@127.0.0.1:{free_port}/stream"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from serving_here import Served, ServedHouse, said
 
-from daemon.config.configuration import parse_configuration
+from daemon.config.configuration import load_configuration, parse_configuration
 from daemon.config.settings import Camera
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.report.card import Card
@@ -176,6 +176,33 @@ def test_areas_are_drawn_on_the_latest_picture(tab: Any) -> None:
     assert np.array(camera().privacy["at the gate"]) == corners
     tab.get_by_role("button", name="Clear").click()
     assert "3 points or more" in lines.input_value()
+
+
+def test_a_drawn_line_is_written_into_the_file(browser: Any, house: ServedHouse, tmp_path: Path) -> None:
+    path = tmp_path / "narrated.yaml"
+    text = "version: 1\nserve: {listen: '127.0.0.1:0'}\ncameras:\n  yard:\n    url: y.mp4\n"
+    path.write_text(text)
+    with Served(house, "--config", str(path)) as served:
+        page = browser.new_page(base_url=served.url, **PHONE)
+        page.goto("/camera/yard")
+        write = page.get_by_role("button", name="Write to the file")
+        page.get_by_label("It is").select_option("privacy")
+        assert not write.is_visible()
+        page.get_by_label("It is").select_option("lines")
+        size = page.locator(".canvas").bounding_box()
+        for x in (0.25, 0.75):
+            page.locator(".canvas").click(position={"x": x * size["width"], "y": size["height"] / 2})
+        page.get_by_role("textbox", name="Name").fill("the gate line")
+        with page.expect_navigation():
+            write.click()
+        page.get_by_text(f"It is in {path}").wait_for()
+        page.close()
+    (line,) = load_configuration(path).cameras["yard"].lines
+    assert (line.name, np.array(line.points)) == (
+        "the gate line",
+        pytest.approx(np.array([[0.25, 0.5], [0.75, 0.5]]), abs=0.01),
+    )
+    assert path.read_text().startswith(text)
 
 
 def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:

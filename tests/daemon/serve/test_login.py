@@ -44,7 +44,7 @@ def test_nothing_is_shown_before_a_login(guarded: Served, house: ServedHouse) ->
     record = house.records["yard"][0]
     digest = record.evidence.before.removeprefix("sha256:")
     with guarded.fresh_client() as stranger:
-        for path in ("/", "/review?day=all", f"/record/{record.id}", f"/picture/{digest}", "/events", "/no"):
+        for path in ("/", "/review?day=all", f"/record/{record.id}", f"/picture/{digest}", "/feed", "/no"):
             answer = stranger.get(path)
             assert answer.status_code == 303, path
             assert answer.headers["location"].startswith("/login?next=%2F")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from serving_here import MIDNIGHT, Served, ServedHouse, identity, said
+from waiting import until
 
 from daemon import cli
 from daemon.config.configuration import parse_configuration
@@ -177,54 +178,27 @@ def test_what_does_not_fit_is_refused(
     assert answer.status_code == 400, answer.text
 
 
-def stream(
-    served: Served, last_id: str = "", connected: Callable[[], object] = lambda: None
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Events as they come."""
-    headers = {"last-event-id": last_id} if last_id else {}
-    with served.client.stream("GET", "/events", headers=headers) as answer:
-        connected()
-        kind = ""
-        for line in answer.iter_lines():
-            if line.startswith("event: "):
-                kind = line.removeprefix("event: ")
-            elif line.startswith("data: "):
-                yield kind, json.loads(line.removeprefix("data: "))
-
-
-def test_narrations_come_by_themselves_and_none_is_missed(tmp_path: Path) -> None:
-    house = ServedHouse(tmp_path / "state")
-    first = house.tell(1, said("A person has come."))
-    with Served(house) as served:
-        told = stream(served, connected=lambda: house.tell(2, said("A second one has come.")))
-        news = next(news for kind, news in told if kind == "narration")
-        assert news["text"] == "A second one has come."
-        assert 'class="card fresh"' in news["html"]
-        house.tell(3, said("A third one has come."))
-        assert next(news["name"] for kind, news in told if kind == "camera") == "yard"
-        told.close()
-        _, news = next(stream(served, first.id))
-        assert news["id"] == identity("yard", 2)
-    house.close()
-
-
-def test_it_ends_at_once_though_somebody_follows(tmp_path: Path) -> None:
-    house = ServedHouse(tmp_path / "state")
-    house.tell(1)
-    house.close()
-    served = Served(house)
-    with served.client.stream("GET", "/events") as answer:
-        next(answer.iter_lines())
-        served.process.terminate()
-        assert served.process.wait(10) == 0
-    assert "rror" not in served.stop()
-
-
 @pytest.fixture
 def odd(tmp_path: Path) -> Iterator[ServedHouse]:
     made = ServedHouse(tmp_path / "state")
     yield made
     made.close()
+
+
+def test_the_live_page_is_asked_for_what_is_new(odd: ServedHouse) -> None:
+    odd.tell(1, said("A person has come."))
+    with Served(odd) as served:
+
+        def seen(page: httpx.Response) -> str:
+            return re.search(r'id="feed" data-seen="(.*?)"', page.text)[1]  # type: ignore[index]
+
+        first = seen(served.client.get("/"))
+        assert served.client.get(f"/feed?seen={first}").status_code == 204
+        odd.tell(2, said("A second one has come."))
+        until(lambda: served.client.get(f"/feed?seen={first}").status_code == 200)
+        page = served.client.get(f"/feed?seen={first}")
+        assert texts(page) == ["A second one has come.", "A person has come."]
+        assert served.client.get(f"/feed?seen={seen(page)}").status_code == 204
 
 
 def test_a_journal_that_does_not_verify_is_shown_as_such(odd: ServedHouse) -> None:

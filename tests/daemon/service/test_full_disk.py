@@ -181,7 +181,7 @@ def narrated_run(
     rtsp_server: Callable[..., Any],
     free_port: int,
 ) -> Iterator[Narrated]:
-    rtsp_server(free_port)
+    rtsp_server(port=free_port)
     with redis.Redis.from_url(server.url) as client:
         client.delete(stream_key("ball"))
     running = Narrated(

@@ -119,8 +119,8 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     start: Callable[..., Any], still: Path, tmp_path: Path, rtsp_server: Callable[..., Any]
 ) -> None:
     port, large, small = unused_port(), unused_port(), unused_port()
-    rtsp_server(large)
-    server = rtsp_server(small)
+    rtsp_server(port=large)
+    server = rtsp_server(port=small)
     urls = f"url: 'rtsp://127.0.0.1:{large}/still', screening: 'rtsp://127.0.0.1:{small}/small'"
     process = start(
         f"  lot: {{url: {still}}}\n  yard: {{{urls}, pairs: {{lower: 20, upper: 250}}}}\n",
@@ -137,12 +137,11 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     for path in ("/readyz", "/healthz"):
         assert json.loads(page(port, path)[1])["screening"] == {"yard": "streaming"}
     server.kill()
-    server.wait()
     until(process, lambda: told("camera_state", "streaming") == 0)
     assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
     assert json.loads(page(port, "/readyz")[1])["cameras"]["yard"] == "streaming"
     frames = told("frames_total", "sampled")
-    rtsp_server(small)
+    server.start()
     until(process, lambda: told("frames_total", "sampled") > frames)
     assert told("reconnections_total") == 1
     assert metrics(port)["reconnections_total", "yard", "main"] == 0

@@ -120,7 +120,7 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
     free_port: int,
     tmp_path: Path,
 ) -> None:
-    camera = rtsp_server(free_port)
+    camera = rtsp_server(port=free_port)
     config = tmp_path / "narrated.yaml"
     config.write_text(
         f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{server.url}'}}\ncaptioner: {{device: cpu}}\n"
@@ -129,9 +129,7 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
 
     def play(parts: tuple[tuple[int, int], ...]) -> Any:
         film = cut(clips / CLIP, parts, tmp_path / f"{parts[0][0]}.mp4")
-        camera.stdin.write(f"play {film}\n".encode())
-        camera.stdin.flush()
-        assert camera.stdout.readline().strip() == b"done"
+        camera.tell(f"play {film}")
         return forked("run", "-c", config, OMP_NUM_THREADS="1")
 
     first = play(BEFORE)

@@ -63,7 +63,7 @@ def test_one_failing_camera_of_eight_delays_no_other(
     free_port: int,
 ) -> None:
     """A host that accepts and says nothing, for longer than this test takes."""
-    rtsp_server(free_port)
+    rtsp_server(port=free_port)
     stream = f"rtsp://127.0.0.1:{free_port}/stream"
     fine = [f"fine{number}" for number in range(7)]
     with (
@@ -105,7 +105,7 @@ def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
     rtsp_server: Callable[..., Any],
     free_port: int,
 ) -> None:
-    rtsp_server(free_port)
+    rtsp_server(port=free_port)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -148,7 +148,7 @@ def test_what_is_in_hand_at_the_end_is_recorded_as_not_seen(
     start: Callable[..., Any], tmp_path: Path, notify: Any, rtsp_server: Callable[..., Any], free_port: int
 ) -> None:
     """The narrator takes longer over its batch than the end waits for it."""
-    rtsp_server(free_port)
+    rtsp_server(port=free_port)
     process = start(
         f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n",
         None,

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,15 +50,6 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
         options = LabelOptions(folder / "clips", folder / "frames", (TeacherFile(folder / "net.onnx"),))
         label_frames(options)
     return folder / "frames"
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """So small a training is slowed down by a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

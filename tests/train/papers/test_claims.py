@@ -111,7 +111,6 @@ def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple
     constant = Result("", "constant", 0, {"single": {"cider": 0.4}})
     both = [*ours, *theirs]
     wins = examine(SUITE, CLAIM, both, constant, measured)
-    assert wins is not None
     assert (wins.difference.seeds, wins.difference.pairs, wins.verdict) == (3, len(said), "shown")
     assert wins.printed == pytest.approx(0.328 / 0.263 - 1)
     lower = Claim(text="", better="ddla", worse="capt", value="perplexity", less=True)
@@ -125,14 +124,10 @@ def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple
 
 
 def test_perplexity_is_compared_on_changed_pairs_alone(splits: tuple[Split, Split]) -> None:
-    measured = splits[1]
-    measured = replace(measured, samples=measured.samples[:2])
-    kinds = "changed", "light"
-    samples = tuple(
-        replace(s, kind=kind, changes=(), sentences=("a car is gone",))
-        for s, kind in zip(measured.samples, kinds, strict=True)
-    )
-    measured = replace(measured, samples=samples)
+    one, other = splits[1].samples[:2]
+    said = {"changes": (), "sentences": ("a car is gone",)}
+    samples = replace(one, kind="changed", **said), replace(other, kind="light", **said)
+    measured = replace(splits[1], samples=samples)
     ours = [Result("", "ddla", seed, {}, nats=(2.0, 40.0), tokens=(4, 4)) for seed in range(3)]
     figure, values = pair_values(ours, "groups.changed.perplexity", measured) or (0.0, np.zeros(0))
     assert figure == pytest.approx(math.exp(0.5))
