@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from models.boxes import box_of, iou, share_inside
 from models.detections import Detections
 from models.families import THINGS, family_of
-from pipeline.tracking.association import (
-    WEIGHTS,
-    Targets,
-    assign,
-    association_terms,
-    family_shares,
-)
+from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (
     DEPARTURE_BEFORE_S,
     ENTRANCE_BEFORE_S,
@@ -299,7 +293,7 @@ class Tracker:
             columns = np.flatnonzero(stage)
             if not left or not len(columns):
                 continue
-            odds = self._odds(left, found)[:, columns] - penalty
+            odds = association_odds(left, found, self.aspect)[:, columns] - penalty
             pairs = assign(odds)
             for row, column in pairs:
                 k = int(columns[column])
@@ -315,21 +309,6 @@ class Tracker:
             return False
         patience = self.settings.resting_s if track.rests_since_s is not None else self.settings.direct_s
         return track.unseen_s <= patience + _EPSILON_S
-
-    def _odds(self, tracks: list[Track], found: Candidates) -> Floats:
-        return np.asarray(association_terms(self._targets(tracks), found, self.aspect) @ WEIGHTS)
-
-    def _targets(self, tracks: list[Track]) -> Targets:
-        return Targets(
-            np.array([t.last.box for t in tracks]),
-            np.array([t.velocity for t in tracks]),
-            np.array([t.unseen_s for t in tracks]),
-            np.array([len(t.observations) for t in tracks]),
-            np.array([t.rests_since_s is not None for t in tracks]),
-            np.array([t.histogram for t in tracks]),
-            np.array([t.embedding for t in tracks]),
-            family_shares(np.array([t.classes for t in tracks])),
-        )
 
     def _begin(self, time_s: float, found: Candidates, k: int) -> None:
         self._count += 1
