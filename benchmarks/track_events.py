@@ -34,6 +34,7 @@ import validation_tracks
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 from predictors import DATA
+from replays import START
 from sklearn.linear_model import LogisticRegression
 
 from models.detections import Detections
@@ -61,7 +62,6 @@ PEOPLE = tuple(
 )
 
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = {"boxes": "box", "scores": "score", "classes": "label", "embeddings": "feature"}
 
 
@@ -351,19 +351,12 @@ def record(event: Event) -> dict[str, Any]:
     kind = (
         "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else event.kind
     )
-    pair = event.before_time_s, event.after_time_s
-    return said(kind, event.object, pair, (event.box_before, event.box_after), event.confidence)
-
-
-def said(
-    kind: str, name: str, pair: tuple[float, float], boxes: tuple[Any, Any], confidence: float = 1.0
-) -> dict[str, Any]:
-    """A record of one sentence."""
     sentence = {
-        "type": kind, "object": name, "count": 1, "box_before": boxes[0], "box_after": boxes[1],
-        "confidence": confidence, "text": kind,
+        "type": kind, "object": event.object, "count": 1, "confidence": event.confidence, "text": kind,
+        "box_before": event.box_before, "box_after": event.box_after,
     }  # fmt: skip
-    before, after = ({"time": (START + timedelta(seconds=t)).isoformat()} for t in pair)
+    times = event.before_time_s, event.after_time_s
+    before, after = ({"time": (START + timedelta(seconds=t)).isoformat()} for t in times)
     return {"before": before, "after": after, "sentences": [sentence]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,10 +25,10 @@ def no_gstreamer() -> str:
 
 
 class RtspServer:
-    """Killed and started again on the same port."""
+    """Killed and started again on the same port; it plays H.264 files as /1, /2 and so on."""
 
-    def __init__(self, *credentials: str, port: int = 0) -> None:
-        self.port, self.credentials = port or unused_port(), credentials
+    def __init__(self, *credentials: str, port: int = 0, films: Sequence[Path] = ()) -> None:
+        self.port, self.credentials, self.films = port or unused_port(), credentials, films
         self.process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -44,6 +45,8 @@ class RtspServer:
             text=True,
         )
         self._expect("ready")
+        for number, film in enumerate(self.films, 1):
+            self.tell(f"play {film} {number}")
 
     def tell(self, command: str) -> None:
         """A command of `rtsp_server.py`; returns when it is carried out."""

@@ -62,9 +62,10 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        connection, pictures = self.index.store.connection, evidence_beside(folder)
+        connection = self.index.store.connection
+        pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
         self.selection = Selection(connection, local, self._last_seen)
-        self.reader = ResultReader(connection, folder, EvidenceStore(pictures) if pictures else None)
+        self.reader = ResultReader(connection, folder, EvidenceStore(pictures))
 
     def __enter__(self) -> Self:
         return self

@@ -6,12 +6,15 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 
 import yaml
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
+from daemon.config.settings import Camera, Configuration
+from daemon.config.values import Corners
 from pipeline.disk import replacing
 from pipeline.yaml_lines import YamlError, read_yaml
 
@@ -31,13 +34,22 @@ def may_write(path: Path) -> bool:
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
-def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> None:
+def areas_of(camera: Camera) -> list[tuple[str, Corners]]:
+    """Names and points of all areas of a camera; a line is there and back."""
+    named = chain(camera.masks.items(), camera.privacy.items(), ((z.name, z.polygon) for z in camera.zones))
+    return [*named, *((line.name, (*line.points, *line.points[::-1])) for line in camera.lines)]
+
+
+def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Configuration:
     """Add a zone or a line to a camera, behind those that it has; all else stays to the byte.
 
     Args:
         path: of a configuration file; None where none may be written.
         camera: its name in the file.
         form: ``kind``, ``name`` and ``points``, such as ``0.1,0.5 0.4,0.5``.
+
+    Returns:
+        The new configuration.
 
     Raises:
         AreaError: it does not fit, or the file is one that cannot be edited so.
@@ -56,12 +68,14 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> None:
         with _writing:
             file = path.resolve()
             text = file.read_bytes().decode()
+            before = parse_configuration(text, str(path))
             edited = _insert(text, camera, kind, entry)
-            _check(path, camera, kind, text, edited)
+            configuration = _check(path, camera, kind, before, edited)
             _replace(file, edited.encode())
+            return configuration
     except OSError as error:
         raise AreaError(f"{path} cannot be written: {error.strerror}") from None
-    except ConfigurationError as error:
+    except (ConfigurationError, UnicodeDecodeError) as error:
         raise AreaError(str(error)) from None
 
 
@@ -107,8 +121,8 @@ def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return next((value for name, value in pairs if name.value == key), None)
 
 
-def _check(path: Path, camera: str, kind: str, text: str, edited: str) -> None:
-    """Check that the edited file is valid, and says one thing more than before and nothing else.
+def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> Configuration:
+    """The configuration of the edited file, which is valid, and says one thing more and nothing else.
 
     Raises:
         ConfigurationError, AreaError: it does not.
@@ -118,11 +132,13 @@ def _check(path: Path, camera: str, kind: str, text: str, edited: str) -> None:
         read_yaml(edited)
     except YamlError:
         raise refusal from None
-    before, after = (parse_configuration(each, str(path)).model_dump() for each in (text, edited))
-    added = after["cameras"][camera][kind][-1:]
-    before["cameras"][camera][kind] += added
-    if before != after or not added:
+    configuration = parse_configuration(edited, str(path))
+    wanted, found = before.model_dump(), configuration.model_dump()
+    added = found["cameras"][camera][kind][-1:]
+    wanted["cameras"][camera][kind] += added
+    if wanted != found or not added:
         raise refusal
+    return configuration
 
 
 def _replace(file: Path, content: bytes) -> None:

@@ -30,7 +30,7 @@ from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
-from daemon.serve.areas import AreaError, write_area
+from daemon.serve.areas import AreaError, areas_of, write_area
 from daemon.serve.review import ALL_DAYS, ReviewQuery, review
 from daemon.serve.rules import FIELDS as RULE_FIELDS
 from daemon.serve.rules import SPANS, tried
@@ -122,12 +122,21 @@ class Routes:
         if request.method == "POST":
             form = await _form(request)
             try:
-                await asyncio.to_thread(write_area, self.site.config, name, form)
+                written = await asyncio.to_thread(write_area, self.site.config, name, form)
+                self.site.cameras = written.cameras
                 return RedirectResponse(f"/camera/{quote(name)}?written=yes", HTTPStatus.SEE_OTHER)
             except AreaError as refused:
                 error = str(refused)
-        written = "written" in request.query_params
-        return self.site.page(request, "camera", tile=tile, form=form, error=error, written=written)
+        configured = (self.site.cameras or {}).get(name)
+        return self.site.page(
+            request,
+            "camera",
+            tile=tile,
+            areas=areas_of(configured) if configured else (),
+            form=form,
+            error=error,
+            written="written" in request.query_params,
+        )
 
     async def _rules(self, request: Request) -> Response:
         now, rule, error = datetime.now(UTC), None, ""
@@ -198,8 +207,8 @@ class Routes:
 
     async def _picture(self, request: Request) -> Response:
         digest, width = request.path_params["digest"], request.query_params.get("width")
-        usable = self.site.evidence and _DIGEST.fullmatch(digest) and width in (None, *_WIDTHS)
-        path = EvidenceStore(self.site.evidence).find(digest) if self.site.evidence and usable else None
+        usable = _DIGEST.fullmatch(digest) and width in (None, *_WIDTHS)
+        path = EvidenceStore(self.site.evidence).find(digest) if usable else None
         if path and width is None:
             return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=_FOREVER)
         async with self._shrinking:
@@ -272,7 +281,7 @@ class Routes:
         return result
 
 
-def _changed_pictures(result: SearchResult, evidence: Path | None) -> list[str]:
+def _changed_pictures(result: SearchResult, evidence: Path) -> list[str]:
     """One sentence for each picture that is another than the record names; those that are gone are none."""
     named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
     faults = [(side, evidence_fault(evidence, named[side])) for side in result.pictures]

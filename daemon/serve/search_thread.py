@@ -29,13 +29,14 @@ class SearchThread:
         latest: by camera its newest record with pictures, else its newest; also of removed cameras.
         left_out: files that are not read, with the reason.
         version: another one after each change of the journals, also over restarts.
+        answered: number of questions so far.
     """
 
     def __init__(self, folder: Path, local: LocalTime) -> None:
         self.folder, self.local = folder, local
         self.latest: dict[str, SearchResult] = {}
         self.left_out: dict[str, str] = {}
-        self.version = time_ns()
+        self.version, self.answered = time_ns(), 0
         self._thread = ThreadPoolExecutor(1, "search")
         self._search: Search | None = None
         self._refreshed = 0.0
@@ -80,7 +81,10 @@ class SearchThread:
                 self.version = time_ns()
                 self._remember(search.new(Question(), update))
             self._refreshed = monotonic()
-        return question(search)
+        try:
+            return question(search)
+        finally:
+            self.answered += 1
 
     def _remember(self, results: Iterable[SearchResult]) -> None:
         for result in results:

@@ -48,6 +48,7 @@ class Site:
     Attributes:
         passwords, sessions: None where no login is needed.
         config: None where zones and lines may not be written into it.
+        cameras: of the configuration, where it is known.
         secure: browsers come over TLS, so that the cookie may go over nothing else.
 
     Raises:
@@ -71,9 +72,10 @@ class Site:
         self.sessions = Sessions() if self.passwords else None
         self.guesses, self.secure = GuessLimit(), settings.proxy
         self.local = LocalTime.named(timezone)
-        self.search, self.evidence = SearchThread(folder, self.local), evidence_beside(folder)
+        self.search = SearchThread(folder, self.local)
+        self.evidence = evidence_beside(folder) or folder.parent / "evidence"
         self.config = config if config and may_write(config) else None
-        self._cameras = configuration.cameras if configuration else None
+        self.cameras = configuration.cameras if configuration else None
         self.states = CameraStates(configuration.http.listen if configuration else None)
         self._digests: dict[datetime, Digest] = {}  # today's, by the minute
         try:
@@ -108,7 +110,7 @@ class Site:
 
     async def tiles(self) -> list[Tile]:
         """All cameras by name, those that were removed from the configuration last."""
-        configured, states = self._cameras, await self.states.read()
+        configured, states = self.cameras, await self.states.read()
         latest, tiles, removed = self.search.latest, list[Tile](), list[Tile]()
         for name in sorted({*latest, *(configured or ())}):
             card = self.card(latest.get(name))

@@ -50,7 +50,7 @@ const follow = (feed) => {
 const draw = (form) => {
   const { kind, name, points, yaml, undo, clear, copy, write } = form.elements;
   const canvas = form.querySelector(".canvas");
-  const shapes = canvas.querySelectorAll("svg > *");
+  const shapes = canvas.querySelectorAll(".drawn > *");
   const read = () => points.value.trim().split(/\s+/).filter(Boolean).map((point) => point.split(",").map(Number));
   const share = (value) => Math.min(Math.max(value, 0), 1).toFixed(3).replace(/\.?0+$/, "");
   const show = () => {

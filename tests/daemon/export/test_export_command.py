@@ -55,7 +55,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_an_export_holds_what_was_selected_and_nothing_else(house: House, exported: Path) -> None:
+def test_an_export_holds_what_was_selected_and_nothing_else(house, exported) -> None:
     records = [json.loads(line) for line in (exported / "records.jsonl").read_bytes().splitlines()]
     assert [(r["camera"], r["seq"]) for r in records] == [("yard", 3), ("yard", 6), ("yard", 9)]
     lines = b"".join(path.read_bytes() for path in sorted(house.journals.glob("yard*.jsonl")))
@@ -75,7 +75,7 @@ def test_an_export_holds_what_was_selected_and_nothing_else(house: House, export
         assert str(house.state.parent).encode() not in (exported / name).read_bytes(), name
 
 
-def test_recordings_are_copied_not_encoded(house: House, exported: Path) -> None:
+def test_recordings_are_copied_not_encoded(house, exported) -> None:
     def packets(path: Path) -> list[bytes]:
         with av.open(str(path)) as container:
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -139,7 +139,7 @@ def test_the_same_selection_gives_the_same_bytes(house, tmp_path) -> None:
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_any_changed_byte_of_any_file_is_found(exported: Path, copy: Path, capsys) -> None:
+def test_any_changed_byte_of_any_file_is_found(exported, copy, capsys) -> None:
     chance = random.Random(1)
     for name in files(exported):
         content = (exported / name).read_bytes()
@@ -205,7 +205,7 @@ def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_the_readmes_recipes_hold_and_find_a_change(copy: Path) -> None:
+def test_the_readmes_recipes_hold_and_find_a_change(copy) -> None:
     """Without a line of ours: what the README tells to type is typed."""
     sums, check, record, *_ = recipes(copy)
     assert sums.startswith("sha256sum -c")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 import narrations
 import pytest
+from doc_pages import page
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.settings import EVENT_TYPES, FilterSettings
+from daemon.config.settings import EVENT_TYPES, KINDS, FilterSettings, secret_texts
 from daemon.config.template import NAMES, TemplateError, render
 from daemon.forward.target import Filter, Message
 from models.captioner import Sentence
@@ -51,17 +53,14 @@ def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | No
         ({"zone": "at the entrance"}, ["person"]),
         ({"zone": "In the lot"}, ["car"]),
         ({"zone": "in the lo"}, None),
-        (
-            {"zone": "at the entrance", "object": "car"},
-            None,
-        ),  # the car is not there: one sentence must have all
+        ({"zone": "at the entrance", "object": "car"}, None),  # one sentence must have all
         ({"hours": "23:00-01:00"}, ["car", "person"]),
         ({"hours": "00:00-00:01"}, ["car", "person"]),
         ({"hours": "00:01-23:59"}, None),
         ({"hours": "12:00-12:00"}, ["car", "person"]),
     ],
 )
-def test_a_filter_passes_sentences(asked: dict[str, Any], objects: list[str] | None) -> None:
+def test_a_filter_passes_sentences(asked, objects) -> None:
     assert passed(asked) == objects
 
 
@@ -126,7 +125,7 @@ def test_a_template_may_name_everything_that_is_promised() -> None:
         "{% for _ in range(10 ** 9) %}{% endfor %}",
     ],
 )
-def test_the_sandbox_holds(template: str) -> None:
+def test_the_sandbox_holds(template) -> None:
     with pytest.raises(TemplateError, match="cannot be rendered"):
         words(template)
 
@@ -145,7 +144,7 @@ def test_the_sandbox_holds(template: str) -> None:
         ("mqtt: {'a b': {url: x}}", "letters, digits"),
     ],
 )
-def test_a_mistake_is_named(targets: str, expected: str) -> None:
+def test_a_mistake_is_named(targets, expected) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_configuration(f"version: 1\ncameras: {{a: {{url: x}}}}\nforward: {{{targets}}}\n", "n.yaml")
     assert len(caught.value.problems) == 1
@@ -154,7 +153,7 @@ def test_a_mistake_is_named(targets: str, expected: str) -> None:
     assert "hunter2" not in caught.value.problems[0]
 
 
-def test_keys_that_are_gone_are_read_once_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_that_are_gone_are_read_once_more(caplog) -> None:
     configuration = parse_configuration(
         "version: 1\ncameras: {a: {url: x}}\nserve: {timezone: UTC}\nforward:\n  group: mine\n"
         "  timezone: Asia/Tokyo\n  command: {lamp: {run: [x]}}\n"
@@ -166,3 +165,14 @@ def test_keys_that_are_gone_are_read_once_more(caplog: pytest.LogCaptureFixture)
     assert configuration.timezone == "UTC"
     for key in ("group", "command", "webhook.a", "timezone", "mqtt.b.timeout", "mqtt.b.attempts"):
         assert f"forward.{key}" in caplog.text
+
+
+def test_the_example_of_the_page_can_be_used_and_it_names_what_there_is() -> None:
+    text = page("forward.md")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    settings = parse_configuration("version: 1\ncameras: {yard: {url: y.mp4}}\n" + example).forward
+    assert {kind for kind in KINDS if getattr(settings, kind)} == set(KINDS)
+    keys = {key for key, _ in secret_texts(settings)}
+    assert keys == {f"forward.{name}.url" for name in ("mqtt.home", "apprise.phone", "apprise.office")}
+    for name in [*NAMES, *EVENT_TYPES, *KINDS]:
+        assert re.search(rf"\b{name}\b", text), name

@@ -20,10 +20,10 @@ from daemon.replay import replay as replays
 from daemon.replay.replay import ReplayProgress
 from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.work_queue import Work, WorkQueue
+from models.detections import Detections
 from pipeline.journal import read_journal, verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
-from pipeline.tracking import Detections
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
 

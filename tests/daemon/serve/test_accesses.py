@@ -24,7 +24,7 @@ def guarded(tmp_path):
     house.close()
 
 
-def test_every_look_is_recorded_with_who_and_what(guarded):
+def test_every_look_is_recorded_with_who_and_what(guarded) -> None:
     house, served = guarded
     record = house.records["yard"][0]
     assert served.client.post("/login", data={"name": "anna", "password": "wrong"}).status_code == 403
@@ -58,7 +58,7 @@ def test_every_look_is_recorded_with_who_and_what(guarded):
     assert verify_access(log)[0] == 8
 
 
-def test_a_page_is_shown_where_its_access_cannot_be_recorded(guarded):
+def test_a_page_is_shown_where_its_access_cannot_be_recorded(guarded) -> None:
     house, served = guarded
     (house.state / FILE).write_text("somebody has changed this\n")
     served.client.post("/login", data={"name": "anna", "password": PASSWORD})

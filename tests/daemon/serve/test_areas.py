@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from serving_here import Served, ServedHouse
+from serving_here import Served
 
 from daemon.config.configuration import load_configuration
 from daemon.serve.areas import AreaError, write_area
@@ -31,7 +30,7 @@ SHAPES = [  # what is added stands between < and >
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_zone_is_added_and_all_else_stays(tmp_path: Path, shape: str) -> None:
+def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
     path = tmp_path / "narrated.yaml"
     path.write_text(HEAD + re.sub("<[^>]*>", "", shape))
     path.chmod(0o604)
@@ -54,14 +53,13 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path: Path, shape: str) -> None:
         ("cameras: {yard: {url: y.mp4}}", {"name": ""}, "name"),
         ("cameras: {yard: {url: y.mp4}}", {"name": '", polygon: []}, {name: "x'}, "name"),
         ("cameras: {gate: {url: y.mp4}}", {}, "cannot be edited"),
+        ("cameras: [", {}, ":2: broken YAML"),
         ("cameras: {yard: {url: y.mp4, }}", {}, "cannot be edited"),
         ("cameras:\n  gate: &same\n    url: y.mp4\n  yard: *same\n", {}, "cannot be edited"),
         ("cameras:\n  yard:\n    url: |-\n      y.mp4\n  gate: {url: g.mp4}\n", {}, "cannot be edited"),
     ],
 )
-def test_what_does_not_fit_leaves_the_file_alone(
-    tmp_path: Path, text: str, form: dict[str, str], words: str
-) -> None:
+def test_what_does_not_fit_leaves_the_file_alone(tmp_path, text, form, words) -> None:
     path = tmp_path / "narrated.yaml"
     path.write_text(HEAD + text)
     with pytest.raises(AreaError, match=words):
@@ -69,7 +67,7 @@ def test_what_does_not_fit_leaves_the_file_alone(
     assert path.read_text() == HEAD + text
 
 
-def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path) -> None:
     file, link = tmp_path / "real" / "n.yaml", tmp_path / "n.yaml"
     file.parent.mkdir()
     file.write_text(f"{HEAD}cameras: {{yard: {{url: y.mp4}}}}")
@@ -82,7 +80,7 @@ def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path: 
         write_area(link, "yard", GATE)
 
 
-def test_the_page_writes_where_it_may(house: ServedHouse, tmp_path: Path) -> None:
+def test_the_page_writes_where_it_may(house, tmp_path) -> None:
     path = tmp_path / "narrated.yaml"
     served_at = "serve: {listen: '127.0.0.1:0'}"
     text = f"version: 1\nstate: {house.state}\n{served_at}\ncameras:\n  yard: {{url: y.mp4}}\n"
@@ -101,11 +99,14 @@ def test_the_page_writes_where_it_may(house: ServedHouse, tmp_path: Path) -> Non
         )
         answer = served.send("/camera/yard", **GATE)
         assert (answer.status_code, answer.headers["location"]) == (303, "/camera/yard?written=yes")
-        assert str(path) in served.client.get(answer.headers["location"]).text
+        page = served.client.get(answer.headers["location"]).text
+        assert str(path) in page
+        assert 'points="0.1,0.5 0.4,0.5 0.4,0.9"' in page, "it is drawn"
+        assert '<span class="badge c1">at the gate</span>' in page
     assert path.read_text() == text.replace("y.mp4}", f"y.mp4, zones: [{ZONE}]}}")
     assert '"what":"configure"' in (house.state / "access.log").read_text()
 
 
-def test_a_page_that_may_not_write_offers_to_copy(served: Served) -> None:
+def test_a_page_that_may_not_write_offers_to_copy(served) -> None:
     assert "Write to the file" not in served.client.get("/camera/yard").text
     assert served.send("/camera/yard", **GATE).status_code == 400

@@ -6,12 +6,11 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from serving_here import Served, ServedHouse, said
+from serving_here import Served, said
 
 from daemon.config.configuration import load_configuration, parse_configuration
 from daemon.config.settings import Camera
@@ -55,7 +54,7 @@ def tab(browser: Any, served: Served) -> Iterator[Any]:
     assert complaints == []
 
 
-def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) -> None:
+def test_nobody_is_shut_out(browser, served, house) -> None:
     """axe-core finds nothing serious on any page, light or dark, and nothing is wider than a phone."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
@@ -89,7 +88,7 @@ def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) ->
         context.close()
 
 
-def test_before_and_after(tab: Any, house: ServedHouse) -> None:
+def test_before_and_after(tab, house) -> None:
     tab.goto(f"/record/{house.records['yard'][0].id}")
     after, split = tab.locator("img.after"), tab.locator(".split")
 
@@ -110,7 +109,7 @@ def test_before_and_after(tab: Any, house: ServedHouse) -> None:
     assert tab.locator("svg.marks.of-after").evaluate("each => getComputedStyle(each).display") == "none"
 
 
-def test_keys_lead_from_record_to_record(tab: Any, house: ServedHouse) -> None:
+def test_keys_lead_from_record_to_record(tab, house) -> None:
     first, second, _ = house.records["yard"]
     tab.goto(f"/record/{second.id}?day=2024-05-01")
     with tab.expect_navigation():
@@ -127,7 +126,7 @@ def test_keys_lead_from_record_to_record(tab: Any, house: ServedHouse) -> None:
     assert tab.get_by_role("searchbox", name="Ask").input_value() == "u"
 
 
-def test_a_bar_of_the_timeline_is_opened(tab: Any) -> None:
+def test_a_bar_of_the_timeline_is_opened(tab) -> None:
     tab.goto("/review?day=2024-05-01")
     with tab.expect_navigation():
         tab.locator("svg.plot a").first.click()
@@ -138,7 +137,7 @@ def test_a_bar_of_the_timeline_is_opened(tab: Any) -> None:
     assert "day=2024-05-01" in tab.url
 
 
-def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
+def test_a_sentence_is_corrected(tab, house) -> None:
     record = house.records["yard"][2]
     tab.goto(f"/record/{record.id}")
     sentence = tab.locator("#s1")
@@ -152,7 +151,7 @@ def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
     assert (opinion.opinion, opinion.object, opinion.type) == ("corrected", "cat", "moved")
 
 
-def test_areas_are_drawn_on_the_latest_picture(tab: Any) -> None:
+def test_areas_are_drawn_on_the_latest_picture(tab) -> None:
     """What is copied is what the configuration takes."""
     tab.goto("/")
     with tab.expect_navigation():  # until the picture is there
@@ -178,7 +177,7 @@ def test_areas_are_drawn_on_the_latest_picture(tab: Any) -> None:
     assert "3 points or more" in lines.input_value()
 
 
-def test_a_drawn_line_is_written_into_the_file(browser: Any, house: ServedHouse, tmp_path: Path) -> None:
+def test_a_drawn_line_is_written_into_the_file(browser, house, tmp_path) -> None:
     path = tmp_path / "narrated.yaml"
     text = "version: 1\nserve: {listen: '127.0.0.1:0'}\ncameras:\n  yard:\n    url: y.mp4\n"
     path.write_text(text)
@@ -205,7 +204,7 @@ def test_a_drawn_line_is_written_into_the_file(browser: Any, house: ServedHouse,
     assert path.read_text().startswith(text)
 
 
-def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
+def test_what_comes_appears_by_itself(tab, house) -> None:
     tab.goto("/")
     tab.get_by_text("following", exact=True).wait_for()
     record = house.tell(3 * 86_400, said("A van has come."), camera="street", evidence=house.pictures(9))
@@ -226,7 +225,7 @@ def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
     assert tab.locator("#feed > article").count() == cards, "the visit's card is replaced"
 
 
-def test_a_report_is_searched(tab: Any, house: ServedHouse, tmp_path: Path) -> None:
+def test_a_report_is_searched(tab, house, tmp_path) -> None:
     records = [*house.records["yard"], house.records["yard"][0].model_copy(update={"held": "hourly"})]
     head = Head("What changed", search=True, held=1)
     (tmp_path / "report.html").write_text("".join(records_page(head, map(Card, records))), "utf-8")

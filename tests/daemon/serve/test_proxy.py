@@ -83,7 +83,7 @@ def visitor(served: Served, tmp_path: Path) -> Iterator[httpx.Client]:
     nginx.communicate(timeout=30)
 
 
-def test_a_login_behind_a_proxy(visitor: httpx.Client, served: Served) -> None:
+def test_a_login_behind_a_proxy(visitor, served) -> None:
     assert visitor.get("/review").headers["location"].startswith("/login")
     origin = f"https://{visitor.headers['host']}"
     form = {"name": "anna", "password": PASSWORD}

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from box_pairs import Still, pair
+from box_pairs import pair
 from pretend_device import pretend_device
+from still import shown
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
@@ -22,7 +23,7 @@ from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from pipeline.narration.events import EventContext
 from pipeline.narration.narration import FAILED, LATE, Narration
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame
+from pipeline.sources import Clock
 
 TOLD, FACTS = "A box has appeared.", "Something has changed in the middle."
 Describe = Callable[[list[PairInput], DescribeOptions | None], list[list[Sentence]]]
@@ -110,7 +111,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
         return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if white else None
 
     odd, _ = failing(captioner, fails)
-    last = Frame("room", marked[0].after.time, Clock.RTCP, 12, wide[..., 0].copy(), Still(wide))
+    last = replace(shown(wide, camera="room", clock=Clock.RTCP), time=marked[0].after.time)
     batch = [proposed(0), proposed(4), (FramePair(marked[0].before, last, 9.0), False), proposed(12)]
     captioning = Captioning(odd)
     for _ in range(2):

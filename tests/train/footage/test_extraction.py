@@ -2,22 +2,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 from drawn_footage import clip
-from still import Still
+from still import shown
 
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame, open_source
+from pipeline.sources import Frame, open_source
 from pipeline.thresholds import PairThresholds
 from train.footage.extraction import extract, random_pairs
 
-START = datetime(2024, 3, 1, tzinfo=UTC)
 BAND = PairThresholds(20.0, 60.0)
 WIDE, HIGH = 192, 108
 
@@ -33,7 +31,7 @@ def frames(count: int = 40, *, still: bool = False) -> Iterator[Frame]:
     for k in range(count):
         rgb = street(None if still or k % 8 < 4 else 3 * k % 150)
         luma = np.ascontiguousarray(rgb.mean(axis=2).astype(np.uint8)[::2, ::2])
-        yield Frame("yard", START + timedelta(seconds=k / 2), Clock.FILE, k, luma, Still(rgb))
+        yield shown(rgb, k / 2, pts=k, luma=luma)
 
 
 @pytest.fixture

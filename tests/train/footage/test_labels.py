@@ -55,7 +55,6 @@ def test_every_camera_twice_a_second_and_all_stills(options: LabelOptions, paint
     (car,) = [v for v in frames[-1].votes if v.family == "vehicle"]
     assert (car.kinds, car.detectors) == ((("car", 1.0),), 2)
     source = read_source(options.out, "gate")
-    assert source is not None
     assert set(source["made_of"]["files"]) == {"a.mp4", "b.mp4"}
     assert [len(t["sha256"]) for t in source["made_of"]["teachers"]] == [64]
     assert source["stated"] is None
@@ -186,7 +185,6 @@ def test_sources_are_as_stated(options: LabelOptions, painted: Painted) -> None:
     (options.clips / "MANIFEST.json").write_text(json.dumps(stated))
     label_frames(options)
     source = read_source(options.out, "gate")
-    assert source is not None
     assert source["stated"] == {"repo": "a/b", "licence": "CC BY 4.0"}
     (options.clips / "MANIFEST.json").write_text('{"gate": "mine"}')
     with pytest.raises(FootageError, match=r"MANIFEST.json must hold a list"):

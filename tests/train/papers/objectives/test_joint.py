@@ -124,7 +124,6 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
     undecided = seen.mix_candidates(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
-    assert objective.network.scale is not None
     objective.network.scale.fill_(1e3)
     seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
     sure = seen.mix_candidates(objective.network.candidates(objective.network.pictures(after)))
