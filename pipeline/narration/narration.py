@@ -136,8 +136,8 @@ class Narration:
         """
         before, after = frames
         named = narration_id(camera, before, after, model, identity or settings_sha256)
-        own = {"model": model, "settings_sha256": settings_sha256}
-        return cls(named, camera, before, after, clock, **own, **members)
+        members |= {"model": model, "settings_sha256": settings_sha256}
+        return cls(named, camera, before, after, clock, **members)
 
     @property
     def text(self) -> str:

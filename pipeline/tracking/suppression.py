@@ -80,6 +80,8 @@ def candidates(found: Detections, image: NDArray[np.uint8]) -> Candidates:
         scores[rider] = max(scores[rider], scores[machine])
         classes[rider] = np.maximum(classes[rider], classes[machine])
         riding[rider], gone[machine] = 1.0, True
-    left = (each[~gone] for each in (boxes, scores, classes, embeddings, riding))
-    histograms = np.asarray(colour_histograms(image, boxes[~gone], coarse=True), np.float64)
-    return Candidates(*left, histograms)
+    boxes, scores, classes, embeddings, riding = (
+        each[~gone] for each in (boxes, scores, classes, embeddings, riding)
+    )
+    histograms = np.asarray(colour_histograms(image, boxes, coarse=True), np.float64)
+    return Candidates(boxes, scores, classes, embeddings, riding, histograms)
