@@ -42,7 +42,8 @@ from rtsp_camera import RtspServer, no_gstreamer
 from running_daemon import metrics, page, unused_port
 from scipy.stats import theilslopes
 
-from pipeline.journal import read_camera, verify
+from pipeline.journal import read_camera
+from pipeline.journal.verification import verify
 
 CLIPS_S = (9, 11, 13, 15)
 RTSP_EVERY_S, RTSP_AWAY_S = 45.0, 3.0

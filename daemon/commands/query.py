@@ -18,12 +18,10 @@ from typer import Option
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, Filters, NoJournalsError, Question, SearchError
-from daemon.rules.reading import read_rule
 from daemon.search import output
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Group
-from daemon.search.trial import try_rule
 from daemon.service.process import Signals
 from pipeline.disk import replacing
 from pipeline.report.words import many
@@ -96,6 +94,9 @@ def query(
 
 def _tried(search: Search, words: str, asked: Question, shape: OutputFormat) -> Iterator[str]:
     """When a rule would have fired, as table or jsonl."""
+    from daemon.rules.reading import read_rule  # noqa: PLC0415 - most ask for no rule
+    from daemon.search.trial import try_rule  # noqa: PLC0415
+
     if shape is OutputFormat.CSV:
         raise SearchError("when a rule would have fired is told as table or jsonl")
     rule = read_rule("tried", words, search.asker(), between=asked.span.between)

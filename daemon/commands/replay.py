@@ -116,7 +116,7 @@ def replay(
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
 
     def show(record: Record, offset_s: float) -> None:
-        progress.print(record.line().decode() if json else offset_line(record, offset_s))
+        progress.write(record.line().decode() if json else offset_line(record, offset_s))
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:

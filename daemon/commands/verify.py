@@ -8,23 +8,25 @@ import re
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
-from pipeline.journal import Comparison, Verification, VerifyOptions, compare
-from pipeline.journal import verify as verify_journals
 from pipeline.journal.access_log import FILE as ACCESS_LOG
 from pipeline.journal.access_log import verify_access
-from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.journal.signatures import new_key as make_key
 from pipeline.journal.signatures import public_key as parse_key
 from pipeline.journal.timestamps import TimestampError, load_roots
+from pipeline.journal.verification import Verification, VerifyOptions
+from pipeline.journal.verification import verify as verify_journals
 from pipeline.report.words import many
+
+if TYPE_CHECKING:
+    from pipeline.journal.comparison import Comparison
 
 _SHOWN = 20
 
@@ -101,7 +103,7 @@ def verify(
         _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
             _print(other, known=False, checked=False)
-    comparison = compare(paths[0], against) if against else None
+    comparison = _compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
@@ -204,7 +206,15 @@ def _print(result: Verification, *, known: bool, checked: bool) -> None:
     typer.echo(f"in total: {many(result.lines, 'line')} unchanged, {many(result.files, 'file')}")
 
 
+def _compare(path: Path, other: Path) -> Comparison:
+    from pipeline.journal.comparison import compare  # noqa: PLC0415 - most compare nothing
+
+    return compare(path, other)
+
+
 def _print_comparison(comparison: Comparison) -> None:
+    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
+
     for difference in comparison.differences[:_SHOWN]:
         warn(difference)
     if (more := len(comparison.differences) - _SHOWN) > 0:

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
@@ -15,9 +15,11 @@ from daemon.questions.question import Question
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Gap, Group, Visit
-from daemon.search.trial import WouldHaveFired, records_of
 from pipeline.record import format_time
 from pipeline.report.words import duration_words, has_date
+
+if TYPE_CHECKING:
+    from daemon.search.trial import WouldHaveFired
 
 _CSV_COLUMNS = (
     *("time", "local_time", "camera", "seq", "event", "kinds", "objects", "confidence", "text", "marks"),
@@ -48,6 +50,8 @@ def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
 
 def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
     """When a rule would have fired, and below it the records on which that rests."""
+    from daemon.search.trial import records_of  # noqa: PLC0415 - most ask for no rule
+
     local = search.local
     for each, records in zip(found, records_of(search, found), strict=True):
         mark = "  may be: its kind was not sure" if each.maybe else ""
@@ -58,6 +62,8 @@ def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str
 
 def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
     """Likewise as members, with the records' ids."""
+    from daemon.search.trial import records_of  # noqa: PLC0415
+
     for each, records in zip(found, records_of(search, found), strict=True):
         yield {
             "time": format_time(each.at),

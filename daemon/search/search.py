@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.index import Index, Update
@@ -20,6 +19,9 @@ from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
 from pipeline.report.card import track_of
+
+if TYPE_CHECKING:
+    from daemon.questions.asker import Asker
 
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
@@ -62,10 +64,9 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        connection = self.index.store.connection
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(connection, local, self._last_seen)
-        self.reader = ResultReader(connection, folder, EvidenceStore(pictures))
+        self.selection = Selection(self.index.store.connection, local, self._last_seen)
+        self.reader = ResultReader(folder, EvidenceStore(pictures))
 
     def __enter__(self) -> Self:
         return self
@@ -83,16 +84,11 @@ class Search:
 
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""
-        selection = self.selection
-        objects = frozenset(selection.objects())
-        return Asker(
-            selection.cameras(),
-            objects,
-            self.local,
-            selection.names_place,
-            selection.places,
-            selection.crossings,
-        )
+        from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
+
+        asked = self.selection
+        objects = frozenset(asked.objects())
+        return Asker(asked.cameras(), objects, self.local, asked.names_place, asked.places)
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.

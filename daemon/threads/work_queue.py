@@ -13,8 +13,8 @@ from pipeline.gate import PAUSE_S, Gap, Item, MotionFrame, Seen
 from pipeline.pairs import FramePair
 from pipeline.sources import seconds_between
 
-FRAMES_HELD = 8
-"""Frames of a live camera that wait for the detector: at 5/s less than two seconds, of 1080p 30 MB."""
+FRAMES_HELD = 5
+"""Frames of a live camera that wait for the detector: at 5/s a second, of 1080p 19 MB."""
 
 DEADLINE_S = 30.0
 """A pair of a live camera that waits longer for the captioner is reported without it."""

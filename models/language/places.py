@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import hypot, inf
+from typing import TYPE_CHECKING
 
-from models.boxes import Box, Point
+if TYPE_CHECKING:  # types only: asking the record must not wait for NumPy
+    from models.boxes import Box, Point
 
 LEFT, RIGHT = 0.4, 0.6
 """A centre below is on the left, above on the right, between them in the middle."""

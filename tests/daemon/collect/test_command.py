@@ -8,7 +8,8 @@ from narrations import narration
 from serving_here import Served, ServedHouse
 from waiting import until
 
-from pipeline.journal import DAILY, Journal, verify
+from pipeline.journal import DAILY, Journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import Publisher, drain
 
 

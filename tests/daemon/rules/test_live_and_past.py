@@ -30,7 +30,8 @@ from models.language.places import Line, Zone
 from models.sentences import DescribeOptions
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.gate import watch
-from pipeline.journal import Journal, read_journal, verify
+from pipeline.journal import Journal, read_journal
+from pipeline.journal.verification import verify
 from pipeline.limits import LimitOptions
 from pipeline.narration.narration import Narration
 from pipeline.record import Record, read_record
@@ -115,7 +116,7 @@ def rules() -> tuple[Rule, ...]:
     from daemon.questions.asker import Asker
 
     places = ("lot", "gate line", "gate line into the yard")
-    asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__, list, lambda: list(places[1:]))
+    asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__)
     cool = {"a car leaves": 45.0}
     return tuple(read_rule(each, each, asker, cooldown_s=cool.get(each, 0.0)) for each in WHEN)
 

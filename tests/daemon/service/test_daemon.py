@@ -13,7 +13,8 @@ from typing import Any
 from embedded_redis import EmbeddedServer
 from running_daemon import until, unused_port
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
 UNIT = Path(__file__).parents[3] / "systemd" / "narrated.service"

@@ -19,7 +19,8 @@ from embedded_redis import EmbeddedServer
 from forked_commands import Forked
 from running_daemon import page, unused_port
 
-from pipeline.journal import read_camera, verify
+from pipeline.journal import read_camera
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 from pipeline.record import Record, read_record
 

@@ -15,7 +15,8 @@ import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, until, unused_port
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
 

@@ -23,7 +23,8 @@ from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
 from pipeline.camera_memory import CameraMemory
 from pipeline.gate import GAP_S, SEEN_S
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 from pipeline.record import Record, format_time
 from pipeline.tracking.types import DEPARTURES, ENTRANCES

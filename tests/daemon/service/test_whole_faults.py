@@ -16,7 +16,8 @@ from embedded_redis import EmbeddedServer
 from prometheus_client.parser import text_string_to_metric_families
 from running_daemon import page, until
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 from pipeline.record import Record, read_record
 

@@ -21,8 +21,9 @@ from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, VerifyOptions, verify
+from pipeline.journal import Journal
 from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Record, read_record
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type

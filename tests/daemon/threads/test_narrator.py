@@ -28,7 +28,8 @@ from models.captioner import Captioner
 from models.detections import Detections
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen
-from pipeline.journal import Journal, JournalError, SegmentLimits, verify
+from pipeline.journal import Journal, JournalError, SegmentLimits
+from pipeline.journal.verification import verify
 from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Polygon

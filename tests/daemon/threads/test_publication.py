@@ -13,7 +13,8 @@ from waiting import until
 
 from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
-from pipeline.journal import Journal, verify
+from pipeline.journal import Journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import NO_ENTRY, Publisher, lease_key, stream_key
 
 

@@ -17,9 +17,10 @@ from daemon.threads import retention as module
 from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline import evidence as store_module
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits, VerifyOptions, verify
+from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.holds import Hold, add_hold, release_hold
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Evidence
 
 HOUR, DAY = 3600, 86400

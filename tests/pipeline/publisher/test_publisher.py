@@ -9,7 +9,6 @@ from pipeline.publisher import (
     NO_ENTRY,
     Publisher,
     PublisherError,
-    ServerAwayError,
     StreamConflictError,
     StreamMovedError,
     drain,
@@ -144,28 +143,6 @@ def test_another_writer_on_the_stream_is_detected(server, client, journal, narra
     assert client.xlen(KEY) == 1
     client.delete(KEY)
     assert drain(journal, publish_to(server.url), threading.Event()) == 1
-
-
-def test_older_entries_of_others_are_reported_and_left_alone(
-    server, client, journal, narration, publish_to, caplog
-):
-    publisher, stop = publish_to(server.url), threading.Event()
-    journal.append(narration(0))
-    drain(journal, publisher, stop)
-    client.xadd(KEY, {"id": "theirs"}, id="1714521600500-0")
-    journal.append(narration(1))
-    assert drain(journal, publisher, stop) == 1
-    assert [fields["id"] for _, fields in client.xrange(KEY)] == ["yard-0", "theirs", "yard-1"]
-    assert "1714521600500-0, which is not of this journal" in caplog.text
-
-
-def test_a_key_of_another_kind_is_an_error_that_does_not_pass(
-    any_server, client, journal, narration, publish_to
-):
-    client.set(KEY, "a string")
-    with pytest.raises(PublisherError, match="WRONGTYPE") as caught:
-        publish_to(any_server.url).publish(*YARD, [journal.append(narration()).line()], NO_ENTRY)
-    assert not isinstance(caught.value, ServerAwayError)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.evidence import EvidenceStore
 from pipeline.feedback import Feedback, Mark, Remarks
-from pipeline.journal import Journal, verify
+from pipeline.journal import Journal
+from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.card import COLOURS, Card
