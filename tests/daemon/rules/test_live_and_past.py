@@ -116,7 +116,7 @@ def rules() -> tuple[Rule, ...]:
     from daemon.questions.asker import Asker
 
     places = ("lot", "gate line", "gate line into the yard")
-    asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__, list, lambda: list(places[1:]))
+    asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__)
     cool = {"a car leaves": 45.0}
     return tuple(read_rule(each, each, asker, cooldown_s=cool.get(each, 0.0)) for each in WHEN)
 

@@ -156,11 +156,14 @@ def test_what_cannot_be_asked_says_what_can(lived, capsys, arguments, reason):
     assert reason in err
 
 
-def test_no_journals(tmp_path, capsys):
+def test_before_the_first_narration(tmp_path, capsys):
     assert cli.main(["query", "--journal", str(tmp_path / "none")]) == 1
     assert "give a folder of journals" in capsys.readouterr().err
     assert cli.main(["query", "--journal", str(tmp_path), "--count"]) == 0
     assert capsys.readouterr().out.split() == ["visits", "narrations", "0", "0"]
+    for verb in (["query"], ["export", "--out", str(tmp_path / "o")]):
+        assert cli.main([*verb, "--journal", str(tmp_path), "how many cars"]) == 1
+        assert "no narrations yet" in capsys.readouterr().err
 
 
 def test_the_configurations_state_is_asked(lived, tmp_path, capsys):
@@ -186,13 +189,6 @@ def test_options_beside_a_question_count_more(lived, capsys):
     out, err = capsys.readouterr()
     assert "on camera yard" in err
     assert out.split()[-2:] == ["4", "5"]
-
-
-def test_before_the_first_narration_a_question_has_no_answer_yet(tmp_path, capsys):
-    assert cli.main(["query", "--journal", str(tmp_path), "how many cars"]) == 1
-    assert "no narrations yet" in capsys.readouterr().err
-    assert cli.main(["export", "--journal", str(tmp_path), "--out", str(tmp_path / "o"), "cars today"]) == 1
-    assert "no narrations yet" in capsys.readouterr().err
 
 
 def test_an_answer_that_cannot_be_written_leaves_the_old_one(lived, tmp_path, capsys):
