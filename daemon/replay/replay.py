@@ -29,6 +29,7 @@ from daemon.threads.narrator import JournalledPair, Narrator
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
@@ -37,7 +38,6 @@ from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
-from pipeline.tracking import Detections
 
 BATCH = (
     4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures

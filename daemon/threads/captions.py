@@ -17,14 +17,13 @@ from typing import TypeVar
 import numpy as np
 
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.narration.batch import detect
 from pipeline.narration.events import EventContext
-from pipeline.narration.fallback import FAILED, LATE, narrate_facts
-from pipeline.narration.narration import Narration, narrate
+from pipeline.narration.narration import FAILED, LATE, Narration, narrate, narrate_facts
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redact
-from pipeline.tracking import Detections
 
 REST_S = 600.0
 """After so long the GPU, and whole batches, are tried again; and an error that goes on is logged again."""

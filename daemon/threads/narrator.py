@@ -30,6 +30,7 @@ from daemon.threads.work_queue import (
     Work,
 )
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
@@ -51,7 +52,6 @@ from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
-from pipeline.tracking import Detections
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 

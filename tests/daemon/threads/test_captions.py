@@ -21,8 +21,7 @@ from daemon.threads.captions import Captioning
 from daemon.threads.narrator import event_context
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from pipeline.narration.events import EventContext
-from pipeline.narration.fallback import FAILED, LATE
-from pipeline.narration.narration import Narration
+from pipeline.narration.narration import FAILED, LATE, Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 

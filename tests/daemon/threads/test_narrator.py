@@ -25,6 +25,7 @@ from daemon.threads.work_queue import (
     WorkQueue,
 )
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits
@@ -33,7 +34,6 @@ from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Polygon
 from pipeline.sources.picture import LazyPicture
-from pipeline.tracking import Detections
 from pipeline.tracking.types import OBJECTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -285,7 +285,7 @@ def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(
 ) -> None:
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
     later = replace(MotionFrame.of(frame(60, True, "room")), follows_loss=True)
-    nothing = Detections.of(np.zeros((0, 4)), [], np.zeros((0, len(OBJECTS))))
+    nothing = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 0))))
     telling.captioning.detect = lambda images: [nothing] * len(images)  # type: ignore[method-assign]
     (gap,) = telling.process([Work(Seen(frame(0, False, "room"))), Work(later)])
     assert (gap.record.event, gap.record.reason) == ("gap", "overload")
