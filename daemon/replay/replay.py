@@ -273,14 +273,10 @@ class _Replay:
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""
-        parts, unbegun = [], 0
-        for thread in self._threads:
-            name = thread.plan.name
-            if thread.first_time is None:
-                unbegun += 1
-            elif not self._queue.ended(name):
-                parts.append(f"{name} after {format_offset(thread.read_s)}")
-        if unbegun:
+        threads = [thread for thread in self._threads if not self._queue.ended(thread.plan.name)]
+        begun = [thread for thread in threads if thread.first_time]
+        parts = [f"{thread.plan.name} after {format_offset(thread.read_s)}" for thread in begun]
+        if unbegun := len(threads) - len(begun):
             parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume continues" if self._options.out else left
