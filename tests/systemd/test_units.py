@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from confined_units import analyzed, exposure, needs_systemd, runnable
+from confined_units import assert_reads_the_record, assert_sound, exposure, needs_systemd, runnable
 
-from daemon.config.configuration import load_configuration
 from daemon.threads.narrator_thread import BATCH_LIMIT_S
 
 FOLDER = Path(__file__).parents[2] / "systemd"
@@ -21,67 +20,51 @@ UNIT = FOLDER / "narrated.service"
 
 
 @needs_systemd
+def test_the_verification_by_its_timer_is_sound(tmp_path: Path) -> None:
+    for kind in ("service", "timer"):
+        shutil.copy(FOLDER / f"narrated-verify.{kind}", tmp_path)
+    for kind in ("service", "timer"):
+        assert_sound(tmp_path / f"narrated-verify.{kind}")
+
+
+@needs_systemd
 @pytest.mark.parametrize(
-    ("name", "most"),
+    ("name", "dropped_in", "most"),
     [
-        ("narrated", 1.5),
-        ("narrated-collect", 1.3),
-        ("narrated-forward", 1.5),
-        ("narrated-serve", 1.4),
-        ("narrated-worker", 1.5),
-        ("narrated gpu.conf", 2.0),
+        ("narrated", "", 1.5),
+        ("narrated", "gpu.conf", 2.0),
+        ("narrated-collect", "", 1.3),
+        ("narrated-forward", "", 1.5),
+        ("narrated-serve", "", 1.4),
+        ("narrated-worker", "", 1.5),
     ],
 )
-def test_systemd_finds_nothing_and_exposure_is_low(tmp_path: Path, name: str, most: float) -> None:
-    name, *dropped_in = name.split()
+def test_a_unit_is_sound_and_little_exposed(tmp_path: Path, name: str, dropped_in: str, most: float) -> None:
     unit = runnable(FOLDER / f"{name}.service", tmp_path)
-    done = analyzed("verify", "--man=no", unit)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    for each in dropped_in:
-        lines = (FOLDER / each).read_text().split("[Service]\n")[1]
+    assert_sound(unit)
+    if dropped_in:
+        lines = (FOLDER / dropped_in).read_text().split("[Service]\n")[1]
         unit.write_text(unit.read_text().replace("[Install]", f"{lines}\n[Install]"))
     assert exposure(unit) <= most
 
 
 def test_what_the_program_relies_on() -> None:
     lines = UNIT.read_text().splitlines()
-    for line in (
-        "Type=notify",
-        "NotifyAccess=main",
-        "WatchdogSec=30",
-        "StateDirectory=narrated",
-        "Environment=NUMBA_CACHE_DIR=%C/narrated/numba",
-        "CacheDirectory=narrated",
-    ):
-        assert line in lines
-    assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
+    assert {"Type=notify", "NotifyAccess=main", "ExecReload=/bin/kill -HUP $MAINPID"} <= {*lines}
     assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines)  # numba cannot run under it
 
 
-def test_what_collects_loads_nothing_that_compiles_at_run_time() -> None:
+def test_the_collector_loads_nothing_that_compiles_at_run_time() -> None:
     """Its unit allows no memory that is both written and run."""
     script = "import sys, daemon.collect.collector, daemon.collect.pictures; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"numba", "llvmlite", "onnxruntime", "torch", "cv2"} & set(shown.stdout.split())
 
 
-def test_the_workers_watchdog_waits_for_the_longest_batch() -> None:
-    text = (FOLDER / "narrated-worker.service").read_text()
-    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", text, re.MULTILINE)
-    assert int(seconds) >= 2 * BATCH_LIMIT_S
-
-
+@pytest.mark.parametrize("name", ["narrated-forward", "narrated-serve"])
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
-def test_users_can_be_made_and_readers_are_of_the_group_of_the_record(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    made = ["systemd-sysusers", f"--root={tmp_path}", FOLDER / "narrated.sysusers"]
-    subprocess.run(made, capture_output=True, timeout=30, check=True)
-    assert "narrated:" in (tmp_path / "etc" / "passwd").read_text()
-    groups = dict(line.split(":", 1) for line in (tmp_path / "etc" / "group").read_text().splitlines())
-    for name in ("narrated-forward", "narrated-serve"):
-        assert name in groups["narrated"].rpartition(":")[2].split(",")
-        lines = {f"User={name}", "SupplementaryGroups=narrated", f"StateDirectory={name}"}
-        assert lines <= {*(FOLDER / f"{name}.service").read_text().splitlines()}
+def test_a_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path, name: str) -> None:
+    assert_reads_the_record(FOLDER / f"{name}.service", tmp_path)
 
 
 BROKEN = {
@@ -92,50 +75,51 @@ BROKEN = {
 }
 
 
-def ended(unit: Path, words: list[str], folder: Path) -> str:
-    """What the unit's command says, whose end must be final for the unit."""
-    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", unit.read_text(), re.MULTILINE)
-    environment = {k: v for k, v in os.environ.items() if k != "CREDENTIALS_DIRECTORY"}
-    command = [sys.executable, "-m", "daemon.cli", *words]
-    environment["STATE_DIRECTORY"] = str(folder)
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=500, check=False)
-    assert str(done.returncode) in final.split(), done.stderr
-    return done.stderr
-
-
 @pytest.mark.parametrize("content", [*BROKEN.values(), None], ids=[*BROKEN, "no file"])
 def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(
     tmp_path: Path, content: str | None
 ) -> None:
     """systemd asks `RestartPreventExitStatus=` of the main process alone, so no other one may fail by it."""
-    commands = re.findall(r"^Exec(?:Condition|StartPre|Start)=(.*)$", UNIT.read_text(), re.MULTILINE)
-    (program, *words) = " ".join(commands).split()
+    settings = [line.partition("=") for line in UNIT.read_text().splitlines() if not line.startswith("#")]
+    commands = [value for key, _, value in settings if key in {"ExecCondition", "ExecStartPre", "ExecStart"}]
+    (final,) = [value.split() for key, _, value in settings if key == "RestartPreventExitStatus"]
+    (main,) = commands
+    program, *words = main.split()
     assert program == "/opt/narrated/bin/narrated"
     config = tmp_path / "narrated.yaml"
     if content:
         config.write_text(content)
     words = [str(config) if word == "/etc/narrated/narrated.yaml" else word for word in words]
-    assert "narrated" in ended(UNIT, words, tmp_path)
-
-
-def test_a_worker_without_its_credential_ends_and_is_not_tried_again(tmp_path: Path) -> None:
-    """As systemd runs it: `$$` is a dollar sign."""
-    unit = FOLDER / "narrated-worker.service"
-    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", unit.read_text(), re.MULTILINE)
-    assert "LoadCredential=redis:" in ended(unit, line.replace("$$", "$").split(), tmp_path)
-
-
-def test_the_sample_names_the_redis_that_debian_installs() -> None:
-    assert (
-        load_configuration(FOLDER.parent / "configs" / "narrated.yaml").redis.url == "redis://127.0.0.1:6379"
+    environment = {k: v for k, v in os.environ.items() if k != "CREDENTIALS_DIRECTORY"}
+    done = subprocess.run(
+        [sys.executable, "-m", "daemon.cli", *words],
+        capture_output=True,
+        text=True,
+        env={**environment, "STATE_DIRECTORY": str(tmp_path)},
+        timeout=500,
+        check=False,
     )
-    installed = Path("/etc/redis/redis.conf")
-    if not installed.exists():
-        pytest.skip("redis-server is not installed")
-    lines = installed.read_text().splitlines()
-    assert "port 6379" in lines
-    assert any(line.split()[:2] == ["bind", "127.0.0.1"] for line in lines)
-    assert not any(line.startswith("unixsocket ") for line in lines)
+    assert str(done.returncode) in final, done.stderr
+    assert "narrated" in done.stderr
+
+
+def test_a_worker_without_its_credential_ends_and_is_not_tried_again() -> None:
+    """As systemd runs it: `$$` is a dollar sign."""
+    text = (FOLDER / "narrated-worker.service").read_text()
+    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
+    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", text, re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-m", "daemon.cli", *line.replace("$$", "$").split()],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "CREDENTIALS_DIRECTORY"},
+        timeout=300,
+        check=False,
+    )
+    assert str(done.returncode) in final.split(), done.stderr
+    assert "LoadCredential=redis:" in done.stderr
+    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", text, re.MULTILINE)
+    assert int(seconds) >= 2 * BATCH_LIMIT_S
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")

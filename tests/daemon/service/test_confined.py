@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from confined_units import confined
+from confined_units import start_confined, unit_words
 from embedded_redis import EmbeddedServer
 from numba.core.caching import _CacheLocator
 
@@ -51,8 +51,8 @@ def take_kernels(cache: Path) -> None:
 
 
 def test_the_restrictions_hold(tmp_path: Path) -> None:
-    with confined(UNIT, tmp_path, [], "-c", PROBE) as process:
-        out, err = process.communicate(timeout=500)
+    process = start_confined(UNIT, tmp_path / "own", [], ["-c", PROBE])
+    out, err = process.communicate(timeout=500)
     assert out.splitlines() == [
         "65534 2 1 0 []",
         "Read-only file system",
@@ -72,15 +72,15 @@ def test_the_daemon_runs_under_them(
         f"version: 1\nredis: {{url: '{server.url}'}}\ncaptioner: {{model: {checkpoint}, device: cpu}}\n"
         f"cameras:\n  confined: {{url: {clip}}}\n"
     )
-    take_kernels(tmp_path / "cache" / "numba")
+    own = tmp_path / "own"
+    take_kernels(own / "cache" / "numba")
     socket.chmod(0o777)  # as for the group redis of the unit's user
-    seen = [config, clip, checkpoint, socket]
-    with confined(UNIT, tmp_path, seen, "-m", "daemon.cli", "run", "-c", config) as process:
-        _, err = process.communicate(timeout=500)
+    process = start_confined(UNIT, own, [config, clip, checkpoint, socket], unit_words(UNIT, config))
+    _, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
-    told = list(read_journal(tmp_path / "own" / "journal" / "confined.jsonl"))
+    told = list(read_journal(own / "state" / "journal" / "confined.jsonl"))
     assert len(told) == 2
-    assert (tmp_path / "own" / "journal").stat().st_uid == 65534
+    assert (own / "state" / "journal").stat().st_uid == 65534
     published = subscribe(server.url, ["confined"], "0")
     assert [next(published), next(published)] == told
     published.close()
