@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
-from functools import partial
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache, partial
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from daemon.questions.facts import Fact
-from daemon.questions.local_time import LocalTime, microseconds, moment_of
+from daemon.questions.local_time import MINUTES, LocalTime, microseconds, moment_of
 from daemon.questions.matching import MAYBE, NO, Matcher
 from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.rules.rule import Form, Rule
@@ -79,7 +79,7 @@ class Watch:
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
-        self._window = -1, -1, -1
+        self._hours_from = lru_cache(8)(self._hours_of_day)
         self._forget()
 
     def _forget(self) -> None:
@@ -325,26 +325,18 @@ class Watch:
         """The first span of the rule's hours that ends after a moment."""
         if self.rule.between is None:
             return -(2**62), 2**62
-        valid, begin, end = self._window
-        if not valid <= at < end:
-            valid, begin, end = self._window = self._find_hours(at)
-        return begin, end
-
-    def _find_hours(self, at: int) -> tuple[int, int, int]:
-        """Since when the span is the next one, and its begin and end."""
-        assert self.rule.between is not None  # noqa: S101 - asked before
-        low, high = self.rule.between
         day = self._local.of(moment_of(at)).date() - timedelta(days=2)
-        before = -(2**62)
-        while True:
-            clocks = (datetime.combine(day, time()) + timedelta(minutes=minutes) for minutes in (low, high))
-            begin, end = (microseconds(self._local.aware(clock)) for clock in clocks)
-            if end <= begin:
-                clock = datetime.combine(day + timedelta(days=1), time()) + timedelta(minutes=high)
-                end = microseconds(self._local.aware(clock))
-            if end > at:
-                return before, begin, end
-            before, day = end, day + timedelta(days=1)
+        while (hours := self._hours_from(day))[1] <= at:
+            day += timedelta(days=1)
+        return hours
+
+    def _hours_of_day(self, day: date) -> tuple[int, int]:
+        """Begin and end of the rule's hours that begin on a day."""
+        low, high = self.rule.between or (0, 0)
+        clocks = low, high + MINUTES * (high <= low)
+        midnight = datetime.combine(day, time())
+        begin, end = (self._local.aware(midnight + timedelta(minutes=minutes)) for minutes in clocks)
+        return microseconds(begin), microseconds(end)
 
 
 class Cooldown:
