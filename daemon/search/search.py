@@ -64,10 +64,9 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        connection = self.index.store.connection
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(connection, local, self._last_seen)
-        self.reader = ResultReader(connection, folder, EvidenceStore(pictures))
+        self.selection = Selection(self.index.store.connection, local, self._last_seen)
+        self.reader = ResultReader(folder, EvidenceStore(pictures))
 
     def __enter__(self) -> Self:
         return self
@@ -87,16 +86,9 @@ class Search:
         """Reads plain questions about these journals."""
         from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
 
-        selection = self.selection
-        objects = frozenset(selection.objects())
-        return Asker(
-            selection.cameras(),
-            objects,
-            self.local,
-            selection.names_place,
-            selection.places,
-            selection.crossings,
-        )
+        asked = self.selection
+        objects = frozenset(asked.objects())
+        return Asker(asked.cameras(), objects, self.local, asked.names_place, asked.places)
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.

@@ -68,6 +68,8 @@ def deed_of(request: Request, status: int) -> tuple[Deed, str] | None:
         return (what, detail) if what else None
     if request.method != "GET" or status != HTTPStatus.OK:
         return None
+    if path == "/feed":  # a page that follows was recorded when it was opened
+        return None if request.state.follows else ("view", "/")
     if path in ("/review", "/digest", "/rules") and request.url.query:
         return "query", request.url.query
     return ("view", record) if record != path or path in _PAGES or camera != path else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -58,6 +59,7 @@ class Routes:
 
     def __init__(self, site: Site) -> None:
         self.site, self._shrinking = site, asyncio.Semaphore(2)
+        self._versions = deque[str](maxlen=1000)  # of the live page, as it was given out
 
     def all(self) -> list[BaseRoute]:
         """Routes of all pages."""
@@ -82,8 +84,11 @@ class Routes:
         tiles, states = await self.site.tiles(), await self.site.states.read()
         faults = await self.site.search.ask(lambda search: search.index.faults())
         seen = f"{self.site.search.version}-{hash(tuple((tile.name, tile.state) for tile in tiles))}"
-        if request.query_params.get("seen") == seen:
+        had = request.query_params.get("seen")
+        if had == seen:
             return Response(status_code=HTTPStatus.NO_CONTENT)
+        request.state.follows = had in self._versions
+        self._versions.append(seen)
         return self.site.page(
             request,
             "live",

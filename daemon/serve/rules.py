@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from daemon.config.values import parse_duration
-from daemon.questions.local_time import parse_time_of_day
+from daemon.questions.local_time import parse_hours
 from daemon.questions.question import SearchError, Span
 from daemon.rules.reading import read_rule
 from daemon.search.output import local_words
@@ -44,8 +44,7 @@ def tried(search: Search, given: Mapping[str, str], now: datetime) -> TriedRule:
         SearchError: one is not understood.
     """
     when, hours, cooldown, since = (given[name].strip() for name in FIELDS)
-    begin, _, end = hours.partition("-")
-    between = (parse_time_of_day(begin), parse_time_of_day(end)) if hours else None
+    between = parse_hours(hours) if hours else None
     try:
         cooldown_s = parse_duration(cooldown) if cooldown else 0.0
     except ValueError as error:

@@ -31,7 +31,6 @@ class Head:
         notices: gaps and faults, one sentence each.
         missing: one sentence for each thing that was not reported; None leaves the section out.
         held: number of records that a limit held back, hidden at first.
-        search: show a field that searches the cards.
         audit: ``(name, value)`` for auditors.
         last: ``(camera, number, hash)`` of each camera's last record.
         sources: `WITHIN` or `BESIDE`.
@@ -42,7 +41,6 @@ class Head:
     notices: Sequence[str] = ()
     missing: Sequence[str] | None = None
     held: int = 0
-    search: bool = False
     audit: Sequence[tuple[str, str]] = ()
     last: Sequence[tuple[str, int, str]] = ()
     sources: str = WITHIN

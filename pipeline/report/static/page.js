@@ -5,17 +5,6 @@ document.addEventListener("input", ({ target }) => {
   if (target.matches(".split")) target.closest(".stage").style.setProperty("--split", `${target.value}%`);
 });
 
-// Search of a page that is one file: cards without all of the words are hidden.
-const search = (form) => {
-  const apply = () => {
-    const words = form.querySelector("[type=search]").value.toLowerCase().split(/\s+/);
-    for (const card of document.querySelectorAll("article"))
-      card.hidden = !words.every((word) => card.innerText.toLowerCase().includes(word));
-  };
-  form.addEventListener("input", apply);
-  form.addEventListener("submit", (event) => event.preventDefault());
-};
-
 // Narrations as they come.
 const follow = (feed) => {
   const EVERY_MS = 2000;
@@ -95,8 +84,7 @@ const press = (event) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
-  const [form, feed, drawing] = ["search", "feed", "draw"].map((id) => document.getElementById(id));
-  if (form) search(form);
+  const [feed, drawing] = ["feed", "draw"].map((id) => document.getElementById(id));
   if (feed) follow(feed);
   if (drawing) draw(drawing);
   document.addEventListener("keydown", press);

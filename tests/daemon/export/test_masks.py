@@ -154,10 +154,11 @@ def test_a_recorders_clock_is_aligned_by_the_pictures(tracked, tmp_path, capsys)
     assert not (tmp_path / "blind" / "clips").exists()
 
 
-def test_the_same_mask_gives_the_same_bytes(tracked, tmp_path) -> None:
+@pytest.mark.parametrize("masked", [(), ("--mask", "p")])
+def test_the_same_selection_gives_the_same_bytes(tracked, tmp_path, masked) -> None:
     one, two = (tmp_path / f"{name}.zip" for name in "ab")
     for out in (one, two):
-        assert tracked.export(out, "--mask", "p", "--clips", str(tracked.clip)) == 0
+        assert tracked.export(out, *masked, "--clips", str(tracked.clip)) == 0
     assert one.read_bytes() == two.read_bytes()
 
 

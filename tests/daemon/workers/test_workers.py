@@ -189,19 +189,7 @@ def test_a_bad_request_is_refused_and_ends_no_worker(server, fields) -> None:
         assert running.requests >= 2
 
 
-def test_an_image_that_opencv_gives_up_on_is_refused(monkeypatch) -> None:
-    """As where the memory does not suffice."""
-
-    def fail(*_: object) -> None:
-        raise cv2.error("Failed to allocate 50331648 bytes")
-
-    data = encode_image(images(1)[0])
-    monkeypatch.setattr(cv2, "imdecode", fail)
-    with pytest.raises(MessageError, match="Failed to allocate"):
-        decode_image(data)
-
-
-def test_images_travel_without_loss_and_bad_responses_are_seen() -> None:
+def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypatch) -> None:
     for image in images(3):
         assert np.array_equal(decode_image(encode_image(image)), image)
     data = encode_response(Mean().detect(images(2)))
@@ -209,6 +197,14 @@ def test_images_travel_without_loss_and_bad_responses_are_seen() -> None:
     for bad in (b"", b"+", data[:-1], data[:40], b"-no", encode_response([])):
         with pytest.raises(MessageError):
             decode_response(bad, 2)
+
+    def fail(*_: object) -> None:
+        raise cv2.error("Failed to allocate 50331648 bytes")
+
+    image = encode_image(image)
+    monkeypatch.setattr(cv2, "imdecode", fail)
+    with pytest.raises(MessageError, match="Failed to allocate"):
+        decode_image(image)
 
 
 def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch) -> None:
