@@ -122,9 +122,10 @@ def is_part(end: End, tracks: Sequence[Track]) -> bool:
         if other is own or other.family != own.family or other.part or not box:
             continue
         longer = len(other.observations) > len(own.observations)
-        if longer and other.last.time_s >= end.time_s - _TOGETHER_S and area(place) < _PART * area(box):
-            if share_inside(place, box) > _WITHIN:
-                return True
+        together = other.last.time_s >= end.time_s - _TOGETHER_S
+        larger = area(place) < _PART * area(box) and share_inside(place, box) > _WITHIN
+        if longer and together and larger:
+            return True
     return False
 
 

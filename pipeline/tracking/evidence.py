@@ -25,7 +25,7 @@ FILE = Path(__file__).with_name("confidence.json")
 """Weights of `EVIDENCE`, and with which command, on what and when they were fitted."""
 
 UNSEEN = 2.0
-"""Log odds by which sentences read by eye on cameras that nothing was fitted on are less often right than the
+"""Log odds by which sentences read by eye on cameras that nothing was fitted on are less often right than
 tracks of validation cameras say: 118 of 142 stated at .98 on average, 12 of 37 at .81 (docs/narrations.md)."""
 
 _AT_EDGE = 0.25  # own sizes from the edge
@@ -186,7 +186,7 @@ class Confidence:
     departure: Floats
 
     def __call__(self, evidence: Floats, *, coming: bool) -> float:
-        """Probability 0..1 that an entrance (coming) or a departure is so, on a camera that was never seen."""
+        """Probability 0..1 that an entrance (coming) or a departure is so, on a camera never seen."""
         odds = evidence @ (self.entrance if coming else self.departure) - UNSEEN
         return float(1 / (1 + np.exp(-odds)))
 
