@@ -26,7 +26,7 @@ FILE = Path(__file__).with_name("confidence.json")
 
 UNSEEN = 2.0
 """Log odds by which sentences read by eye on cameras that nothing was fitted on are less often right than
-tracks of validation cameras say: 118 of 142 stated at .98 on average, 12 of 37 at .81 (docs/narrations.md)."""
+tracks of validation cameras say: 118 of 142 at .98 on average, 12 of 37 at .81 (docs/narrations.md)."""
 
 _AT_EDGE = 0.25  # own sizes from the edge
 _AT_EDGE_S = 0.7  # seconds from the edge
