@@ -523,7 +523,7 @@ def test_half_a_box_that_ends_before_the_whole_does_not_leave_in_its_place() -> 
 
     tracker, events = Tracker(WIDTH / HEIGHT), []
     for time_s in np.arange(0, 12, STEP_S).tolist():
-        halves = [("person", RED, leg)] if 2 < time_s < 6.1 else []
+        halves = [("person", RED, leg)] if 4.5 < time_s < 6.1 else []
         found, image = frame([("person", RED, body), *halves], time_s)
         events += tracker.update(time_s, found, image)
     (left,) = (event for event in events if event.kind == "left")
