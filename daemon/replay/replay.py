@@ -25,7 +25,7 @@ from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
@@ -225,8 +225,7 @@ class _Replay:
         ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
         progress.show(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
 
-    def _report(self, narrated: list[JournalledPair]) -> None:
-        records = [each.record for each in narrated]
+    def _report(self, records: list[Record]) -> None:
         self.narrations += len(records)
         for record in records if self._options.out else ():
             self._output.records.setdefault(record.camera, []).append(record)
