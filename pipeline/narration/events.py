@@ -36,7 +36,6 @@ _GAP_REASONS = {
     "no_footage": "there is no footage of it",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
-    "starting": "narrated was starting",
     "mask": "a mask hides it",
 }
 _HALTS = ("stopped", "parked")  # said a moment after
@@ -229,7 +228,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload, outage, or starting or no_footage, which are recorded as outages.
+        reason: camera_down, overload, outage, or no_footage, which is recorded as an outage.
         context: of the camera.
     """
     last, away_s = stamp(after), seconds_between(before, after)
@@ -245,7 +244,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         l2=0.0,
         since=last.time - timedelta(seconds=away_s),  # the wall clock may have been set after `before`
         until=last.time,
-        reason="outage" if reason in {"starting", "no_footage"} else reason,
+        reason="outage" if reason == "no_footage" else reason,
     )
 
 
