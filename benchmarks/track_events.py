@@ -37,10 +37,10 @@ from predictors import DATA
 from replays import START
 from sklearn.linear_model import LogisticRegression
 
-from pipeline.tracking import Detections, Event, Tracker, TrackerSettings
-from pipeline.tracking.confidence import FILE, Confidence
+from models.detections import Detections
+from pipeline.tracking import Event, Tracker, TrackerSettings
 from pipeline.tracking.events import end_event
-from pipeline.tracking.evidence import EVIDENCE, End
+from pipeline.tracking.evidence import EVIDENCE, FILE, Confidence, End
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 RATE_HZ = 5.0
@@ -60,6 +60,9 @@ PEOPLE = tuple(
         ("pets_s3mf1", 7, "768x576"),
     )
 )
+
+
+COLUMNS = {"boxes": "box", "scores": "score", "classes": "label", "embeddings": "feature"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,8 +311,8 @@ def detected(path: Path, cache: Path) -> Footage:
     with np.load(file) as held:
         parts = {name: held[name] for name in held.files}
     splits = np.cumsum(parts["counts"])[:-1]
-    columns = (np.split(parts[name], splits) for name in ("boxes", "scores", "classes", "embeddings"))
-    found = [Detections.of(*row) for row in zip(*columns, strict=True)]
+    columns = (np.split(parts[name], splits) for name in COLUMNS)
+    found = [Detections(*row) for row in zip(*columns, strict=True)]
     return Footage(parts["times"], found, parts["images"])
 
 
@@ -337,8 +340,8 @@ def _detect(path: Path, file: Path) -> None:
         images=images,
         counts=[len(each) for each in found],
         **{
-            name: np.concatenate([getattr(each, name) for each in found]).astype(np.float32)
-            for name in ("boxes", "scores", "classes", "embeddings")
+            name: np.concatenate([getattr(each, part) for each in found]).astype(np.float32)
+            for name, part in COLUMNS.items()
         },
     )
 

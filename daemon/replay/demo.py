@@ -18,7 +18,7 @@ from daemon.config.settings import CameraDefaults
 from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, replay
-from daemon.service.formatting import time_line
+from daemon.service.log import time_line
 from models.captioner import Captioner
 from pipeline.loop import Loop
 from pipeline.publisher import subscribe

@@ -25,10 +25,11 @@ from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
@@ -37,7 +38,6 @@ from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
-from pipeline.tracking import Detections
 
 BATCH = (
     4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures
@@ -225,8 +225,7 @@ class _Replay:
         ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
         progress.show(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
 
-    def _report(self, narrated: list[JournalledPair]) -> None:
-        records = [each.record for each in narrated]
+    def _report(self, records: list[Record]) -> None:
         self.narrations += len(records)
         for record in records if self._options.out else ():
             self._output.records.setdefault(record.camera, []).append(record)
@@ -274,14 +273,10 @@ class _Replay:
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""
-        parts, unbegun = [], 0
-        for thread in self._threads:
-            name = thread.plan.name
-            if thread.first_time is None:
-                unbegun += 1
-            elif not self._queue.ended(name):
-                parts.append(f"{name} after {format_offset(thread.read_s)}")
-        if unbegun:
+        threads = [thread for thread in self._threads if not self._queue.ended(thread.plan.name)]
+        begun = [thread for thread in threads if thread.first_time]
+        parts = [f"{thread.plan.name} after {format_offset(thread.read_s)}" for thread in begun]
+        if unbegun := len(threads) - len(begun):
             parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume continues" if self._options.out else left

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -21,10 +19,6 @@ from pipeline.report.words import duration_words, has_date
 if TYPE_CHECKING:
     from daemon.search.trial import WouldHaveFired
 
-_CSV_COLUMNS = (
-    *("time", "local_time", "camera", "seq", "event", "kinds", "objects", "confidence", "text", "marks"),
-    *("before", "after", "overlay", "id"),
-)
 _GAPS = 3
 """The newest gaps, which are named one by one."""
 
@@ -79,18 +73,6 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     return (json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
-    """CSV (RFC 4180) with a head; a text that a spreadsheet takes for a formula gets a quote in front."""
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="")
-    for values in (columns, *([row[name] for name in columns] for row in rows)):
-        formula = ("=", "+", "-", "@", "\t", "\r")
-        writer.writerow([f"'{v}" if isinstance(v, str) and v.startswith(formula) else v for v in values])
-        yield written.getvalue()
-        written.seek(0)
-        written.truncate()
-
-
 def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterator[dict[str, Any]]:
     """The records' members, local times, marks and pictures.
 
@@ -105,24 +87,6 @@ def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterato
             "marks": list(each.marks),
             "pictures": {side: str(path) for side, path in each.pictures.items()},
         }
-
-
-def record_csv(results: Iterable[SearchResult], local: LocalTime) -> Iterator[str]:
-    """CSV, a line a narration."""
-    rows = (
-        {
-            **each.record.model_dump(include={"camera", "seq", "event", "text", "id"}),
-            "time": each.record.after.time,
-            "local_time": local.of(each.record.after.moment).isoformat(),
-            "kinds": " ".join(dict.fromkeys(s.type for s in each.record.sentences)),
-            "objects": " ".join(each.record.objects),
-            "confidence": max((s.confidence for s in each.record.sentences), default=0.0),
-            "marks": "; ".join(each.marks),
-            **{side: str(each.pictures.get(side, "")) for side in ("before", "after", "overlay")},
-        }
-        for each in results
-    )
-    return csv_lines(rows, _CSV_COLUMNS)
 
 
 def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[str, Any]]:

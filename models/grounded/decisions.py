@@ -14,11 +14,10 @@ import lap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou, overlaps, shared_areas
+from models.boxes import box_of, iou, overlaps, shared_areas, suppress
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Association, Floats, logit
-from models.grounded.inference import suppress
 from models.grounded.settings import SETTINGS
 from models.language.statements import Fact
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from models.boxes import overlaps
+from models.boxes import overlaps, suppress
 from models.detections import FAMILY, GROUPS, LEAST, Detections
 from models.families import CLASSES
 from models.grounded.observations import Floats, pool_features
@@ -99,20 +99,6 @@ def cells_of(levels: tuple[tuple[int, ...], ...]) -> tuple[Floats, Floats]:
         middles.append(np.stack([x.ravel(), y.ravel()], axis=1))
         strides.append(np.full(x.size, stride, np.float32))
     return np.concatenate(middles), np.concatenate(strides)
-
-
-def suppress(rivals: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The rows int64 ``(M,)`` that stay when each that stays sends away those of its rivals after it.
-
-    Args:
-        rivals: bool ``(N, N)``.
-    """
-    table = np.triu(rivals, 1)
-    gone = np.zeros(len(table), np.bool_)
-    for i, row in enumerate(table):
-        if not gone[i]:
-            gone |= row
-    return np.flatnonzero(~gone)
 
 
 class OnnxDetector:

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from still import NOON, shown
 
+from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.camera_state import RECENT_S, RING_S, CameraState
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
-from pipeline.tracking import Detections, Event, Observation, Track
+from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification
 
 BEGIN = NOON.timestamp()
 IMAGE = np.full((120, 160, 3), 90, np.uint8)
-NOTHING = Detections.of([], [], np.zeros((0, 11)), np.zeros((0, 4)))
+NOTHING = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, 11), (0, 4))))
 
 
 def motion(second: float, *, restart: bool = False) -> MotionFrame:
@@ -138,7 +139,7 @@ def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
             first, last = max(left, 0), min(left + 24, 160)
             image[24:96, first:last] = coat[:, first - left : last - left]
             box = [first / 160, 0.2, (last - first) / 160, 0.6]
-            found = Detections.of([box], [0.9], person, np.ones((1, 4)))
+            found = Detections(np.array([box]), np.array([0.9]), person, np.ones((1, 4)))
         events = camera.track(MotionFrame(motion(k / 5).frame, image), found)
         named += [each.same_as for each in events if each.kind == "entered"]
     assert [each is None for each in named] == [True, False]

@@ -11,6 +11,7 @@ from narrations import narration
 from still import shown
 
 from models.boxes import Box
+from models.detections import Detections
 from models.families import OBJECTS
 from models.sentences import Sentence
 from pipeline.camera_state import CameraState
@@ -19,7 +20,6 @@ from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.narration import FrameStamp
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
-from pipeline.tracking import Detections
 
 STREET = np.random.default_rng(0).integers(60, 120, (180, 320, 3)).astype(np.uint8)
 BENCH = (0.4, 0.4, 0.06, 0.25)
@@ -35,14 +35,14 @@ def watched(state: CameraState, name: str, way: Way, seconds: float, start: floa
     kinds = []
     for k in range(round(5 * seconds)):
         t, image = start + k / 5, STREET.copy()
-        found = Detections.of([], [], np.zeros((0, len(OBJECTS))), np.zeros((0, 4)))
+        found = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 4))))
         if box := way(t):
             x, y = max(box[0], 0.0), box[1]
             right = min(box[0] + box[2], 1.0)
             if right - x > 0.3 * box[2]:
                 image[int(y * 180) : int((y + box[3]) * 180), int(x * 320) : int(right * 320)] = (200, 30, 30)
-                classes = [[0.8 if each == name else 0.02 for each in OBJECTS]]
-                found = Detections.of([[x, y, right - x, box[3]]], [0.8], classes, np.full((1, 4), 0.5))
+                arrays = [x, y, right - x, box[3]], 0.8, [0.8 if each == name else 0.02 for each in OBJECTS]
+                found = Detections(*(np.array([each]) for each in arrays), np.full((1, 4), 0.5))
         kinds += [event.kind for event in state.track(MotionFrame(shown(image, t), image), found)]
     return kinds
 

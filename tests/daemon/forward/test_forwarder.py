@@ -27,7 +27,7 @@ Cameras = Callable[..., Camera]
 
 
 def hook(receiver: Receiver, name: str = "office") -> str:
-    target = f"{{url: '{receiver.url}', template: '{{{{ record | tojson }}}}'}}"
+    target = f"{{url: '{receiver.url}', message: record}}"
     return f"  apprise:\n    {name}: {target}\n"
 
 

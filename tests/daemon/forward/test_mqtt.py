@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -146,8 +147,9 @@ def test_a_later_subscriber_gets_the_state_and_no_old_event(broker, listen) -> N
 
 def test_old_long_and_empty_records(broker, listen) -> None:
     """Old ones are dead letters tried again, and what waited while the broker was away."""
-    listener, target = listen(broker.port), opened(broker, template="{{ text * 40 }}", discovery=None)
-    target.send(message(**now(sentences=(GONE,))))
+    listener, target = listen(broker.port), opened(broker, discovery=None)
+    long = replace(GONE, text=GONE.text * 40)
+    target.send(message(**now(sentences=(long,))))
     target.send(message(sentences=(PERSON,)))  # of 2024
     until(lambda: len(listener.on("narrated/yard/event")) == 2)
     (state,) = listener.on("narrated/yard/sentence")

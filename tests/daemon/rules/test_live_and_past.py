@@ -140,7 +140,7 @@ def run(
             journal.append = write  # type: ignore[method-assign, assignment]
             narrator = Narrator(captioner, [PLAN], {"yard": journal}, live=True, memory=state / CAMERA_MEMORY)
             try:
-                narrator.set_rules({"yard": rules()}, LOCAL)
+                narrator.set_rules("yard", rules(), LOCAL)
                 for item in watch(iter(part), PairThresholds(), tracked=True, live=True):
                     narrator.process([Work(item, since=0.0)])
             except Killed:
@@ -226,7 +226,7 @@ def test_a_new_rule_does_not_fire_for_the_past(
         journal.path.write_bytes(before[0])
     with Journal(tmp_path, "yard", fsync=False) as journal:
         other = Narrator(seeing, [PLAN], {"yard": journal}, live=True)
-        other.set_rules({"yard": rules()[:-1]}, LOCAL)
+        other.set_rules("yard", rules()[:-1], LOCAL)
         assert other.finish() == []
 
 

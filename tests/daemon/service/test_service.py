@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, until, unused_port
 
@@ -105,8 +104,7 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
         until(process, ready)
         notify.wait_for("READY=1")
         seen = [phase for phase, _ in itertools.groupby(phases)]
-        whole = ["loading", "opening the cameras", "watching"]
-        assert seen in (whole, whole[1:])  # loading may be over before anybody asks
+        assert seen == ["opening the cameras", "watching"]
         code, text = page(port, "/readyz")  # systemd need not wait for a camera, but nothing is seen
         assert (code, json.loads(text)["ready"]) == (503, False)
         assert json.loads(text)["reasons"][0].startswith("no camera sends pictures: yard (")
@@ -149,16 +147,3 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=120)
     assert process.returncode == 0
-
-
-@pytest.mark.parametrize(
-    "address", ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464", "example.org:9464", ":9464"]
-)
-def test_pages_are_for_this_machine_only(tmp_path: Path, narrated: Callable[..., Any], address: str) -> None:
-    config = tmp_path / "narrated.yaml"
-    config.write_text(f"version: 1\nhttp: {{listen: '{address}'}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n")
-    done = narrated("check-config", "-c", config)
-    assert done.code == 78
-    assert "loopback interface only" in done.err
-    config.write_text(config.read_text().replace(address, "[::1]:9464"))
-    assert narrated("check-config", "-c", config).code == 0

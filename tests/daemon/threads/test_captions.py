@@ -21,8 +21,7 @@ from daemon.threads.captions import Captioning
 from daemon.threads.narrator import event_context
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from pipeline.narration.events import EventContext
-from pipeline.narration.fallback import FAILED, LATE
-from pipeline.narration.narration import Narration
+from pipeline.narration.narration import FAILED, LATE, Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 
@@ -78,9 +77,7 @@ def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(c
     assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
 
 
-def test_out_of_memory_halves_the_batch_and_the_next_ones_for_a_while(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_without_room_is_halved(captioner: Captioner) -> None:
     small, asked = failing(
         captioner,
         lambda pairs: torch.OutOfMemoryError("CUDA out of memory") if len(pairs) > 2 else None,
@@ -89,14 +86,8 @@ def test_out_of_memory_halves_the_batch_and_the_next_ones_for_a_while(
     batch = [proposed(4 * k) for k in range(8)]
     whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
     assert rounded(captioning.narrate(batch, manner(small))) == whole
-    assert asked == [8, 4, 2, 2, 2, 2]
-    assert rounded(captioning.narrate(batch, manner(small))) == whole
-    assert asked[6:] == [2, 2, 2, 2]
+    assert asked == [8, 4, 2, 2, 4, 2, 2]
     assert not captioning.fallbacks
-    assert sum("batches of 2 " in r.getMessage() for r in caplog.records) == 1
-    monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
-    captioning.narrate(batch, manner(small))
-    assert asked[10] == 8
 
 
 @pytest.mark.logs_errors
@@ -139,7 +130,7 @@ def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
     assert rounded(captioning.narrate(batch, manner(broken))) == whole
     assert asked == [2, 1]  # not asked again for now
     assert [r.levelname for r in caplog.records] == ["WARNING"]
-    monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
+    monkeypatch.setattr(module, "monotonic", lambda: 1e12)
     assert rounded(captioning.narrate(batch, manner(broken))) == whole
     assert asked == [2, 1, 2, 1]
 
@@ -163,7 +154,7 @@ def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(capt
         away = copy.deepcopy(captioner).to(device)
         captioning = Captioning(away)
         assert told(captioning.narrate(batch, manner(away))) == here
-        assert (captioning.error, captioning._captioner) == ("", away), "nothing was left behind"
+        assert captioning.error == ""
         assert captioning._spare is not None
         assert captioning._spare.device == "cpu"
 

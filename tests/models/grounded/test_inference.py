@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.boxes import suppress
 from models.detections import FAMILY, GROUPS, Detections
 from models.families import CLASSES, OBJECTS
 from models.grounded.inference import (
@@ -21,7 +22,6 @@ from models.grounded.inference import (
     cells_of,
     decode,
     pixels_at,
-    suppress,
 )
 from models.grounded.observations import COLOUR_BINS, colour_histograms, colour_likeness, pool_features
 from models.grounded.settings import SETTINGS

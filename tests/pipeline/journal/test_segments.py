@@ -14,7 +14,7 @@ from unpublished import unpublished
 from pipeline.journal import Journal, JournalError, SegmentLimits, read_camera, read_journal
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
 from pipeline.journal.verification import verify
-from pipeline.record import ChainEnd, read_record
+from pipeline.record import ChainEnd
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -94,22 +94,6 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
             assert (found, record.seq) == (place, place.seq)
             assert journal.find((place.stream_id[0] + 1, 0)) == (found, record)
             assert journal.find((5, 0)) == (ChainEnd(), None)
-
-
-def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
-    with opened(tmp_path) as journal:
-        for second in range(12):
-            journal.append(narration(second))
-        journal.acknowledge(journal.backlog(11)[1])
-        for second in range(12, 30):
-            journal.append(narration(second))
-        assert numbers(journal) == list(range(1, 31))
-        assert [read_record(line).seq for line in journal.backlog(99)[0]] == list(range(12, 31))
-        journal.acknowledge(ChainEnd())
-        lines, last = journal.backlog(13)
-        assert last.seq == len(lines) == 13
-        journal.acknowledge(last)
-        assert journal.backlog(100)[1].seq == 30
 
 
 def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):

@@ -101,24 +101,6 @@ def test_what_was_published_but_not_acknowledged_is_not_published_twice(
     assert on_stream(any_server) == records
 
 
-def test_footage_narrated_again_while_it_is_published(
-    server, tmp_path, narration, deliver, on_stream, caplog
-):
-    """The stream is further on than a journal that has only just begun."""
-    stop, received = threading.Event(), []
-    for folder in ("first", "second"):
-        with Journal(tmp_path / folder, "yard", fsync=False) as journal:
-            delivery = deliver(journal, server.url)
-            delivery.drain(stop)
-            for second in range(5):
-                journal.append(narration(second))
-                assert delivery.drain(stop) == 1
-            received += [list(journal)]
-            delivery.release()
-    assert on_stream(server) == received[0] == received[1]
-    assert caplog.text.count("not of this journal") == 0
-
-
 def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     server, client, journal, narration, publish_to
 ):
