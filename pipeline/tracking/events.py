@@ -23,7 +23,6 @@ _LOST_S = 8.0  # for so long an object may be lost and found as another track
 _REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
 _SAME, _EARLIER_S = 0.87, 0.6  # likeness of a place that what was there has not left; a moment before its end
 _WITHIN, _PART = 0.7, 0.6  # share of a box within another one, and of its area, of a part
-_LONGER = 3  # times the observations of a part
 _SURELY = 0.5  # votes for a person: beside a vehicle it may be a part of it
 _AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
 
@@ -122,7 +121,7 @@ def is_part(end: End, tracks: Sequence[Track]) -> bool:
         box = other.at(min(end.time_s, other.last.time_s))
         if other is own or other.family != own.family or other.part or not box:
             continue
-        longer = len(other.observations) > _LONGER * len(own.observations)
+        longer = len(other.observations) > len(own.observations)
         together = other.last.time_s >= end.time_s - _TOGETHER_S
         larger = area(place) < _PART * area(box) and share_inside(place, box) > _WITHIN
         if longer and together and larger:
