@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -57,18 +56,15 @@ class Index:
 
     Args (and attributes):
         folder: of the journals.
-        progress: called with the number of records read so far.
         store: the file.
 
     Raises:
         NoJournalsError: the journals cannot be read, or the index not written (any method).
     """
 
-    def __init__(self, folder: Path, progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = open_store(folder)
-        self._progress = progress
-        self._read_now = 0
         self._newest = self._last_record()
 
     def close(self) -> None:
@@ -82,7 +78,6 @@ class Index:
         before and after, so that nothing is passed over.
         """
         left_out: dict[str, str] = {}
-        self._read_now = 0
         for _ in range(_LISTINGS):
             files = journal_files(self.folder)
             left_out.clear()
@@ -188,9 +183,6 @@ class Index:
                     *(intake.fault, known.id),
                 ),
             )
-        self._read_now += len(intake.records)
-        if self._progress:
-            self._progress(self._read_now)
         return more
 
     def _add(self, file: JournalFile, first: int) -> _File:
