@@ -11,7 +11,7 @@ import httpx
 from confined_units import children, kill_confined, open_to_its_group, start_confined, unit_words
 from embedded_redis import EmbeddedServer
 from forwarding_here import Camera, Receiver, until
-from serving_here import ServedHouse, said
+from houses import House, said
 
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
@@ -51,7 +51,7 @@ def test_it_forwards_under_its_restrictions(tmp_path: Path) -> None:
 
 def test_it_serves_under_its_restrictions(tmp_path: Path) -> None:
     """The page is there and takes feedback; the record and the pictures are out of its reach."""
-    house, own = ServedHouse(tmp_path / "state"), tmp_path / "own"
+    house, own = House(tmp_path / "state"), tmp_path / "own"
     house.tell(1, said("A person has come."), evidence=house.pictures())
     config = tmp_path / "narrated.yaml"
     config.write_text(

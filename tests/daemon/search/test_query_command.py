@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from houses import House
 
 from daemon import cli
 from daemon.commands import query, selection
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 
-from .conftest import House, said, seconds
+from .conftest import said, seconds
 
 NOW = datetime(2026, 5, 14, 11, tzinfo=UTC)
 DOCS = Path(__file__).parents[3] / "docs" / "query.md"
@@ -47,7 +48,8 @@ DAY = [
 def lived(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
     """Two days in the life of a house, asked on 14 May 2026 at noon in London."""
     for moment, camera, sentence in DAY:
-        house.tell(seconds(f"2026-05-{moment}"), sentence, camera=camera)
+        second = seconds(f"2026-05-{moment}")
+        house.tell(second, sentence, camera=camera, id=f"{camera}-{second:g}")
     monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
     return house
 

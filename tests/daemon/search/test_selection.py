@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from houses import MIDNIGHT
 
 from daemon.questions.local_time import DAY_S, LocalTime
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
@@ -14,7 +15,7 @@ from daemon.search.output import caveats
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import RecordEvent
 
-from .conftest import MIDNIGHT, said, searching, seconds
+from .conftest import said, searching, seconds
 
 PERSON = said("A person has come in and is now at the entrance.", "appeared", "person", 0.9)
 CAR = said("The red car in the lot has driven off to the left.", "disappeared", "car", 0.6)

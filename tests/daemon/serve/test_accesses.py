@@ -4,7 +4,8 @@ import json
 import re
 
 import pytest
-from serving_here import Served, ServedHouse
+from houses import House
+from serving_here import Served
 from waiting import until
 
 from daemon.serve.access import password_line
@@ -17,7 +18,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def guarded(tmp_path):
-    house = ServedHouse(tmp_path / "state")
+    house = House(tmp_path / "state")
     furnish(house)
     (tmp_path / "passwords").write_text(password_line("anna", PASSWORD) + "\n")
     with Served(house, "--passwords", str(tmp_path / "passwords")) as running:

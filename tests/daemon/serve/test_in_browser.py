@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_here import Served, said
+from houses import said
+from serving_here import Served
 
 from daemon.config.configuration import load_configuration, parse_configuration
 from daemon.config.settings import Camera

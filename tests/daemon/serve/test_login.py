@@ -12,8 +12,9 @@ import httpx
 import pytest
 import yaml
 from doc_pages import page, sections, table
+from houses import House
 from pydantic import ValidationError
-from serving_here import Served, ServedHouse
+from serving_here import Served
 
 from daemon.config.settings import ServeSettings
 from daemon.serve import access
@@ -30,7 +31,7 @@ def passwords(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(house: ServedHouse, passwords: Path) -> Iterator[Served]:
+def guarded(house: House, passwords: Path) -> Iterator[Served]:
     """Asks for a password."""
     with Served(house, "--passwords", str(passwords)) as running:
         yield running

@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from serving_here import MIDNIGHT, Served, ServedHouse, identity, said
+from houses import MIDNIGHT, House, identity, said
+from serving_here import Served
 from waiting import until
 
 from daemon import cli
@@ -183,8 +184,8 @@ def test_what_does_not_fit_is_refused(served, house, what, form) -> None:
 
 
 @pytest.fixture
-def odd(tmp_path: Path) -> Iterator[ServedHouse]:
-    made = ServedHouse(tmp_path / "state")
+def odd(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path / "state")
     yield made
     made.close()
 
@@ -229,7 +230,7 @@ Mixed = tuple[Served, dict[str, Record]]
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     """A camera for each oddity, and the records by the names of what they show."""
-    house, told = ServedHouse(tmp_path_factory.mktemp("mixed") / "state"), dict[str, Record]()
+    house, told = House(tmp_path_factory.mktemp("mixed") / "state"), dict[str, Record]()
     house.tell(1, said("Edited."), camera="edited", id=identity("edited", 5000))
     early = "undated-19700101T000003.000Z-0123456789ab"
     told["undated"] = house.tell(3 - MIDNIGHT.timestamp(), said("Early."), camera="undated", id=early)

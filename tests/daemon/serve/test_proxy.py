@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 from doc_pages import page
-from serving_here import Served, ServedHouse, said
+from houses import House, said
+from serving_here import Served
 
 from daemon.serve.access import password_line
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="no proxy: apt-get install
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    house = ServedHouse(tmp_path / "state")
+    house = House(tmp_path / "state")
     house.tell(100, said("A person has come."), evidence=house.pictures())
     house.close()
     passwords, config = tmp_path / "passwords", tmp_path / "narrated.yaml"
