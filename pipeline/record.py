@@ -357,6 +357,12 @@ class Record(_Part):
         """The objects of the sentences, each once, in the order of the sentences."""
         return tuple(dict.fromkeys(s.object for s in self.sentences))
 
+    @property
+    def track(self) -> str:
+        """The track that all its sentences are about; empty where there is no such one."""
+        tracks = {sentence.track or "" for sentence in self.sentences}
+        return tracks.pop() if len(tracks) == 1 else ""
+
 
 def format_time(time: datetime) -> str:
     """An aware time as ISO 8601 in UTC with microseconds and Z.

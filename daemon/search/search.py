@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
-from daemon.search.index import Index, Update
-from daemon.search.intake import key_of
+from daemon.search.index import Index, Update, key_of
 from daemon.search.results import ResultReader, SearchResult
 from daemon.search.selection import Selection
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
-from pipeline.report.card import track_of
 
 if TYPE_CHECKING:
     from daemon.questions.asker import Asker
@@ -132,14 +130,14 @@ class Search:
         visits: dict[tuple[str, str], list[SearchResult]] = {}
         for each in results:
             record = each.record
-            track = track_of(record)
+            track = record.track
             key = (record.camera, track or record.id)
             if key not in visits:
                 locations = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
                 visits[key] = [
                     found
                     for found in self.reader.read(locations)
-                    if track_of(found.record) == track and (not found.record.held or found.record.id in asked)
+                    if found.record.track == track and (not found.record.held or found.record.id in asked)
                 ] or [each]
         return list(visits.values())
 

@@ -71,12 +71,6 @@ def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
     return shapes
 
 
-def track_of(record: Record) -> str:
-    """The track that all sentences of a record are about; empty where there is no such one."""
-    tracks = {sentence.track or "" for sentence in record.sentences}
-    return tracks.pop() if len(tracks) == 1 else ""
-
-
 @dataclass(frozen=True, slots=True)
 class ShownSentence:
     """A sentence of a card.
@@ -126,7 +120,7 @@ class Card:
     @property
     def visit(self) -> str:
         """The visit's name on a page; empty where the record is of none, or of several."""
-        track = track_of(self.record)
+        track = self.record.track
         return f"{self.record.camera} {track}" if track else ""
 
     @property

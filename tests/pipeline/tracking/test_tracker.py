@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track, Tracker, TrackerSettings
+from pipeline.tracking.suppression import candidates
 
 HEIGHT, WIDTH = 180, 320
 STEP_S = 0.2
@@ -211,6 +212,18 @@ def test_the_class_is_voted_along_the_track() -> None:
 
 def test_nothing_is_said_of_what_nobody_can_name() -> None:
     assert not follow([("person", RED, crossing(2.0))], 14.0, Doubtful(1, other=0.3))[1]
+
+
+def test_doubles_and_weak_boxes_as_large_as_a_road_are_no_candidates() -> None:
+    places = [
+        ("car", PARKED),
+        ("bus", PARKED),
+        ("person", (0.8, 0.3, 0.06, 0.3)),
+        ("truck", (0, 0, 0.5, 0.5)),
+    ]
+    found, image = frame([(name, BLUE, at(place)) for name, place in places], 0.0)
+    found.score[:] = [0.5, 0.7, 0.6, 0.3]
+    assert candidates(found, image).scores.tolist() == [0.7, 0.6]
 
 
 def test_a_rider_and_the_machine_are_one() -> None:
