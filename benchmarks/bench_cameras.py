@@ -41,12 +41,11 @@ import numpy as np
 import redis
 import yaml
 from embedded_redis import EmbeddedServer
+from rtsp_camera import RtspServer, no_gstreamer
 
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
-SERVER = Path(__file__).with_name("file_server.py")
-SYSTEM_PYTHON = "/usr/bin/python3"
 RATE, WIDTH, HEIGHT, CODED_S, PLAYED_S = 15, 1920, 1080, 40, 900
 TICKS = os.sysconf("SC_CLK_TCK")
 FLOOR = """
@@ -122,11 +121,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for (number, rate), each in late.items():
         for what, values in each.by_kind.items():
-            shown = (
-                " | ".join(f"{q:.2f} s" for q in np.percentile(values, [50, 95, 99]))
-                if values
-                else "- | - | -"
-            )
+            shown = " | ".join(f"{q:.2f} s" for q in np.percentile(values, [50, 95, 99]))
             print(f"| {number} | {rate} | {each.ready_s:.1f} s | {what} | {len(values)} | {shown} |")
 
 
@@ -175,17 +170,13 @@ def noisy(frame: av.VideoFrame) -> Iterator[av.VideoFrame]:
 @contextmanager
 def served(film: Path, number: int) -> Iterator[list[str]]:
     """The film as so many cameras."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [SYSTEM_PYTHON, str(SERVER), str(port), *[str(film)] * number]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            if not server.stdout or server.stdout.readline().strip() != "ready":
-                sys.exit("GstRtspServer does not start: see .ci/run for Debian's packages")
-            yield [f"rtsp://127.0.0.1:{port}/{k}" for k in range(1, number + 1)]
-        finally:
-            server.kill()
+    if reason := no_gstreamer():
+        sys.exit(reason)
+    server = RtspServer(films=[film] * number)
+    try:
+        yield [server.url(str(k)) for k in range(1, number + 1)]
+    finally:
+        server.kill()
 
 
 def decoding(urls: Sequence[str], chosen: argparse.Namespace) -> Cost:

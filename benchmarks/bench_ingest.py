@@ -2,8 +2,8 @@
 
     python benchmarks/bench_ingest.py [--away 0.5 2 5 20]
 
-GStreamer's server (tests/pipeline) is killed and started again after some absences, and frozen; times are to
-the next frame, with settings as shipped. What a camera costs: bench_cameras.py.
+GStreamer's server is killed and started again after some absences, and frozen; times are to the next frame,
+with settings as shipped. What a camera costs: bench_cameras.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from conftest import RtspServer
+from rtsp_camera import RtspServer
 
 from pipeline.sources import ConnectionState, Source, SourceOptions, open_source
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from daemon.config.device import choose_device
 from models import load_captioner
-from models.captioner import Captioner
+from models.captioner import Captioner, DescribeOptions
 from models.grounded.grounded import Grounded
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import pair_input
@@ -113,13 +113,13 @@ def stages(
         raise TypeError(f"captioner {captioner.name} has no such stages")
     seen = milliseconds(lambda: captioner.observe(pairs), rounds)
     known = milliseconds(lambda: captioner.facts(pairs), rounds)
-    facts = captioner.facts(pairs)
+    [facts] = captioner.facts(pairs)
     return {
         "difference, clusters": milliseconds(differing, rounds),
         "views": milliseconds(lambda: [pair_input(change, captioner) for change in changes], rounds),
         "detector": seen,
         "facts": (known[0] - seen[0], known[1] - seen[1]),
-        "words": milliseconds(lambda: captioner.tell(facts, 1), rounds),
+        "words": milliseconds(lambda: captioner.word(facts, DescribeOptions()), rounds),
         "whole": milliseconds(lambda: narrate(differing(), captioner), rounds),
     }
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -155,26 +155,38 @@ def main() -> None:
             print(f"{read:,} records indexed in {taken:.1f} s ({worked:.1f} s of the processor), ", end="")
             print(f"index {size >> 20} MB, journals {journals >> 20} MB")
             print("\n| question | found | of the processor, ms | by the clock, ms |\n|---|---:|---:|---:|")
+            end = START + timedelta(days=given.days)
             for words in QUESTIONS:
-                ask(search, words, START + timedelta(days=given.days))
+                print_slowest(words, lambda words=words: ask(search, words, end))
             for words in RULES:
-                try_one(search, words, START + timedelta(days=given.days))
-            make_digest(search, START + timedelta(days=given.days))
+                rule = read_rule("tried", words, search.asker())
+                print_slowest(f"rule: {words}", lambda rule=rule: len(try_rule(search, rule, Span(), end)))
+            until = LONDON.midnight(LONDON.of(end).date())
+            day = Span(until - timedelta(days=1), until)
+            print_slowest("the digest of a day", lambda: len(write_digest(search, day, end).sentences))
         watch_rules()
         print(f"\n{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB at most")
 
 
-def try_one(search: Search, words: str, end: datetime) -> None:
-    """Try a rule on all records three times, and print the slowest."""
-    worked, taken = [], []
+def print_slowest(what: str, call: Callable[[], int]) -> None:
+    """Do it three times, and print the slowest."""
+    worked, taken, found = [], [], 0
     for _ in range(3):
         begin, busy = time.perf_counter(), time.process_time()
-        found = try_rule(search, read_rule("tried", words, search.asker()), Span(), end)
+        found = call()
         worked.append(time.process_time() - busy)
         taken.append(time.perf_counter() - begin)
-    print(
-        f"| rule: {words} | {len(found):,} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f} |", flush=True
-    )
+    print(f"| {what} | {found:,} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f} |", flush=True)
+
+
+def ask(search: Search, words: str, end: datetime) -> int:
+    """How much is found."""
+    asked = search.asker().read(words, end)
+    if asked.measure.count:
+        return len(search.selection.count(asked))
+    if asked.of_visits:
+        return len(search.selection.visits(asked))
+    return search.answer(asked, 50).count
 
 
 def watch_rules() -> None:
@@ -191,20 +203,6 @@ def watch_rules() -> None:
     used = time.process_time() - busy
     print(f"\n100 rules over {count:,} records: {met:,} firings, {used:.2f} s of the processor, ", end="")
     print(f"{used / 3600:.2%} of a core at two records a second")
-
-
-def make_digest(search: Search, end: datetime) -> None:
-    """Make the digest of the last whole day three times, and print the slowest."""
-    worked, taken = [], []
-    until = LONDON.midnight(LONDON.of(end).date())
-    for _ in range(3):
-        begin, busy = time.perf_counter(), time.process_time()
-        digest = write_digest(search, Span(until - timedelta(days=1), until), end)
-        worked.append(time.process_time() - busy)
-        taken.append(time.perf_counter() - begin)
-    cells = f"{len(digest.sentences)} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f}"
-    print(f"| the digest of a day | {cells} |")
-    print(f"\n{digest.sentences[0].text}")
 
 
 def measure(path: Path, processors: int) -> tuple[float, float]:
@@ -226,23 +224,6 @@ def verify(folder: Path, records: int) -> None:
     for processors in sorted({1, len(os.sched_getaffinity(0))}):
         took, used = measure(folder, processors)
         print(f"| {processors} | {took:.1f} s | {used:.1f} s | {records / took:,.0f} |", flush=True)
-
-
-def ask(search: Search, words: str, end: datetime) -> None:
-    """Ask three times, and print the slowest."""
-    worked, taken, found = [], [], 0
-    for _ in range(3):
-        begin, busy = time.perf_counter(), time.process_time()
-        asked = search.asker().read(words, end)
-        if asked.measure.count:
-            found = len(search.selection.count(asked))
-        elif asked.of_visits:
-            found = len(search.selection.visits(asked))
-        else:
-            found = search.answer(asked, 50).count
-        worked.append(time.process_time() - busy)
-        taken.append(time.perf_counter() - begin)
-    print(f"| {words} | {found:,} | {1000 * max(worked):.0f} | {1000 * max(taken):.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -45,14 +45,8 @@ def made(clip: Path, out: Path, minutes: float, every: float) -> str:
     middles = [(low + high) / 4 for low, high in pauses]
     events = [frames[int(a * RATE) : int(b * RATE)] for a, b in pairwise(middles)]
     with av.open(str(out), "w") as film:
-        stream = film.add_stream("libx264", rate=RATE)
-        stream.options = {
-            "preset": "veryfast",
-            "g": str(2 * RATE),
-            "bf": "0",
-            "maxrate": "2M",
-            "bufsize": "2M",
-        }
+        options = {"preset": "veryfast", "g": str(2 * RATE), "bf": "0", "maxrate": "2M", "bufsize": "2M"}
+        stream = film.add_stream("libx264", rate=RATE, options=options)
         stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 2_000_000
         stream.time_base = Fraction(1, RATE)
         coded = [[(bytes(p), p.is_keyframe) for p in part] for part in _coded(stream, [calm, *events])]

@@ -126,19 +126,12 @@ def judged(records: Path, clip: Clip) -> Truth:
 
 def summed(each: Sequence[Truth]) -> Truth:
     """Of several clips or seeds."""
-    reasons: Counter[str] = Counter()
-    for one in each:
-        reasons.update(one.reasons)
-    return Truth(
-        true=sum(one.true for one in each),
-        false=sum(one.false for one in each),
-        unknown=sum(one.unknown for one in each),
-        other=sum(one.other for one in each),
-        entrances=(sum(one.entrances[0] for one in each), sum(one.entrances[1] for one in each)),
-        departures=(sum(one.departures[0] for one in each), sum(one.departures[1] for one in each)),
-        reasons=dict(reasons.most_common()),
-        judged=tuple(verdict for one in each for verdict in one.judged),
-    )
+    counts = (sum(getattr(one, name) for one in each) for name in ("true", "false", "unknown", "other"))
+    ends = [[getattr(one, name) for one in each] for name in ("entrances", "departures")]
+    told = ((sum(t for t, _ in own), sum(of for _, of in own)) for own in ends)
+    reasons = sum((Counter(one.reasons) for one in each), Counter[str]())
+    judged = tuple(verdict for one in each for verdict in one.judged)
+    return Truth(*counts, *told, dict(reasons.most_common()), judged)
 
 
 def _told_of(text: str) -> tuple[int, int]:

@@ -20,37 +20,38 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from contextlib import suppress
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import av
 import cv2
 import numpy as np
 import psutil
 import redis
-from prometheus_client.parser import text_string_to_metric_families
+from embedded_redis import EmbeddedServer
+from rtsp_camera import RtspServer, no_gstreamer
+from running_daemon import metrics, page, unused_port
 from scipy.stats import theilslopes
 
-from pipeline.journal import read_camera, verify
+from pipeline.journal import read_camera
+from pipeline.journal.verification import verify
 
 CLIPS_S = (9, 11, 13, 15)
 RTSP_EVERY_S, RTSP_AWAY_S = 45.0, 3.0
 REDIS_EVERY_S, REDIS_AWAY_S = 60.0, 5.0
 SAMPLE_EVERY_S = 2.0
 SHORTEST_MIN = 2
+OK = 200
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "car_park.webp"
-SERVER = Path(__file__).with_name("file_server.py")
-SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 @dataclass
@@ -68,19 +69,13 @@ class Soak:
     """What is running, and what was seen."""
 
     folder: Path
+    redis: EmbeddedServer
     samples: list[Sample] = field(default_factory=list)
-    counters: dict[str, float] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
     rtsp_kills: int = 0
     redis_kills: int = 0
-    rtsp_port: int = 0
-    redis_port: int = 0
-    http_port: int = 0
-
-
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return int(unused.getsockname()[1])
+    rtsp_port: int = field(default_factory=unused_port)
+    http_port: int = field(default_factory=unused_port)
 
 
 def write_clip(path: Path, seconds: int) -> None:
@@ -97,27 +92,6 @@ def write_clip(path: Path, seconds: int) -> None:
         container.mux(stream.encode(None))
 
 
-def start_rtsp(soak: Soak) -> subprocess.Popen[bytes]:
-    clips = [str(soak.folder / f"{seconds}.mp4") for seconds in CLIPS_S]
-    process = subprocess.Popen(
-        [SYSTEM_PYTHON, str(SERVER), str(soak.rtsp_port), *clips],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    if not process.stdout or process.stdout.readline().strip() != b"ready":
-        sys.exit("the RTSP server does not start: apt install gir1.2-gst-rtsp-server-1.0 python3-gi")
-    return process
-
-
-def start_redis(soak: Soak) -> subprocess.Popen[bytes]:
-    options = ["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", str(soak.folder)]
-    return subprocess.Popen(
-        ["redis-server", "--port", str(soak.redis_port), *options],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
 def start_daemon(soak: Soak) -> subprocess.Popen[bytes]:
     cameras = "".join(
         f"  camera{number}: {{url: 'rtsp://127.0.0.1:{soak.rtsp_port}/{number}'}}\n"
@@ -125,7 +99,7 @@ def start_daemon(soak: Soak) -> subprocess.Popen[bytes]:
     )
     config = soak.folder / "narrated.yaml"
     config.write_text(
-        f"version: 1\nstate: {soak.folder}/state\nredis: {{url: 'redis://127.0.0.1:{soak.redis_port}'}}\n"
+        f"version: 1\nstate: {soak.folder}/state\nredis: {{url: '{soak.redis.url}'}}\n"
         f"http: {{listen: '127.0.0.1:{soak.http_port}'}}\ncaptioner: {{device: cpu}}\n"
         "defaults:\n  pairs: {lower: 20, upper: 250}\n  narrate: {cooldown: 0s, max_per_hour: null}\n"
         f"cameras:\n{cameras}"
@@ -138,33 +112,18 @@ def start_daemon(soak: Soak) -> subprocess.Popen[bytes]:
     )
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.communicate()
-
-
-def ready(soak: Soak) -> bool:
-    with suppress(OSError):
-        urllib.request.urlopen(f"http://127.0.0.1:{soak.http_port}/healthz", timeout=5).close()
-        return True
-    return False
-
-
-def read_counters(soak: Soak) -> dict[str, float]:
+def read_counters(soak: Soak) -> Counter[str]:
     """Sums over all cameras, by name."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{soak.http_port}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    sums = Counter[str]()
+    for (name, *_), value in metrics(soak.http_port).items():
+        sums[name] += value
     return sums
 
 
 def walk(soak: Soak, daemon: subprocess.Popen[bytes], seconds: float) -> None:
     """The mishaps, one after the other, and a look at the process every few seconds."""
     process, began = psutil.Process(daemon.pid), time.monotonic()
-    rtsp, server = start_rtsp(soak), start_redis(soak)
+    rtsp = RtspServer(films=[soak.folder / f"{seconds}.mp4" for seconds in CLIPS_S], port=soak.rtsp_port)
     due = {"sample": 0.0, "rtsp": RTSP_EVERY_S, "redis": REDIS_EVERY_S}
     back: dict[str, float] = {}
     try:
@@ -177,22 +136,22 @@ def walk(soak: Soak, daemon: subprocess.Popen[bytes], seconds: float) -> None:
                 rss = process.memory_info().rss / 1e6
                 soak.samples.append(Sample(now, rss, process.num_threads(), process.num_fds()))
             if now >= due["rtsp"] and "rtsp" not in back:
-                end(rtsp)
+                rtsp.kill()
                 soak.rtsp_kills += 1
                 due["rtsp"], back["rtsp"] = now + RTSP_EVERY_S, now + RTSP_AWAY_S
             if now >= due["redis"] and "redis" not in back:
-                end(server)
+                soak.redis.stop(signal.SIGKILL)
                 soak.redis_kills += 1
                 due["redis"], back["redis"] = now + REDIS_EVERY_S, now + REDIS_AWAY_S
             if now >= back.get("rtsp", seconds):
-                rtsp = start_rtsp(soak)
+                rtsp.start()
                 del back["rtsp"]
             if now >= back.get("redis", seconds):
-                server = start_redis(soak)
+                soak.redis.start()
                 del back["redis"]
             time.sleep(0.2)
         if "redis" in back:
-            server = start_redis(soak)
+            soak.redis.start()
         time.sleep(10)  # the last records reach the server
         soak.counters = read_counters(soak)
         daemon.send_signal(signal.SIGTERM)
@@ -201,14 +160,13 @@ def walk(soak: Soak, daemon: subprocess.Popen[bytes], seconds: float) -> None:
         soak.counters["seconds from SIGTERM to the end"] = time.monotonic() - began_ending
         soak.counters["records that are not on the stream"] = compare(soak)
     finally:
-        end(rtsp)
-        end(server)
+        rtsp.kill()
 
 
 def compare(soak: Soak) -> int:
     """Lines in which a journal and its stream differ."""
     differing = 0
-    with redis.Redis(port=soak.redis_port, decode_responses=True) as client:
+    with redis.Redis.from_url(soak.redis.url, decode_responses=True) as client:
         for number in range(1, len(CLIPS_S) + 1):
             camera = f"camera{number}"
             journalled = [record.hash for record in read_camera(soak.folder / "state" / "journal", camera)]
@@ -234,7 +192,7 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
     late = soak.samples[len(soak.samples) // 3 :]
     early, last = late[: len(late) // 4], late[-len(late) // 4 :]
     counters = soak.counters
-    settled = counters.get("narrated_pairs_total", 0) + counters.get("narrated_pairs_waiting", 0)
+    settled = counters["pairs_total"] + counters["pairs_waiting"]
     growth = slope(late)
     verified = verify([soak.folder / "state" / "journal"])
     threads, files = (
@@ -242,10 +200,10 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
     )
     figures: dict[str, object] = {
         "minutes": round(soak.samples[-1].at_s / 60, 1),
-        "reconnections": counters["narrated_reconnections_total"],
+        "reconnections": counters["reconnections_total"],
         "rtsp_server_kills": soak.rtsp_kills,
         "redis_restarts": soak.redis_kills,
-        "pairs": counters["narrated_pairs_proposed_total"],
+        "pairs": counters["pairs_proposed_total"],
         "records": verified.lines,
         "records_differing": counters["records that are not on the stream"],
         "rss_mb": [round(late[0].rss_mb, 1), round(late[-1].rss_mb, 1)],
@@ -258,7 +216,7 @@ def judge(soak: Soak) -> tuple[dict[str, object], list[str]]:
         "the journals do not verify": not verified.ok,
         "stream and journals differ": bool(figures["records_differing"]),
         "nothing was narrated": not verified.lines,
-        "pairs are unaccounted for": settled != counters["narrated_pairs_proposed_total"],
+        "pairs are unaccounted for": settled != counters["pairs_proposed_total"],
         "memory grows": growth[1] > 1,
         "threads grow": statistics.median(threads[1]) > statistics.median(threads[0]) + 1,
         "files grow": statistics.median(files[1]) > statistics.median(files[0]) + 2,
@@ -274,24 +232,27 @@ def main() -> int:
     if options.minutes < SHORTEST_MIN:
         parser.error(f"--minutes {options.minutes:g}: give {SHORTEST_MIN} or more, or no slope can be told")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))  # so that nothing is left running
-    for program in ("redis-server", SYSTEM_PYTHON):
-        if shutil.which(program) is None:
-            sys.exit(f"{program} is missing: apt install redis-server python3-gi gir1.2-gst-rtsp-server-1.0")
-    with tempfile.TemporaryDirectory(prefix="narrated-soak-") as folder:
-        soak = Soak(Path(folder))
-        soak.rtsp_port, soak.redis_port, soak.http_port = free_port(), free_port(), free_port()
+    if reason := no_gstreamer():
+        sys.exit(reason)
+    kept = {"appendonly": "yes", "appendfsync": "always"}
+    with (
+        tempfile.TemporaryDirectory(prefix="narrated-soak-") as folder,
+        EmbeddedServer(settings=kept) as server,
+    ):
+        soak = Soak(Path(folder), server)
         for seconds in CLIPS_S:
             write_clip(soak.folder / f"{seconds}.mp4", seconds)
         daemon = start_daemon(soak)
         try:
             until = time.monotonic() + 180
-            while not ready(soak):
+            while page(soak.http_port, "/healthz")[0] != OK:
                 if daemon.poll() is not None or time.monotonic() > until:
                     sys.exit(f"the daemon does not start: {(soak.folder / 'log').read_text()[-2000:]}")
                 time.sleep(0.5)
             walk(soak, daemon, 60 * options.minutes)
         finally:
-            end(daemon)
+            daemon.kill()
+            daemon.communicate()
         figures, wrong = judge(soak)
     for name, value in figures.items():
         print(f"{name:<20} {value}")

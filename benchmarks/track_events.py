@@ -34,12 +34,13 @@ import validation_tracks
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 from predictors import DATA
+from replays import START
 from sklearn.linear_model import LogisticRegression
 
-from pipeline.tracking import Detections, Event, Tracker, TrackerSettings
-from pipeline.tracking.confidence import FILE, Confidence
+from models.detections import Detections
+from pipeline.tracking import Event, Tracker, TrackerSettings
 from pipeline.tracking.events import end_event
-from pipeline.tracking.evidence import EVIDENCE, End
+from pipeline.tracking.evidence import EVIDENCE, FILE, Confidence, End
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 RATE_HZ = 5.0
@@ -61,7 +62,7 @@ PEOPLE = tuple(
 )
 
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+COLUMNS = {"boxes": "box", "scores": "score", "classes": "label", "embeddings": "feature"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,8 +311,8 @@ def detected(path: Path, cache: Path) -> Footage:
     with np.load(file) as held:
         parts = {name: held[name] for name in held.files}
     splits = np.cumsum(parts["counts"])[:-1]
-    columns = (np.split(parts[name], splits) for name in ("boxes", "scores", "classes", "embeddings"))
-    found = [Detections.of(*row) for row in zip(*columns, strict=True)]
+    columns = (np.split(parts[name], splits) for name in COLUMNS)
+    found = [Detections(*row) for row in zip(*columns, strict=True)]
     return Footage(parts["times"], found, parts["images"])
 
 
@@ -339,8 +340,8 @@ def _detect(path: Path, file: Path) -> None:
         images=images,
         counts=[len(each) for each in found],
         **{
-            name: np.concatenate([getattr(each, name) for each in found]).astype(np.float32)
-            for name in ("boxes", "scores", "classes", "embeddings")
+            name: np.concatenate([getattr(each, part) for each in found]).astype(np.float32)
+            for name, part in COLUMNS.items()
         },
     )
 
@@ -350,19 +351,12 @@ def record(event: Event) -> dict[str, Any]:
     kind = (
         "appeared" if event.kind in ENTRANCES else "disappeared" if event.kind in DEPARTURES else event.kind
     )
-    pair = event.before_time_s, event.after_time_s
-    return said(kind, event.object, pair, (event.box_before, event.box_after), event.confidence)
-
-
-def said(
-    kind: str, name: str, pair: tuple[float, float], boxes: tuple[Any, Any], confidence: float = 1.0
-) -> dict[str, Any]:
-    """A record of one sentence."""
     sentence = {
-        "type": kind, "object": name, "count": 1, "box_before": boxes[0], "box_after": boxes[1],
-        "confidence": confidence, "text": kind,
+        "type": kind, "object": event.object, "count": 1, "confidence": event.confidence, "text": kind,
+        "box_before": event.box_before, "box_after": event.box_after,
     }  # fmt: skip
-    before, after = ({"time": (START + timedelta(seconds=t)).isoformat()} for t in pair)
+    times = event.before_time_s, event.after_time_s
+    before, after = ({"time": (START + timedelta(seconds=t)).isoformat()} for t in times)
     return {"before": before, "after": after, "sentences": [sentence]}
 
 

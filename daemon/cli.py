@@ -13,26 +13,23 @@ from daemon import __version__
 from pipeline.lazy_commands import LazyCommands
 
 OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
-VERBS = {
-    "run": "Watch the cameras of a configuration, until SIGTERM or Ctrl-C.",
-    "replay": "Narrate recorded footage.",
-    "demo": "Narrate a clip through an embedded server, then show the narrations on a page.",
-    "describe": "Say what changed between two pictures of the same scene.",
-    "tail": "Print narrations as they arrive on the stream, until Ctrl-C.",
-    "query": "Search narrations, with filters or questions in plain English.",
-    "digest": "Say in a dozen sentences what happened, and what was unusual.",
-    "export": "Package narrations, pictures and recordings so that others can check them.",
-    "serve": "Serve a web page with live and past narrations, and take feedback on them.",
-    "forward": "Send narrations to MQTT, web hooks and notification services.",
-    "collect": "Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C.",
-    "hold": "Keep a span of the record, with its pictures, from retention.",
-    "verify": "Check that no byte of the journals, their pictures or their signatures has changed.",
-    "check-config": "Check a configuration file and everything that it names.",
-    "probe": "Open a camera, and its sub-stream if it has one, and show what it sends.",
-    "doctor": "Check the installation.",
-    "worker": "Detect objects for daemons on other machines.",
-}
-"""Help of each verb; its function has the name of its file in `daemon.commands`."""
+VERBS = (
+    *(
+        "run",
+        "replay",
+        "demo",
+        "describe",
+        "tail",
+        "query",
+        "digest",
+        "export",
+        "serve",
+        "forward",
+        "collect",
+    ),
+    *("hold", "verify", "check-config", "probe", "doctor", "worker"),
+)
+"""In the order of --help; the function of each has the name of its file in `daemon.commands`."""
 
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 

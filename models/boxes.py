@@ -100,3 +100,17 @@ def overlaps(a: Boxes, b: Boxes) -> NDArray[np.float64]:
     shared = shared_areas(a, b)
     areas = [np.asarray(boxes, np.float64).reshape(-1, 4)[:, 2:].prod(1) for boxes in (a, b)]
     return np.asarray(shared / np.maximum(areas[0][:, None] + areas[1] - shared, _LEAST_AREA))
+
+
+def suppress(rivals: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rows int64 ``(M,)`` that stay when each that stays sends away those of its rivals after it.
+
+    Args:
+        rivals: bool ``(N, N)``.
+    """
+    table = np.triu(rivals, 1)
+    gone = np.zeros(len(table), np.bool_)
+    for i, row in enumerate(table):
+        if not gone[i]:
+            gone |= row
+    return np.flatnonzero(~gone)

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from models.boxes import Box
-from models.language.places import Line, Zone
-from models.language.templates import Statement
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from models.boxes import Box
     from models.detections import Detections
+    from models.language.places import Line, Zone
+    from models.language.templates import Statement
 
 Outline = tuple[tuple[float, float], ...]
 """A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.boxes import Box, iou
+from models.detections import Detections
 from models.families import THINGS, family_of
 from models.language.places import place
 from pipeline.gate import MotionFrame
@@ -17,7 +18,7 @@ from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
 from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.stories import Stories
-from pipeline.tracking import Detections, Event, Tracker
+from pipeline.tracking import Event, Tracker
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 

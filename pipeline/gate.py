@@ -79,7 +79,7 @@ class Gap:
 
     Attributes:
         before, after: the last frame before it and the first one after it.
-        reason: camera_down, starting where the captioner was loading, or no_footage.
+        reason: camera_down or no_footage.
     """
 
     before: Frame

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, ClassVar
 
 import typer
@@ -15,16 +17,16 @@ class LazyCommands(TyperGroup):
 
     Attributes:
         package: holds a file for each command, with a function of the file's name.
-        verbs: what --help says of each command, in its order.
+        verbs: the commands in the order of --help, which has the beginnings of their docstrings.
     """
 
     package: ClassVar[str]
-    verbs: ClassVar[Mapping[str, str]]
+    verbs: ClassVar[Sequence[str]]
     _listing = False
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=text) for name, text in self.verbs.items()}
+        self.commands = {name: TyperCommand(name) for name in self.verbs}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
         """The command of that name, None where there is none."""
@@ -37,8 +39,17 @@ class LazyCommands(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """List the commands."""
         self._listing = True
+        for name, command in self.commands.items():
+            command.help = self._read_docstring(name)
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of the group
         """Their names, in the order of --help."""
         return list(self.verbs)
+
+    def _read_docstring(self, command: str) -> str:
+        """The docstring of a command's function, which need not be imported for it."""
+        name = command.replace("-", "_")
+        source = files(self.package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+        functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        return next(ast.get_docstring(each) or "" for each in functions if each.name == name)

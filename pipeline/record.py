@@ -25,7 +25,6 @@ from pydantic import (
     StringConstraints,
     ValidationError,
 )
-from pydantic.json_schema import GenerateJsonSchema
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
     from models.sentences import Sentence
@@ -358,14 +357,11 @@ class Record(_Part):
         """The objects of the sentences, each once, in the order of the sentences."""
         return tuple(dict.fromkeys(s.object for s in self.sentences))
 
-
-class WrittenSchema(GenerateJsonSchema):
-    """The schema of what is written: a member that says nothing is absent there, never null."""
-
-    def default_schema(self, schema: Any) -> dict[str, Any]:
-        """The schema of an optional member, without its null."""
-        inner = schema["schema"]
-        return self.generate_inner(inner["schema"] if inner["type"] == "nullable" else inner)
+    @property
+    def track(self) -> str:
+        """The track that all its sentences are about; empty where there is no such one."""
+        tracks = {sentence.track or "" for sentence in self.sentences}
+        return tracks.pop() if len(tracks) == 1 else ""
 
 
 def format_time(time: datetime) -> str:
@@ -491,6 +487,15 @@ def json_schema() -> dict[str, Any]:
 
     Every member has a description, and one that a record may lack is not required; only `box` may be null.
     """
+    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - 5 ms of every start
+
+    class WrittenSchema(GenerateJsonSchema):
+        """A member that says nothing is absent from what is written, never null."""
+
+        def default_schema(self, schema: Any) -> dict[str, Any]:
+            inner = schema["schema"]
+            return self.generate_inner(inner["schema"] if inner["type"] == "nullable" else inner)
+
     schema = Record.model_json_schema(by_alias=True, schema_generator=WrittenSchema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": SCHEMA}
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import numpy as np
+from still import shown
 
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
 
-START = datetime(2024, 3, 1, tzinfo=UTC)
 
-
-class Still:
-    """A picture; one that is broken names a camera with its password in its error."""
-
-    def __init__(self, image: np.ndarray, *, broken: bool = False) -> None:
-        self._image, self._broken = image, broken
-
-    def rgb(self) -> np.ndarray:
-        if self._broken:
-            raise ValueError("rtsp://admin:hunter2@10.0.0.5/ cannot be decoded")
-        return self._image
-
-    def release(self) -> None:
-        """It is held as it is."""
+def undecodable() -> np.ndarray:
+    """Its error names a camera with its password."""
+    raise ValueError("rtsp://admin:hunter2@10.0.0.5/ cannot be decoded")
 
 
 def frame(second: float, *, box: bool, clock: Clock = Clock.FILE, broken: bool = False) -> Frame:
     image = np.full((240, 320, 3), 90, np.uint8)
     if box:
         image[70:130, 130:190] = 230
-    time = START + timedelta(seconds=second)
-    return Frame("room", time, clock, round(second), image[..., 0].copy(), Still(image, broken=broken))
+    other = {"picture": LazyPicture(undecodable)} if broken else {}
+    return shown(image, second, "room", clock=clock, pts=round(second), **other)
 
 
 def pair(second: float, *, comes: bool = True, clock: Clock = Clock.FILE, broken: bool = False) -> FramePair:

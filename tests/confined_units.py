@@ -6,7 +6,10 @@ import ctypes.util
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -82,3 +85,60 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     """What runs in the namespaces."""
     path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(word) for word in path.read_text().split()] if process.poll() is None else []
+
+
+def unit_words(unit: Path, config: Path, *more: str) -> list[object]:
+    """The unit's own command for this tree's Python, with another configuration and further words."""
+    (line,) = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
+    *words, _ = line.removeprefix(f"ExecStart={PROGRAM} ").split()
+    return ["-m", "daemon.cli", *words, config, *more]
+
+
+def start_confined(
+    unit: Path, own: Path, seen: Iterable[Path], words: Iterable[object]
+) -> subprocess.Popen[str]:
+    """Python under the unit's restrictions.
+
+    Args:
+        own: folder whose `state` and `cache` alone it can write.
+        seen: what it may read besides.
+        words: its arguments.
+    """
+    if reason := no_namespaces():
+        pytest.skip(reason)
+    state, cache = own / "state", own / "cache"
+    for folder in (state, cache):
+        folder.mkdir(parents=True, exist_ok=True)
+    script = Path(__file__).parent / "systemd" / "confined.py"
+    confined = [sys.executable, script, unit, state, cache, *seen]
+    environment = {
+        "NUMBA_CACHE_DIR": f"{cache}/numba",
+        "HOME": str(cache),
+        "XDG_CACHE_HOME": str(cache),
+        "STATE_DIRECTORY": str(state),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.Popen(
+        [str(word) for word in [*NAMESPACES, *confined, "--", sys.executable, *words]],
+        env={**os.environ, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def open_to_its_group(*places: Path) -> None:
+    """Let others read places and enter the folders above them, as the unit's group may."""
+    for place in places:
+        for path in [place, *place.rglob("*")]:
+            path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
+        for path in [*place.parents][:4]:
+            path.chmod(path.stat().st_mode | 0o055)
+
+
+def kill_confined(process: subprocess.Popen[str]) -> None:
+    for child in children(process):  # the signal at its parent's death went with its privileges
+        os.kill(child, signal.SIGKILL)
+    process.kill()
+    process.communicate(timeout=30)

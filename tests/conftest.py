@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from rtsp_camera import RtspServer, no_gstreamer
 
 # Before torch is imported, here and in every process that a test starts: tests run side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -54,6 +56,21 @@ def bench() -> Path:
     if not folder.is_dir():
         pytest.skip("no narration benchmark beside the checkout (../shared/bench)")
     return folder
+
+
+@pytest.fixture
+def rtsp_server() -> Iterator[Callable[..., RtspServer]]:
+    """Starts cameras, and kills them after the test: `RtspServer`; skips it without GStreamer."""
+    if reason := no_gstreamer():
+        pytest.skip(reason)
+    with ExitStack() as ended:
+
+        def start(*credentials: str, port: int = 0) -> RtspServer:
+            camera = RtspServer(*credentials, port=port)
+            ended.callback(camera.kill)
+            return camera
+
+        yield start
 
 
 @pytest.fixture(autouse=True)

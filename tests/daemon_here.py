@@ -24,8 +24,6 @@ def running(config: Path) -> Iterator[Daemon]:
         try:
             yield daemon
         finally:
-            while daemon.narrating.loop.alive and not daemon.narrating.narrator:
-                time.sleep(0.01)  # a slow machine would still load it when the daemon must have ended
             signals.stopped_at = time.monotonic()
             signals.stop.set()
             assert daemon.shutdown()

@@ -8,26 +8,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from pipeline.sources import Clock, Frame
+from pipeline.sources.picture import LazyPicture
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 SIZE = (96, 160)
-
-
-class Grey:
-    """A picture whose three channels are its plane."""
-
-    def __init__(self, plane: np.ndarray) -> None:
-        self._plane = plane
-
-    def rgb(self) -> np.ndarray:
-        return np.repeat(self._plane[..., None], 3, axis=2)
-
-    def small(self, width: int) -> np.ndarray:
-        assert width >= self._plane.shape[1]
-        return self.rgb()
-
-    def release(self) -> None:
-        """It is held as it is."""
 
 
 def street(person: int | None = None, grey: int = 220, brightness: float = 1.0) -> np.ndarray:
@@ -44,7 +28,8 @@ def noisy(rng: np.random.Generator, sigma: float, luma: np.ndarray) -> np.ndarra
 
 
 def frame(t: float, luma: np.ndarray, camera: str = "yard", full: np.ndarray | None = None) -> Frame:
-    picture = Grey(luma if full is None else full)
+    plane = luma if full is None else full
+    picture = LazyPicture(lambda: np.repeat(plane[..., None], 3, axis=2))
     return Frame(camera, START + timedelta(seconds=t), Clock.FILE, round(1000 * t), luma, picture)
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import av
 import cv2
 import numpy as np
 import yaml
-from still import Still
+from still import shown
 
-from pipeline.changes import (
-    ChangeOptions,
-)
+from pipeline.changes import ChangeOptions
 from pipeline.clusters import Cluster
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame
 
 GROUNDED = ChangeOptions.of(
     yaml.safe_load((Path(__file__).parents[1] / "configs/train/grounded.yaml").read_text(encoding="utf-8"))[
@@ -27,13 +23,11 @@ FINE = ChangeOptions(size=(216, 384), max_shift=8, delta=38, eps=3, min_samples=
 
 
 def pair_of(before: np.ndarray, after: np.ndarray, *, beyond_upper: bool = False) -> FramePair:
-    start = datetime(2026, 1, 1, tzinfo=UTC)
     frames = []
     for index, image in enumerate((before, after)):
         luma = cv2.cvtColor(cv2.resize(image, (480, 270), interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
-        time = start + timedelta(seconds=index)
-        frames.append(Frame("yard", time, Clock.FILE, index, luma, Still(image)))
-    return FramePair(frames[0], frames[1], 10.0, beyond_upper)
+        frames.append(shown(image, index, luma=luma))
+    return FramePair(*frames, 10.0, beyond_upper)
 
 
 def scene(seed: int = 0, height: int = 270, width: int = 480) -> np.ndarray:

@@ -1,87 +1,17 @@
-"""A state folder with narrations and pictures, and `narrated serve` in a process of its own."""
+"""`narrated serve` in a process of its own."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Self
 
-import cv2
 import httpx
-import numpy as np
 from forked_commands import forker
-from narrations import narration
+from houses import House
 
-from models.captioner import Sentence
-from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal
-from pipeline.record import Evidence, Record, read_record
-
-ROOT = Path(__file__).parents[1]
-MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
 LIMIT_S = 30.0
-BOX = (0.4, 0.2, 0.2, 0.5)
-
-
-def identity(camera: str, second: float) -> str:
-    """As `pipeline.narration` makes them."""
-    moment = MIDNIGHT + timedelta(seconds=second)
-    digest = f"{abs(hash((camera, second))):012x}"[:12]
-    return f"{camera}-{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}Z-{digest}"
-
-
-def said(text: str, kind: str = "appeared", thing: str = "person", **more: Any) -> Sentence:
-    sides = {"appeared": {"after": BOX}, "disappeared": {"before": BOX}}.get(kind, {})
-    return Sentence(text, kind, thing, BOX, 0.7, more.pop("confidence", 0.9), **{**sides, **more})
-
-
-@dataclass
-class ServedHouse:
-    """A state folder, filled journal by journal.
-
-    Attributes:
-        folder: of the journals.
-        records: by camera, in their order.
-    """
-
-    state: Path
-    records: dict[str, list[Record]] = field(default_factory=dict)
-    _journals: dict[str, Journal] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> Path:
-        return self.state / "journal"
-
-    def tell(self, second: float, *sentences: Sentence, camera: str = "yard", **changed: Any) -> Record:
-        if camera not in self._journals:
-            self._journals[camera] = Journal(self.folder, camera, fsync=False)
-        evidence = changed.pop("evidence", None)
-        told = {"sentences": sentences} if sentences else {}
-        made = narration(second, camera, **{"id": identity(camera, second), **told, **changed})
-        record = self._journals[camera].append(made, evidence=evidence)
-        record = record if isinstance(record, Record) else self._last(camera)
-        self.records.setdefault(camera, []).append(record)
-        return record
-
-    def _last(self, camera: str) -> Record:
-        return read_record((self.folder / f"{camera}.jsonl").read_bytes().splitlines()[-1])
-
-    def pictures(self, shade: int = 0) -> Evidence:
-        """A pair that differs by a bright thing."""
-        before = np.full((120, 160, 3), 70 + shade, np.uint8)
-        after = before.copy()
-        after[24:84, 64:96] = (200, 120, 60)
-        store = EvidenceStore(self.state / "evidence", fsync=False)
-        jpegs = (bytes(cv2.imencode(".jpg", image)[1]) for image in (before, after))
-        return Evidence(**dict(zip(("before", "after"), (store.put(j, "jpg") for j in jpegs), strict=True)))
-
-    def close(self) -> None:
-        for journal in self._journals.values():
-            journal.close()
 
 
 class Served:
@@ -92,7 +22,7 @@ class Served:
         client: keeps cookies, follows no redirect.
     """
 
-    def __init__(self, house: ServedHouse, *options: str) -> None:
+    def __init__(self, house: House, *options: str) -> None:
         command = ["serve", "--journal", house.state, "--timezone", "UTC", *options]
         where = [] if "--config" in options else ["--listen", "127.0.0.1:0"]
         ours, theirs = os.pipe()

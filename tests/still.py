@@ -1,10 +1,14 @@
-"""A picture that is decoded already."""
+"""A frame whose picture is decoded already."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from pipeline.sources import Image
+from pipeline.sources import Clock, Frame, Image
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,3 +20,13 @@ class Still:
 
     def release(self) -> None:
         """It is held as it is."""
+
+
+def shown(image: Image, second: float = 0.0, camera: str = "yard", **other: Any) -> Frame:
+    """The frame of a picture so many seconds after noon, of which one channel is the plane.
+
+    `other` are further fields, or these in another way.
+    """
+    made = {"camera": camera, "time": NOON + timedelta(seconds=second), "clock": Clock.FILE}
+    made |= {"pts": int(1000 * second), "luma": image[..., 0].copy(), "picture": Still(image)}
+    return Frame(**made | other)

@@ -11,15 +11,8 @@ from pipeline.extras import missing_extra
 from pipeline.lazy_commands import LazyCommands
 from train.commands.options import say
 
-COMMANDS = {
-    "label": "Label the frames of unlabelled footage by detectors.",
-    "train": "Train a captioner.",
-    "adapt": "Fine-tune a captioner on your own cameras; write it only if it is better on held-out footage.",
-    "generate": "Make frame pairs: synthetic ones with exact captions, or pairs of real footage.",
-    "compare": "Train all systems of a paper's tables, and write the tables; resumable.",
-    "score": "Score captions or a checkpoint beside trivial baselines, or count a dataset's annotations.",
-}
-"""Verbs and their lines in --help; each is a function in the file of its name in `train.commands`."""
+COMMANDS = ("label", "train", "adapt", "generate", "compare", "score")
+"""In the order of --help; each is a function in the file of its name in `train.commands`."""
 
 _OWN_PACKAGES = {"pipeline", "models", "train"}
 

@@ -9,7 +9,8 @@ from threading import Event
 from time import monotonic
 from typing import Protocol
 
-from pipeline.journal import JournalCopy, JournalError, JournalLockedError, SegmentLimits
+from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
+from pipeline.journal.journal_copy import JournalCopy
 from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
 from pipeline.record import RecordError, check_camera, format_stream_id
 

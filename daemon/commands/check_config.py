@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-import socket
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import typer
 
 from daemon.commands.options import ConfigurationFile, warn
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-from daemon.config.values import format_listen
 from pipeline.report.words import many
+
+if TYPE_CHECKING:
+    from daemon.config.settings import Configuration
 
 
 def check_config(config: ConfigurationFile) -> None:
-    """Check a configuration file and what it names: secrets, checkpoint, folders, server, footage."""
+    """Check a configuration file and what it names: secrets, checkpoint, folders, footage, server."""
     from daemon.config.checks import check_configuration  # noqa: PLC0415
     from daemon.rules.configured import rule_problems  # noqa: PLC0415
 
     configuration = load_configuration(config)
     for warning in check_configuration(configuration, Secrets(), config, rule_problems(configuration)):
         warn(warning)
-    if listen := configuration.http.listen:
-        try:
-            socket.create_server(listen).close()
-        except OSError as error:  # no mistake: the daemon whose file it is may be running
-            reason = f"{format_listen(listen)} cannot be listened on now ({error.strerror})"
-            warn(f"{config}: http.listen: {reason}: choose another, unless narrated runs")
+    if url := configuration.redis.url:
+        _try_server(Secrets().reveal(url), configuration)
     typer.echo(f"{config}: fine, {many(len(configuration.cameras), 'camera')}")
+
+
+def _try_server(url: str, configuration: Configuration) -> None:
+    """Warn where the server does not answer, or no worker fits: both may come later."""
+    from daemon.workers.worker import living_workers  # noqa: PLC0415
+    from models import read_label  # noqa: PLC0415
+    from pipeline.publisher import Publisher, PublisherError  # noqa: PLC0415
+
+    try:
+        with closing(Publisher(url)) as publisher:
+            publisher.entry("check-config", "1-1")
+        if any(each.narrate.workers == "redis" for each in configuration.cameras.values()):
+            wanted = read_label(configuration.captioner.checkpoint).sha256
+            living = living_workers(lambda: url)
+            fit = sum(each["checkpoint"] == wanted for each in living)
+            typer.echo(f"{fit} of {many(len(living), 'worker')} have the checkpoint {wanted[:12]}")
+    except PublisherError as error:
+        warn(f"redis.url: {error}")

@@ -40,7 +40,7 @@ def collect(
     from daemon.collect.collector import Collector  # noqa: PLC0415
     from daemon.collect.pictures import PictureFetcher, PictureSource  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
+    from daemon.service.process import running_as_service  # noqa: PLC0415
     from pipeline.evidence import EvidenceStore  # noqa: PLC0415
     from pipeline.journal import DAILY  # noqa: PLC0415
     from pipeline.publisher import RedisServer  # noqa: PLC0415
@@ -50,27 +50,24 @@ def collect(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pictures") from None
     start_logging()
-    journals, watch = out / "journal", ServiceWatch()
+    journals = out / "journal"
     fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
     server = RedisServer(lambda: secrets.reveal(redis), ANSWER_S)
     collector = Collector(journals, DAILY, server, fetcher, cameras=camera or None)
+    with closing(server), running_as_service("collecting") as (stop, watch):
 
-    def progress() -> None:
-        fetcher.loop.raise_error()
-        watch.progress(f"{collector.status}; {fetcher.wanted} pictures wanted", healthy=True)
+        def progress() -> None:
+            fetcher.loop.raise_error()
+            watch.progress(f"{collector.status}; {fetcher.wanted} pictures wanted", healthy=True)
 
-    with Signals() as signals, closing(watch), closing(server):
         fetcher.want_missing(journals)
         if not once:
             fetcher.loop.start()
-        watch.ready("collecting")
-        signals.watching()
         try:
-            collector.run(signals.stop, progress, once=once)
+            collector.run(stop, progress, once=once)
             if once:
                 fetcher.fetch_wanted()
         finally:
-            watch.stopping()
             fetcher.loop.stop()
             fetcher.loop.join(GRACE_S)
     typer.echo(f"{collector.status}; {fetcher.fetched} pictures fetched, {fetcher.missing} missing", err=True)

@@ -46,8 +46,7 @@ def describe(
     gap: Annotated[
         str | None,
         Option(
-            help="Time between the pictures, such as 90s or 18h; by default their EXIF times or the stamps "
-            "in their names."
+            help="Time between the pictures, such as 90s or 18h; by default by the stamps in their names."
         ),
     ] = None,
     out: Annotated[

@@ -46,7 +46,7 @@ def export(
     """Package narrations, pictures and recordings so that others can check them without narrated."""
     with chosen.search() as (search, asked):
         from daemon.export.clips import Footage  # noqa: PLC0415
-        from daemon.export.export import ExportOptions, write_export  # noqa: PLC0415
+        from daemon.export.export import Manifest, write_export  # noqa: PLC0415
         from daemon.export.masks import Mask  # noqa: PLC0415
         from daemon.search.output import caveats  # noqa: PLC0415
 
@@ -58,18 +58,23 @@ def export(
         results = answer.results if not mask else _of_track(answer.results, mask)
         if clips and not chosen.config and any(g.reason == "mask" for g in search.selection.gaps(asked)):
             warn("recordings show what privacy areas hide, which are in the configuration: give --config")
-        options = ExportOptions(
-            journals=search.folder,
-            local=search.local,
+        manifest = Manifest(
             selection=restate(asked, search.local) + (f", only track {mask}" if mask else ""),
             gaps=caveats(search, asked),
             linked=linked,
-            footage=Footage(clips, search.local) if clips else None,
+            mask=mask,
+        )
+        pictures, total = write_export(
+            results,
+            out,
+            manifest,
+            search.folder,
+            local=search.local,
             mask=Mask(mask, chosen.privacy(), [each.record for each in results] if mask else ()),
+            footage=Footage(clips, search.local) if clips else None,
             force=force,
         )
-        manifest, pictures, total = write_export(results, out, options)
-        _record(search.folder, f"{options.selection} to {out}")
+        _record(search.folder, f"{manifest.selection} to {out}")
     _print(manifest, pictures, total, out, json=json)
     if manifest.problems:
         raise typer.Exit(_SOME_FAILED)

@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 if TYPE_CHECKING:
-    from daemon.config.settings import CameraDefaults, Configuration
+    from daemon.config.settings import Configuration
     from models.captioner import Captioner
     from pipeline.sources import Image
 
@@ -60,18 +60,22 @@ def choose_captioner(
     """Checkpoint and device of the command line, else of the configuration, else the best that ships.
 
     Raises:
-        typer.BadParameter: such a captioner does not ship.
+        typer.BadParameter: there is no such captioner, or device.
     """
     from pydantic import ValidationError  # noqa: PLC0415
 
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
 
-    settings = configuration.captioner if configuration else CaptionerSettings()
+    given = {"model": captioner, "device": device}
+    written = configuration.captioner.model_dump() if configuration else {}
     try:
-        chosen = CaptionerSettings(model=captioner) if captioner else settings
+        chosen = CaptionerSettings(**written | {key: value for key, value in given.items() if value})
     except ValidationError as error:
-        raise typer.BadParameter(str(error.errors()[0]["ctx"]["error"]), param_hint="--captioner") from None
-    return chosen.checkpoint, device or settings.device
+        [problem] = error.errors(include_url=False)
+        option = "--device" if problem["loc"] == ("device",) else "--captioner"
+        text = problem["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(text, param_hint=option) from None
+    return chosen.checkpoint, chosen.device
 
 
 def load_chosen_captioner(
@@ -81,16 +85,6 @@ def load_chosen_captioner(
 
     path, place = choose_captioner(captioner, device, configuration)
     return load_on(place, path)
-
-
-def address_and_settings(name: str, configuration: Configuration | None) -> tuple[str, CameraDefaults]:
-    """URL (secrets not put in) and settings of a configured camera, else the name itself and the defaults."""
-    from daemon.config.settings import CameraDefaults  # noqa: PLC0415
-
-    if configuration is None:
-        return name, CameraDefaults()
-    known = configuration.cameras.get(name)
-    return (known.url, known) if known else (name, configuration.defaults)
 
 
 def write_picture(image: Image, path: Path) -> None:

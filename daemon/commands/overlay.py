@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import cv2
 import numpy as np
 
@@ -15,7 +13,6 @@ ZONE, MASK, PRIVACY, LINE = (0, 150, 100), (230, 100, 20), (0, 130, 220), (200, 
 
 _LETTERS, _RULED = (255, 255, 255), (60, 60, 60)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
-_RULER = 10
 _PALE = 0.35
 
 
@@ -31,8 +28,8 @@ def draw_areas(image: Image, camera: Camera) -> Image:
     """
     height, width = image.shape[:2]
     grid = image.copy()
-    for tenth in range(1, _RULER):
-        x, y = width * tenth // _RULER, height * tenth // _RULER
+    for tenth in range(1, 10):
+        x, y = width * tenth // 10, height * tenth // 10
         cv2.line(grid, (x, 0), (x, height - 1), _LETTERS, 1)
         cv2.line(grid, (0, y), (width - 1, y), _LETTERS, 1)
         _write(grid, f".{tenth}", (x + 2, height - 5), _RULED)
@@ -42,25 +39,19 @@ def draw_areas(image: Image, camera: Camera) -> Image:
     areas += [(MASK, f"mask {name}", polygon) for name, polygon in camera.masks.items()]
     areas += [(PRIVACY, f"privacy {name}", polygon) for name, polygon in camera.privacy.items()]
     areas += [(LINE, f"line {line.name}", line.points) for line in camera.lines]
-    scale = _scale(drawn)
     for colour, label, polygon in areas:
         corners = np.round(np.array(polygon) * (width, height) - 0.5).astype(np.int32)
-        cv2.polylines(drawn, [corners], colour != LINE, colour, max(1, round(2 * scale)), cv2.LINE_AA)
+        cv2.polylines(drawn, [corners], colour != LINE, colour, max(1, width // 800), cv2.LINE_AA)
         x, y = corners[corners[:, 1].argmin()]
-        _write(drawn, label, (int(x) + 4, int(y) + round(30 * scale)), colour)
+        _write(drawn, label, (int(x) + 4, int(y) + width // 50), colour)
     return drawn
 
 
-def _scale(image: Image) -> float:
-    return max(0.35, float(image.shape[1]) / 1600)
-
-
-def _write(image: Image, text: str, place: tuple[int, int], ground: Sequence[int]) -> None:
-    """White letters on a ground of their own; an outline around them is drawn beside them by OpenCV 5."""
+def _write(image: Image, text: str, place: tuple[int, int], ground: tuple[int, int, int]) -> None:
+    """White letters on a ground of their own, moved into the picture where it is near an edge."""
     plain = text.encode("ascii", "replace").decode()  # OpenCV's own fonts know no other letters
-    scale = _scale(image)
+    scale = max(0.35, image.shape[1] / 1600)
     (width, height), below = cv2.getTextSize(plain, _FONT, scale, 1)
-    # A label near an edge is moved in; one that is wider than the picture shows its beginning.
     x = max(1, min(place[0], image.shape[1] - 1 - width))
     y = max(height + 1, min(place[1], image.shape[0] - 1 - below))
     cv2.rectangle(image, (x - 1, y - height - 1), (x + width, y + below), ground, cv2.FILLED)

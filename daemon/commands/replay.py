@@ -98,7 +98,7 @@ def replay(
     from daemon.replay.inputs import find_footage  # noqa: PLC0415
     from daemon.replay.output import check_output  # noqa: PLC0415
     from daemon.replay.replay import ReplayOptions, ReplayProgress, replay  # noqa: PLC0415
-    from daemon.service.formatting import offset_line  # noqa: PLC0415
+    from daemon.service.log import offset_line  # noqa: PLC0415
     from daemon.threads.allocator import keep_little  # noqa: PLC0415
 
     keep_little()
@@ -116,7 +116,7 @@ def replay(
     options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
 
     def show(record: Record, offset_s: float) -> None:
-        progress.print(record.line().decode() if json else offset_line(record, offset_s))
+        progress.write(record.line().decode() if json else offset_line(record, offset_s))
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:

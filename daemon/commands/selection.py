@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from daemon.config.settings import Configuration
     from pipeline.sources import Polygon
 
-_PROGRESS_EVERY = 20_000
 _FAILED, _USAGE = 1, 2
 
 Words = list[str] | None
@@ -75,7 +73,7 @@ class Selection:
             options = {field.name: getattr(self, field.name) for field in fields(self)}
             asked = question_of(options | measure, local, now)
             folder = journal_folder(self.journal or self._state())
-            with Search(folder, local, _progress()) as search:
+            with Search(folder, local) as search:
                 _update(search)
                 if self.question:
                     asked = merge_options(asked, search.asker().read(" ".join(self.question), now))
@@ -132,23 +130,7 @@ def present() -> datetime:
 
 
 def _update(search: Search) -> None:
-    update = search.index.update()
-    if sys.stderr.isatty() and update.records >= _PROGRESS_EVERY:
-        typer.echo("", err=True)
-    for name, reason in update.left_out.items():
+    for name, reason in search.index.update().left_out.items():
         warn(f"{search.folder / name} is left out: {reason}")
     for fault in search.index.faults():
         warn(f"does not verify: {fault}")
-
-
-def _progress() -> Callable[[int], None]:
-    shown = 0
-
-    def show(records: int) -> None:
-        nonlocal shown
-        if records - shown >= _PROGRESS_EVERY and sys.stderr.isatty():
-            shown = records
-            sys.stderr.write(f"\rnarrated: reading the journals into the index, {records:,} records")
-            sys.stderr.flush()
-
-    return show

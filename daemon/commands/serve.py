@@ -35,7 +35,7 @@ def serve(
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(serve_page(settings, configuration, journal, timezone=timezone))
+    raise typer.Exit(serve_page(settings, configuration, journal, timezone=timezone, config=config))
 
 
 def serve_page(
@@ -44,16 +44,18 @@ def serve_page(
     journal: Path | None,
     *,
     timezone: str | None = None,
+    config: Path | None = None,
 ) -> int:
-    """Serve; gives the exit code.
+    """Serve; gives the exit code. `config` is the file of the configuration.
 
     Raises:
         ServeError: it cannot be served.
         typer.Exit: the folder cannot be read; stderr has the reason.
     """
-    from daemon.serve.server import ServeOptions  # noqa: PLC0415 - the extra
-    from daemon.serve.server import serve as run  # noqa: PLC0415
+    from daemon.serve.server import serve as run  # noqa: PLC0415 - the extra
+    from daemon.serve.site import Site  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
+    from pipeline.journal.access_log import FILE  # noqa: PLC0415
 
     start_logging()
     state = configuration.state if configuration else default_state(usual_state())
@@ -61,16 +63,11 @@ def serve_page(
         if configuration and not journal:  # the daemon may start after its page
             make_journal_folder(state)
         folder = journal_folder(journal or state)
-        options = ServeOptions(
-            folder,
-            unit_folder(folder.parent if folder.name == "journal" else folder),
-            {name: camera.live_url for name, camera in configuration.cameras.items()}
-            if configuration
-            else None,
-            configuration.http.listen if configuration else None,
-            timezone or (configuration.timezone if configuration else None),
-        )
-        return run(settings, options, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True))
+        own = unit_folder(folder.parent if folder.name == "journal" else folder)
+        timezone = timezone or (configuration.timezone if configuration else None)
+        site = Site(settings, folder, own, configuration=configuration, timezone=timezone, config=config)
+        say = lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True)  # noqa: E731
+        return run(site, settings, own / FILE, say)
 
 
 def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:

@@ -12,7 +12,7 @@ from typer import Option
 
 from daemon.commands.options import Cameras, Json, OptionalFile, Server
 from daemon.config.secrets import Secrets
-from daemon.service.formatting import time_line
+from daemon.service.log import time_line
 from daemon.service.process import Signals
 from pipeline.record import json_schema
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 import json as json_format
 import os
 import re
-import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
-from pipeline.journal import Comparison, Verification, VerifyOptions, compare
-from pipeline.journal import verify as verify_journals
 from pipeline.journal.access_log import FILE as ACCESS_LOG
 from pipeline.journal.access_log import verify_access
-from pipeline.journal.comparison import WITHIN_S
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.journal.signatures import new_key as make_key
 from pipeline.journal.signatures import public_key as parse_key
 from pipeline.journal.timestamps import TimestampError, load_roots
+from pipeline.journal.verification import Verification, VerifyOptions
+from pipeline.journal.verification import verify as verify_journals
 from pipeline.report.words import many
+
+if TYPE_CHECKING:
+    from pipeline.journal.comparison import Comparison
 
 _SHOWN = 20
 
@@ -95,13 +96,13 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = _check(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
-    other = _check([against], VerifyOptions(not no_evidence)) if against else None
+    result = verify_journals(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
+    other = verify_journals([against], VerifyOptions(not no_evidence)) if against else None
     if not json:
         _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
             _print(other, known=False, checked=False)
-    comparison = compare(paths[0], against) if against else None
+    comparison = _compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
@@ -123,14 +124,12 @@ def _verify_logs(logs: list[Path], *, alone: bool) -> None:
 
 def _check_options(heads: list[str], roots: Path | None) -> None:
     """Refuse what is no hash and what holds no certificates."""
-    for head in heads:
-        if not re.fullmatch(r"[0-9a-f]{64}", head):
-            raise typer.BadParameter(f"{head!r} is no hash: 64 hexadecimal digits", param_hint="--head")
-    if roots:
-        try:
-            load_roots(roots)
-        except TimestampError as error:
-            raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
+    if wrong := [head for head in heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
+        raise typer.BadParameter(f"{wrong[0]!r} is no hash: 64 hexadecimal digits", param_hint="--head")
+    try:
+        load_roots(roots) if roots else None
+    except TimestampError as error:
+        raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
 
 
 def _verify_exports(
@@ -154,19 +153,6 @@ def _verify_exports(
         raise typer.Exit(1)
 
 
-def _check(paths: list[Path], options: VerifyOptions) -> Verification:
-    """Verify, with a bar on a terminal."""
-    if not sys.stderr.isatty():
-        return verify_journals(paths, options)
-    from rich.console import Console  # noqa: PLC0415 - a script need not wait for it
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task("checking", total=None)
-        show = lambda done, size: bar.update(task, completed=done, total=size)  # noqa: E731
-        return verify_journals(paths, replace(options, progress=show))
-
-
 def _key(text: str) -> str:
     try:
         path = Path(text)
@@ -176,13 +162,14 @@ def _key(text: str) -> str:
 
 
 def _members(result: Verification) -> dict[str, Any]:
-    ends = [
-        {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
-        | ({"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)} if signed else {})
-        | ({"stamped": stamped[0], "stamped_at": stamped[1]} if stamped else {})
-        for (path, camera), end in result.ends.items()
-        for signed, stamped in [(result.signed.get((path, camera)), result.stamped.get((path, camera)))]
-    ]
+    ends = []
+    for (path, camera), end in result.ends.items():
+        members: dict[str, Any] = {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
+        if signed := result.signed.get((path, camera)):
+            members |= {"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)}
+        if stamped := result.stamped.get((path, camera)):
+            members |= {"stamped": stamped[0], "stamped_at": stamped[1]}
+        ends.append(members)
     counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures")}
     return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}
 
@@ -190,13 +177,13 @@ def _members(result: Verification) -> dict[str, Any]:
 def _print(result: Verification, *, known: bool, checked: bool) -> None:
     for problem in result.problems:
         warn(problem)
-    for (path, camera), end in result.ends.items():
-        line = f"{path}: {camera}: {many(end.seq, 'record')}, last hash {end.hash}"
-        if signed := result.signed.get((path, camera)):
-            whose = "" if known else f" with {', '.join(signed.keys)} (compare it: --public-key)"
-            line += f", signed up to {signed.seq} at {signed.time}{whose}"
-        if stamped := result.stamped.get((path, camera)):
-            line += f", time-stamped up to {stamped[0]} at {stamped[1]}"
+    for end in _members(result)["ends"]:
+        line = f"{end['path']}: {end['camera']}: {many(end['seq'], 'record')}, last hash {end['hash']}"
+        if "signed" in end:
+            whose = "" if known else f" with {', '.join(end['keys'])} (compare it: --public-key)"
+            line += f", signed up to {end['signed']} at {end['signed_at']}{whose}"
+        if "stamped" in end:
+            line += f", time-stamped up to {end['stamped']} at {end['stamped_at']}"
             line += "" if checked else " (not checked: --timestamp-ca)"
         typer.echo(line)
     if result.pictures:
@@ -204,7 +191,15 @@ def _print(result: Verification, *, known: bool, checked: bool) -> None:
     typer.echo(f"in total: {many(result.lines, 'line')} unchanged, {many(result.files, 'file')}")
 
 
+def _compare(path: Path, other: Path) -> Comparison:
+    from pipeline.journal.comparison import compare  # noqa: PLC0415 - most compare nothing
+
+    return compare(path, other)
+
+
 def _print_comparison(comparison: Comparison) -> None:
+    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
+
     for difference in comparison.differences[:_SHOWN]:
         warn(difference)
     if (more := len(comparison.differences) - _SHOWN) > 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -31,7 +30,7 @@ def worker(
     """Detect objects for daemons with `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config) if config else None
     url = redis or (configuration.redis.url if configuration else None)
-    if url is None or url.startswith("embedded"):
+    if url is None:
         raise typer.BadParameter(
             "name the clients' server: --redis URL, or -c with redis.url", param_hint="--redis"
         )
@@ -40,7 +39,7 @@ def worker(
     import numpy as np  # noqa: PLC0415
 
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.process import ServiceWatch, Signals  # noqa: PLC0415
+    from daemon.service.process import running_as_service  # noqa: PLC0415
     from daemon.workers.worker import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
@@ -48,22 +47,15 @@ def worker(
     loaded = load_chosen_captioner(captioner, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])
-    watch = ServiceWatch()
-    with Signals() as signals, closing(watch):
-        loaded.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
-        batch = BATCH.get(loaded.device.partition(":")[0], 1)
-        server = Worker(lambda: secrets.reveal(url), loaded.sha256, loaded, batch=batch)
-        watch.ready("detecting")
-        signals.watching()
+    loaded.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
+    batch = BATCH.get(loaded.device.partition(":")[0], 1)
+    server = Worker(lambda: secrets.reveal(url), loaded.sha256, loaded, batch=batch)
+    with running_as_service("detecting") as (stop, watch):
         logger.info(
             "worker %s detects with %s %s on %s",
             *(server.name, loaded.name, loaded.sha256[:12], loaded.device),
         )
-
-        def progress() -> None:
-            watch.progress(server.away or f"{server.requests} requests done", healthy=True)
-
-        try:
-            server.run(signals.stop, progress)
-        finally:
-            watch.stopping()
+        server.run(
+            stop,
+            lambda: watch.progress(server.away or f"{server.requests} requests done", healthy=True),
+        )

@@ -13,7 +13,7 @@ from pathlib import Path
 from daemon.config.configuration import ConfigurationError
 from daemon.config.plan import camera_plan, camera_plans
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
-from daemon.config.settings import Configuration, secret_texts
+from daemon.config.settings import Configuration
 from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
@@ -71,10 +71,14 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
     signing = configuration.signing
-    texts = [*_addresses(configuration), ("signing.key", signing.key or "")]
-    texts.append(("signing.timestamps", signing.timestamps or ""))
-    for key, text in [*texts, *secret_texts(configuration.forward)]:
-        yield from _try(key, partial(secrets.reveal, text), SecretError)
+    texts = [
+        *_addresses(configuration),
+        ("signing.key", signing.key),
+        ("signing.timestamps", signing.timestamps),
+    ]
+    texts += [(f"forward.{t.kind}.{name}.url", t.url) for name, t in configuration.forward.targets()]
+    for key, text in texts:
+        yield from _try(key, partial(secrets.reveal, text or ""), SecretError)
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:

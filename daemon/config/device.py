@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -20,15 +19,13 @@ class DeviceError(Exception):
 
 
 def choose_device(name: str) -> str:
-    """The device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; ``auto`` takes a GPU where there is one.
+    """The device of `CaptionerSettings.device`; ``auto`` takes a GPU where there is one.
 
     Raises:
         DeviceError: there is no such device.
     """
     if name == "cpu" or (name == "auto" and not any(driver.exists() for driver in _DRIVERS)):
         return "cpu"
-    if not re.fullmatch(r"auto|cuda(:\d+)?", name):
-        raise DeviceError(f"{name!r} is not a device: write auto, cpu, cuda or cuda:1")
     try:
         import torch  # noqa: PLC0415 - of the extra gpu
     except ModuleNotFoundError:

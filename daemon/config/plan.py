@@ -34,7 +34,6 @@ class CameraPlan:
         url, screening: where its frames come from, and its small second stream; with their secrets: never
             print them.
         lower, upper: thresholds in grey levels; None is found by calibration.
-        workers: workers detect in its frames, not this process.
         tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
     """
 
@@ -47,7 +46,6 @@ class CameraPlan:
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
     screening: str | None = field(default=None, repr=False)
-    workers: bool = False
     tracked: bool = True
 
     def for_captioner(self, captioner: Captioner | CheckpointLabel) -> CameraPlan:
@@ -135,7 +133,6 @@ def camera_plan(
             max_per_hour=narrate.max_per_hour if limited else None,
             per_minute=narrate.max_per_minute,
         ),
-        workers=narrate.workers == "redis",
     )
 
 

@@ -8,44 +8,33 @@ from typing import Any
 from pipeline.yaml_lines import KeyPath
 
 _FIXED = "this key is gone and has no effect any more: delete it"
+_MESSAGE = "templates are gone: delete it, or write `message: record` for the record as JSON"
 _PROXY = (
     "this key is gone, the page speaks plain HTTP: put a reverse proxy with TLS before it, see docs/serve.md"
 )
-_TRAINED = "what counts as a change is as the captioner was trained: delete this section"
 
+_CONSTANTS = {
+    "redis": ("maxlen",),
+    "signing": ("every",),
+    "captioner": ("batch", "wait"),
+    "serve": ("plain",),
+    "forward": ("group",),
+    "TARGET": ("queue", "expire", "longest_wait", "off_delay", "content_type", "timeout", "attempts"),
+    "CAMERA.rtsp": ("open_timeout", "stall_timeout", "clock_skew", "hardware"),
+    "CAMERA.pairs": ("settle", "max_wait", "max_gap", "long_gap"),
+    "CAMERA.narrate": ("max_sentences", "min_salience", "beam_size", "deadline"),
+    "CAMERA.evidence": ("format", "quality"),
+}
 REMOVED = {
-    "redis.maxlen": f"{_FIXED} (100,000 entries are kept on each camera's stream)",
-    "signing.every": f"{_FIXED} (new records are signed every 10 minutes)",
+    **{f"{section}.{key}": _FIXED for section, keys in _CONSTANTS.items() for key in keys},
     "serve.certificate": _PROXY,
     "serve.key": _PROXY,
-    "serve.plain": f"{_FIXED} (the page speaks plain HTTP)",
     "serve.feedback": "this key is gone: move the file to feedback.sqlite3 in the page's own folder",
-    "captioner.batch": _FIXED,
-    "captioner.wait": _FIXED,
-    "CAMERA.clusters": _TRAINED,
-    "CAMERA.rtsp.open_timeout": f"{_FIXED} (5 s)",
-    "CAMERA.rtsp.stall_timeout": f"{_FIXED} (10 s)",
-    "CAMERA.rtsp.clock_skew": f"{_FIXED} (2 s)",
-    "CAMERA.rtsp.hardware": f"{_FIXED} (the processor decodes)",
-    "CAMERA.pairs.settle": f"{_FIXED} (750 ms)",
-    "CAMERA.pairs.max_wait": f"{_FIXED} (3 s)",
-    "CAMERA.pairs.max_gap": f"{_FIXED} (60 s)",
-    "CAMERA.pairs.long_gap": f"{_FIXED} (5 min)",
-    "CAMERA.narrate.max_sentences": f"{_FIXED} (16)",
-    "CAMERA.narrate.beam_size": _FIXED,
-    "CAMERA.narrate.deadline": f"{_FIXED} (30 s)",
+    "CAMERA.clusters": "what counts as a change is as the captioner was trained: delete this section",
     "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
-    "CAMERA.evidence.format": f"{_FIXED} (pictures are JPEG)",
-    "CAMERA.evidence.quality": f"{_FIXED} (85)",
-    "forward.group": f"{_FIXED} (each target has a consumer group of its own name)",
     "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",
-    "TARGET.queue": f"{_FIXED} (the stream is the queue)",
-    "TARGET.expire": f"{_FIXED} (records wait for as long as the stream holds them)",
-    "TARGET.longest_wait": f"{_FIXED} (60 s)",
-    "TARGET.off_delay": f"{_FIXED} (60 s)",
-    "TARGET.content_type": f"{_FIXED} (application/json)",
-    "TARGET.timeout": f"{_FIXED} (10 s)",
-    "TARGET.attempts": f"{_FIXED} (5)",
+    "TARGET.template": _MESSAGE,
+    "TARGET.title": _MESSAGE,
 }
 """Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 
@@ -92,7 +81,7 @@ def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         return
     hooks = forward.pop("webhook", None)
     for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
-        keys = ("url", "filter", "picture", "template")
+        keys = ("url", "filter", "picture")
         target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
         if isinstance(targets := forward.get("apprise") or {}, dict):  # else that is refused
             forward["apprise"] = {**targets, name: target}

@@ -160,7 +160,7 @@ class CaptionerSettings(Section):
     """Model that writes the sentences."""
 
     model: str | None = None  # one that ships, or a checkpoint file; None is the default
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    device: Annotated[str, matching(r"auto|cpu|cuda(:\d+)?", "write auto, cpu, cuda or cuda:1")] = "auto"
 
     @field_validator("model")
     @classmethod
@@ -206,9 +206,6 @@ class ServeSettings(Section):
         return self
 
 
-KINDS = ("mqtt", "apprise")
-"""Kinds of targets, which are keys of the section."""
-
 _Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown"]
 _Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
 _Retired = Literal["cap_reached", "cap_ended"]
@@ -223,19 +220,11 @@ PictureChoice = Literal["overlay", "after", "before", "none"]
 _HOUR = r"([01]\d|2[0-3]):[0-5]\d"
 
 
-def _check_template(text: str) -> str:
-    from daemon.config.template import check_template  # noqa: PLC0415 - jinja2, only where a file has one
-
-    check_template(text)
-    return text
-
-
 def _parse_words(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_parse_words), Field(strict=False)]
-Template = Annotated[str, AfterValidator(_check_template)]
 Topic = Annotated[
     str,
     matching(
@@ -261,10 +250,10 @@ class FilterSettings(Section):
 
 
 class TargetSettings(Section):
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # its key in the section
 
+    url: str
     filter: FilterSettings = FilterSettings()
-    template: Template = "{{ text }}"
     picture: PictureChoice = "overlay"
 
 
@@ -274,7 +263,6 @@ class MqttSettings(TargetSettings):
     kind = "mqtt"
     off_delay: ClassVar[float] = 60.0  # seconds that a binary sensor stays on
 
-    url: str
     topic: Topic = "narrated"
     discovery: Topic | None = "homeassistant"  # prefix under which Home Assistant looks for devices
     ca: Annotated[Path | None, Field(strict=False)] = None  # of the broker's certificate; the system's
@@ -285,8 +273,7 @@ class AppriseSettings(TargetSettings):
 
     kind = "apprise"
 
-    url: str
-    title: Template = "{{ camera }}"
+    message: Literal["text", "record"] = "text"  # the sentences, or the record's JSON
     digest: tuple[DigestHour, ...] = Field((), strict=False)  # hours by `timezone` at which one is sent
 
 
@@ -301,8 +288,13 @@ class ForwardSettings(Section):
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
-        for kind in KINDS:
-            yield from getattr(self, kind).items()
+        yield from self.mqtt.items()
+        yield from self.apprise.items()
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        """Addresses, which may name secrets, by their keys in the file."""
+        for name, target in self.targets():
+            yield f"forward.{target.kind}.{name}.url", target.url
 
 
 CameraName = Annotated[str, AfterValidator(check_camera)]
@@ -373,10 +365,3 @@ def _merge(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         return {**below, **{key: _merge(below.get(key), value) for key, value in above.items()}}
     return above
-
-
-def secret_texts(settings: ForwardSettings) -> Iterator[tuple[str, str]]:
-    """Addresses, which may name secrets, with their keys in the file."""
-    for kind in KINDS:
-        for name, target in getattr(settings, kind).items():
-            yield f"forward.{kind}.{name}.url", target.url

@@ -77,16 +77,9 @@ class HourlyCounts:
         for gap in search.selection.gaps(Question(span=Span(begin, until), asked_at=until)):
             if gap.reason != "mask":
                 self._lose(gap.camera, max(gap.begin, begin), min(gap.end, until))
-        bounds = search.selection.connection.execute(
-            "SELECT camera, min(time), max(time) FROM records GROUP BY camera"
-        )
-        seen = search.selection.last_seen()
         self._watched = {
-            camera: (
-                moment_of(first).timestamp(),
-                max(moment_of(last), seen.get(camera, moment_of(last))).timestamp(),
-            )
-            for camera, first, last in bounds
+            camera: (each.first.timestamp(), each.last.timestamp())
+            for camera, each in search.selection.watched().items()
         }
 
     def hour_of(self, second: float) -> int:

@@ -157,11 +157,11 @@ class _Composer:
     def digest(self) -> Digest:
         self._read_arrivals()
         self._visits = self._read_visits()
-        unusual = self._unusual()
-        for each in (self._whole, self._events, self._stays, self._things, self._there, self._gaps):
+        self._whole()
+        for unusual in find_unusual(self.counts, self._whole_hours()):
+            self._unusual(unusual)
+        for each in (self._events, self._stays, self._things, self._there, self._gaps, self._cameras):
             each()
-        self.found += unusual
-        self._cameras()
         ordered = sorted(self.found, key=lambda each: (-each.weight, each.begin, each.text))
         results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
@@ -196,7 +196,7 @@ class _Composer:
 
     def _read_visits(self) -> dict[int, _Visit]:
         """The visits of the span by number, and those that were there at its end."""
-        ending = self.search.selection.end_of_visit(Question(asked_at=self.until))
+        ending = self.search.selection.end_of_visit(self.until)
         there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
         sql = (
             f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
@@ -235,12 +235,13 @@ class _Composer:
 
     def _say(
         self, text: str, about: str, weight: float, begin: datetime, numbers: Iterable[int], **query: Any
-    ) -> DigestSentence:
+    ) -> None:
         given = {name: value for name, value in query.items() if value}
         if given:
             given = {"since": self.since, "until": self.until} | given
             given |= {name: self.local.of(given[name]).isoformat() for name in ("since", "until")}
-        return DigestSentence(text[0].upper() + text[1:], about, weight, begin, tuple(numbers), given)
+        said = DigestSentence(text[0].upper() + text[1:], about, weight, begin, tuple(numbers), given)
+        self.found.append(said)
 
     def _whole(self) -> None:
         every = [arrival for each in self.arrivals.values() for arrival in each]
@@ -248,7 +249,7 @@ class _Composer:
         if not every:
             text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
             text = text if self.watched else "no camera was watched."
-            self.found.append(self._say(text, "span", _WHOLE, self.since, ()))
+            self._say(text, "span", _WHOLE, self.since, ())
             return
         total = sum(each.number for each in every)
         text = f"{many(total, 'visit')} on {cameras}: {_kinds_words(_count_objects(every))}"
@@ -263,7 +264,7 @@ class _Composer:
             text += f"; most came {self._hours_words((hour,))} ({most:,})"
         numbers = [each.record for each in every]
         objects = sorted({each.object for each in every})
-        self.found.append(self._say(f"{text}.", "span", _WHOLE, self.since, numbers, object=objects))
+        self._say(f"{text}.", "span", _WHOLE, self.since, numbers, object=objects)
 
     def _usual_total(self, hours: Sequence[int]) -> list[int]:
         """How many came in the same hours of each day that recorded them; empty where they are too few."""
@@ -288,15 +289,11 @@ class _Composer:
             second = hours[-1] + HOUR_S
         return hours
 
-    def _unusual(self) -> list[DigestSentence]:
-        whole = [
-            hour
-            for hour in self._hours()
-            if self.since.timestamp() <= hour and hour + HOUR_S <= self.until.timestamp()
-        ]
-        return [self._unusual_sentence(each) for each in find_unusual(self.counts, whole)]
+    def _whole_hours(self) -> list[int]:
+        since, until = self.since.timestamp(), self.until.timestamp()
+        return [hour for hour in self._hours() if since <= hour and hour + HOUR_S <= until]
 
-    def _unusual_sentence(self, each: Unusual) -> DigestSentence:
+    def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
         begin, end = each.hours[0], each.hours[-1] + HOUR_S
         came = [a for a in self.arrivals[each.series] if begin <= a.moment.timestamp() < end]
@@ -308,19 +305,9 @@ class _Composer:
         if 0 < len(came) <= _SPELLED_OUT:
             text += f" ({', '.join(self._stay_words(a) for a in came)})"
         text += f"; usually {usual_words(each.usual.values())} ({len(each.usual)} {each.days})."
-        bounds = (moment_of(second * 1_000_000) for second in (begin, end))
-        query = dict(zip(("since", "until"), bounds, strict=True))
-        weight = _ODD + each.surprise
-        return self._say(
-            text,
-            "unusual",
-            weight,
-            query["since"],
-            [a.record for a in came],
-            camera=[camera],
-            object=objects_of_kind(kind),
-            **query,
-        )
+        since, until = (moment_of(second * 1_000_000) for second in (begin, end))
+        query = {"camera": [camera], "object": objects_of_kind(kind), "since": since, "until": until}
+        self._say(text, "unusual", _ODD + each.surprise, since, [a.record for a in came], **query)
 
     def _stay_words(self, arrival: _Arrival) -> str:
         visit = self._visits.get(arrival.visit or 0)
@@ -347,7 +334,7 @@ class _Composer:
             text = f"On {camera} at {self._clock(begin)}: {said.rstrip('.')}{more}."
             weight = _EVENT + _SCENE[kind]
             numbers = [each[0] for each in events]
-            self.found.append(self._say(text, kind, weight, begin, numbers, camera=[camera], kind=[kind]))
+            self._say(text, kind, weight, begin, numbers, camera=[camera], kind=[kind])
 
     def _stays(self) -> None:
         for visit in self._visits.values():
@@ -362,7 +349,7 @@ class _Composer:
                     f"({known.number:,} stays in 28 days)."
                 )
                 weight = _ODD + min(15.0, visit.seconds / max(1.0, known.usual_s))
-                self.found.append(self._say(text, "stay", weight, visit.begin, [visit.record]))
+                self._say(text, "stay", weight, visit.begin, [visit.record])
 
     def _things(self) -> None:
         """What was put down or taken away."""
@@ -377,7 +364,7 @@ class _Composer:
                 stay = f"it was there for {duration_words(visit.seconds)}"
                 end = f"; {stay}" if visit.end else "; it is still there"
             text = f"On {camera} at {self._clock(moment_of(time))}: {said.rstrip('.')}{end}."
-            self.found.append(self._say(text, "thing", _THING, moment_of(time), [record]))
+            self._say(text, "thing", _THING, moment_of(time), [record])
 
     def _there(self) -> None:
         """What still stands there, longest first, and of which cameras that is not known."""
@@ -393,11 +380,11 @@ class _Composer:
                 words += f"{_named(visits[0])} since {self._clock(visits[0].begin)}"
             text = f"still there at {self._clock(self.until)} on {camera}: {words}."
             weight = _THERE + min(9.0, visits[0].seconds / 3600)
-            self.found.append(self._say(text, "there", weight, visits[0].begin, [v.record for v in visits]))
+            self._say(text, "there", weight, visits[0].begin, [v.record for v in visits])
         for camera, last in self.unwatched.items():
             end, last_clock = self.at_the_end, self._clock(last)
             text = f"what is on {camera} {end} is not known: it was last watched {last_clock}."
-            self.found.append(self._say(text, "gap", _BLIND - 1, last, ()))
+            self._say(text, "gap", _BLIND - 1, last, ())
 
     def _gaps(self) -> None:
         """What was not seen, by camera and reason."""
@@ -423,7 +410,7 @@ class _Composer:
                 _BLIND + min(4.0, lost_s / 3600) if lost_s >= _LONG_GAP_S and reason != "mask" else _QUIET + 1
             )
             numbers = [each[2] for each in gaps]
-            self.found.append(self._say(text, "gap", weight, begin, numbers, camera=[camera], kind=["gap"]))
+            self._say(text, "gap", weight, begin, numbers, camera=[camera], kind=["gap"])
 
     def _cameras(self) -> None:
         """Each camera in one sentence, the busiest first, and those where nothing came in another."""
@@ -445,13 +432,11 @@ class _Composer:
             objects = sorted({each.object for each in arrivals})
             numbers = [each.record for each in arrivals]
             weight = _CAMERA + total / (total + 1000) * 9
-            self.found.append(
-                self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
-            )
+            self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
         quiet = [camera for camera in self.watched if not by_camera[camera]]
         if quiet and len(quiet) < len(by_camera):
             text = f"nobody and nothing came on {_join(quiet)}."
-            self.found.append(self._say(text, "quiet", _QUIET, self.since, ()))
+            self._say(text, "quiet", _QUIET, self.since, ())
 
     # Words
 

@@ -29,45 +29,26 @@ from pipeline.report.pages import BESIDE, Head, records_page
 _TAG = "sha256:"
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """Options of an export.
-
-    Attributes:
-        selection: the question, restated.
-        gaps: of the record, one sentence each.
-        linked: also copy the records between those selected, up to the next signature.
-        footage: recordings to cut clips from.
-        mask: what to blacken in pictures and clips.
-    """
-
-    journals: Path
-    local: LocalTime = field(default_factory=LocalTime)
-    selection: str = ""
-    gaps: Sequence[str] = ()
-    linked: bool = False
-    footage: Footage | None = None
-    mask: Mask = field(default_factory=Mask)
-    force: bool = False
-
-
 @dataclass(slots=True)
 class Manifest:
     """``export.json``.
 
     Attributes:
+        selection: the question, restated.
+        gaps: of the record, one sentence each.
+        linked: the records between those selected, up to the next signature, are here as well.
+        mask: the track outside of whose box pictures are black; empty: none.
         chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
             time-stamped last, 0 where none is.
         problems: records and pictures that do not verify.
         clips: camera, record, source and whether it was `encoded` anew of each recording, by its name here.
         without_clip: why a record has no recording, by its id.
         gone: digests of pictures that retention deleted.
-        mask: the track outside of whose box pictures are black; empty: none.
         masked: digests of pictures that are here, by those of the unmasked ones, which the records name; None
             where the picture was left out.
     """
 
-    selection: str
+    selection: str = ""
     records: int = 0
     linked: bool = False
     chains: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -82,78 +63,100 @@ class Manifest:
 
 
 def write_export(
-    results: Iterable[SearchResult], out: Path, options: ExportOptions
-) -> tuple[Manifest, int, str]:
+    results: Iterable[SearchResult],
+    out: Path,
+    manifest: Manifest,
+    journals: Path,
+    *,
+    local: LocalTime | None = None,
+    mask: Mask | None = None,
+    footage: Footage | None = None,
+    force: bool = False,
+) -> tuple[int, str]:
     """Write narrations as a folder or zip that can be checked without narrated.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
 
+    Args:
+        results: to be written.
+        out: becomes a zip where its name ends so.
+        manifest: with `selection`, `gaps`, `linked` and `mask`; gets what was written.
+        journals: their folder.
+        local: time zone of the page.
+        mask: what to blacken in pictures and recordings.
+        footage: to cut recordings from.
+        force: replace what is there.
+
     Returns:
-        What was written, how many pictures, and the SHA-256 (hex) of SHA256SUMS.
+        How many pictures, and the SHA-256 (hex) of SHA256SUMS.
 
     Raises:
         ExportError: it cannot be written, or something is there already.
     """
     with (
-        export_folder(out, force=options.force) as folder,
+        export_folder(out, force=force) as folder,
         tempfile.TemporaryDirectory(prefix="narrated-") as scratch,
     ):
-        return _ExportWriter(folder, options, Path(scratch)).write(results)
+        writer = _ExportWriter(
+            folder, Path(scratch), manifest, journals, local or LocalTime(), mask or Mask(), footage
+        )
+        return writer.write(results)
 
 
+@dataclass(slots=True)
 class _ExportWriter:
     """One export while it is written."""
 
-    def __init__(self, folder: Path, options: ExportOptions, scratch: Path) -> None:
-        self._folder, self._options, self._scratch = folder, options, scratch
-        self._manifest = Manifest(
-            options.selection, linked=options.linked, gaps=list(options.gaps), mask=options.mask.track
-        )
-        self._pictures: dict[Path, str] = {}
-        self._places: dict[str, dict[int, tuple[int, int]]] = {}
-        for name in ("chain", "pictures"):
-            (folder / name).mkdir()
+    folder: Path
+    scratch: Path
+    manifest: Manifest
+    journals: Path
+    local: LocalTime
+    mask: Mask
+    footage: Footage | None
+    pictures: dict[Path, str] = field(default_factory=dict)  # names here, by where they were
+    places: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)  # in records.jsonl
 
-    def write(self, results: Iterable[SearchResult]) -> tuple[Manifest, int, str]:
-        own, manifest = self._options, self._manifest
-        facts = [("Selected", own.selection or "everything"), ("How to check it", "README.md")]
-        head = Head("What was narrated", facts, list(own.gaps), sources=BESIDE)
-        with (self._folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
+    def write(self, results: Iterable[SearchResult]) -> tuple[int, str]:
+        manifest = self.manifest
+        for name in ("chain", "pictures"):
+            (self.folder / name).mkdir()
+        facts = [("Selected", manifest.selection or "everything"), ("How to check it", "README.md")]
+        head = Head("What was narrated", facts, manifest.gaps, sources=BESIDE)
+        with (self.folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
-        for camera, places in sorted(self._places.items()):
+        for camera, places in sorted(self.places.items()):
             manifest.chains[camera] = self._write_chain(camera, places)
         manifest.gone = sorted(set(manifest.gone))
         content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
-        (self._folder / MANIFEST).write_text(content, encoding="utf-8")
-        (self._folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
+        (self.folder / MANIFEST).write_text(content, encoding="utf-8")
+        (self.folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
-        (self._folder / "check.py").write_bytes(check.read_bytes())
-        return manifest, len({*self._pictures.values()}), write_sums(self._folder)
+        (self.folder / "check.py").write_bytes(check.read_bytes())
+        return len({*self.pictures.values()}), write_sums(self.folder)
 
     def _cards(self, results: Iterable[SearchResult]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
-        with (self._folder / "records.jsonl").open("wb") as file:
+        with (self.folder / "records.jsonl").open("wb") as file:
             for each in results:
                 record = each.record
-                places = self._places.setdefault(record.camera, {})
+                places = self.places.setdefault(record.camera, {})
                 places[record.seq] = file.tell(), len(each.line)
                 file.write(each.line + b"\n")
-                self._manifest.records += 1
-                self._manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
+                self.manifest.records += 1
+                self.manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
                 self._copy_pictures(each)
-                clip = self._cut_clip(each, self._options.footage) if self._options.footage else ""
-                pictures = {
-                    side: p for side, path in each.pictures.items() if (p := self._pictures.get(path))
-                }
-                address, zone = f"#r-{record.id}", self._options.local.zone
+                clip = self._cut_clip(each, self.footage) if self.footage else ""
+                pictures = {side: p for side, path in each.pictures.items() if (p := self.pictures.get(path))}
+                address, zone = f"#r-{record.id}", self.local.zone
                 yield Card(record, zone, pictures, address, each.marks, clip=clip, notes=self._notes(record))
 
     def _copy_pictures(self, result: SearchResult) -> None:
-        record, manifest = result.record, self._manifest
+        record, manifest = result.record, self.manifest
         named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
         for side, reference in named.items():
             path, digest = result.pictures.get(side), reference.removeprefix(_TAG)
-            if path in self._pictures:
+            if path in self.pictures:
                 continue
             try:
                 content = path.read_bytes() if path else None
@@ -166,48 +169,48 @@ class _ExportWriter:
                 manifest.problems.append(f"{record.camera}, record {record.seq}: its picture was changed")
             name = path.name
             if manifest.mask:
-                masked = self._options.mask.picture(record, side, content, path.suffix)
+                masked = self.mask.picture(record, side, content, path.suffix)
                 manifest.masked[digest] = hashlib.sha256(masked).hexdigest() if masked else None
                 if masked is None:
                     continue
                 content, name = masked, f"{manifest.masked[digest]}{path.suffix}"
-            self._pictures[path] = f"pictures/{name}"
-            (self._folder / "pictures" / name).write_bytes(content)
+            self.pictures[path] = f"pictures/{name}"
+            (self.folder / "pictures" / name).write_bytes(content)
 
     def _notes(self, record: Record) -> list[str]:
         """What is said below a record's sentences."""
-        if not self._manifest.mask:
+        if not self.manifest.mask:
             return []
         named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
         whole = "; ".join(f"{side} {named[side]}" for side in SIDES if side in named)
-        return [f"All but track {self._manifest.mask} is black. Unmasked: {whole or 'no picture'}."]
+        return [f"All but track {self.manifest.mask} is black. Unmasked: {whole or 'no picture'}."]
 
     def _cut_clip(self, result: SearchResult, footage: Footage) -> str:
         record = result.record
-        clip = footage.cut(record, self._scratch, self._options.mask, result.pictures)
+        clip = footage.cut(record, self.scratch, self.mask, result.pictures)
         if isinstance(clip, str):
-            self._manifest.without_clip[record.id] = clip
+            self.manifest.without_clip[record.id] = clip
             return ""
         path, source = clip
         name = f"clips/{record.camera}-{record.seq}{path.suffix}"
-        (self._folder / "clips").mkdir(exist_ok=True)
-        shutil.move(path, self._folder / name)
+        (self.folder / "clips").mkdir(exist_ok=True)
+        shutil.move(path, self.folder / name)
         facts = {"camera": record.camera, "record": record.seq, "source": source}
-        encoded = {"encoded": True} if self._options.mask.changes(record.camera) else {}
-        self._manifest.clips[name] = facts | encoded
+        encoded = {"encoded": True} if self.mask.changes(record.camera) else {}
+        self.manifest.clips[name] = facts | encoded
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        signatures = Signature.load(self._options.journals, camera)
-        stamps = Timestamp.load(self._options.journals, camera)
-        numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
-        with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
-            if self._options.linked:
+        signatures = Signature.load(self.journals, camera)
+        stamps = Timestamp.load(self.journals, camera)
+        numbers, target = sorted(places), self.folder / f"chain/{camera}.jsonl"
+        with (self.folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
+            if self.manifest.linked:
                 last = max(
                     min((each.seq for each in proofs if each.seq >= numbers[-1]), default=numbers[-1])
                     for proofs in (signatures, stamps)
                 )
-                numbers = _copy_lines(self._options.journals, camera, numbers[0], last, file)
+                numbers = _copy_lines(self.journals, camera, numbers[0], last, file)
             else:
                 for number in numbers:
                     source.seek(places[number][0])
@@ -216,7 +219,7 @@ class _ExportWriter:
         for kind, proofs in (("signatures", signatures), ("timestamps", stamps)):
             lines = b"".join(each.line() + b"\n" for each in proofs if each.seq in there)
             if lines:
-                (self._folder / f"chain/{camera}.{kind}").write_bytes(lines)
+                (self.folder / f"chain/{camera}.{kind}").write_bytes(lines)
         signed = max((each.seq for each in signatures if each.seq in there), default=0)
         stamped = max((each.seq for each in stamps if each.seq in there), default=0)
         return {"pieces": runs_of(numbers), "signed": signed, "stamped": stamped}

@@ -13,7 +13,6 @@ import apprise
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import AppriseSettings
-from daemon.config.template import render
 from daemon.digest.digest import SHOWN, Digest
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target
 
@@ -38,11 +37,9 @@ class AppriseTarget(Target):
         return "" if known else "url: Apprise knows no such service; see its list, `apprise --details`"
 
     def send(self, message: Message) -> None:
-        values = message.values
-        title, body = render(self._settings.title, values), render(self._settings.template, values)
-        if not body.strip():
-            raise RefusedError("the template is empty for this record")
-        self._notify(title, body, message.picture)
+        record = message.record
+        body = record.line().decode() if self._settings.message == "record" else message.text
+        self._notify(record.camera, body, message.picture)
 
     def send_digest(self, digest: Digest) -> None:
         pictures = digest.pictured[0].pictures if digest.pictured and self._settings.picture != "none" else {}

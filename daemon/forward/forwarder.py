@@ -12,7 +12,7 @@ from time import monotonic
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import SecretError, Secrets
-from daemon.config.settings import Configuration, secret_texts
+from daemon.config.settings import Configuration
 from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Sender
@@ -51,7 +51,7 @@ def check(configuration: Configuration, secrets: Secrets, name: str = "configura
         problems.append("forward: names no target; docs/forward.md shows some")
     if url.partition(":")[0] == "embedded":
         problems.append("redis.url: forwarding reads the streams of a server: redis://, rediss:// or unix://")
-    for key, text in [("redis.url", url), *secret_texts(settings)]:
+    for key, text in [("redis.url", url), *settings.addresses()]:
         try:
             secrets.reveal(text)
         except SecretError as error:

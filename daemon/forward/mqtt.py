@@ -20,7 +20,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 from daemon import __version__
 from daemon.config.secrets import Secrets
 from daemon.config.settings import EVENT_TYPES, MqttSettings
-from daemon.config.template import render
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, Target, kind_of
 from models.families import KINDS
 
@@ -137,7 +136,7 @@ class MqttTarget(Target):
     def _show(self, message: Message, base: str) -> list[Any]:
         """Publish the camera's state: the last sentence, its attributes and picture, and the sensors."""
         record = message.record
-        text = render(self._settings.template, message.values)
+        text = message.text
         state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
         attributes = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
         content = json.dumps(attributes | {"objects": record.objects}, ensure_ascii=False)
@@ -200,4 +199,4 @@ def _events(message: Message) -> Iterator[dict[str, Any]]:
         yield event | {"event_type": kind_of(record, sentence)} | members
     if not message.sentences:
         kind = "unknown" if record.event == "change" else record.event
-        yield event | {"event_type": kind, "text": message.values["text"]}
+        yield event | {"event_type": kind, "text": message.text}

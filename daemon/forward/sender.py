@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
-from daemon.config.template import TemplateError
 from daemon.forward.digests import DueDigests
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import (
@@ -46,9 +45,10 @@ class Sender:
         heartbeats: Heartbeats,
     ) -> None:
         self._settings, self._queue, self._secrets = settings, queue, secrets
-        self._zone = ZoneInfo(configuration.timezone) if configuration.timezone else None
         self._store = EvidenceStore(configuration.state / "evidence")
-        self._filter = Filter(settings.filter, self._zone)
+        self._filter = Filter(
+            settings.filter, ZoneInfo(configuration.timezone) if configuration.timezone else None
+        )
         self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
@@ -76,7 +76,7 @@ class Sender:
                 self._send(self._target, entry)
                 self.loop.beat()
             self._recover()
-        except (AwayError, RefusedError, TemplateError, SecretError, ServerAwayError) as error:
+        except (AwayError, RefusedError, SecretError, ServerAwayError) as error:
             self._back_off(error)
         finally:
             self._queue.save()
@@ -89,8 +89,8 @@ class Sender:
         if sentences is not None and not record.continues:
             picture = find_picture(record, self._store, self._settings.picture)
             try:
-                target.send(Message(record, sentences, picture, self._zone))
-            except (RefusedError, TemplateError) as error:
+                target.send(Message(record, sentences, picture))
+            except RefusedError as error:
                 self._refusals += 1
                 if self._refusals < ATTEMPTS:
                     raise
@@ -120,7 +120,7 @@ class Sender:
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()
-        if not isinstance(error, RefusedError | TemplateError | ServerAwayError):
+        if not isinstance(error, RefusedError | ServerAwayError):
             self._close_target()  # it is opened again, with what may be another password
         wait_s = self._backoff.next_s(_reason(error))
         self.loop.beat(wait_s + LIMIT_S)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, tzinfo
 from fnmatch import fnmatchcase
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -85,27 +83,15 @@ class Filter:
 
 @dataclass(frozen=True)
 class Message:
-    """A record for one target: the sentences that passed its filter, the picture's file, the time zone."""
+    """A record for one target: the sentences that passed its filter, and the picture's file."""
 
     record: Record
     sentences: tuple[RecordSentence, ...]
     picture: Path | None = None
-    zone: tzinfo | None = None
 
-    @cached_property
-    def values(self) -> Mapping[str, Any]:
-        """Values by the names in `template.NAMES`."""
-        record = self.record
-        return {
-            "text": " ".join(s.text for s in self.sentences) or record.text or record.event,
-            "camera": record.camera,
-            "time": record.after.moment.astimezone(self.zone),
-            "event": record.event,
-            "sentences": [s.model_dump(mode="json", exclude_none=True) for s in self.sentences],
-            "objects": list(dict.fromkeys(s.object for s in self.sentences)),
-            "id": record.id,
-            "record": record.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
+    @property
+    def text(self) -> str:
+        return " ".join(s.text for s in self.sentences) or self.record.text or self.record.event
 
     def picture_bytes(self) -> bytes | None:
         """The picture; None where there is none, where retention removed it, and beyond 10 MB."""

@@ -18,6 +18,7 @@ from daemon.questions.question import (
     NoJournalsError,
     Question,
     SearchError,
+    not_here,
 )
 from daemon.questions.reading import NUMBERS, Reading, either
 from daemon.questions.times import MONTHS, PARTS, SpanReader, read_span
@@ -42,7 +43,7 @@ _WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*
 _ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
 _PUT_DOWN = {"object", "bag", "bottle"}
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
-_NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, "on", "in", "at", "to"}
+_NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,9 @@ class Asker:
         cameras: their names; also called by their words, "front door" for front_door.
         objects: that the journals name, beside the known nouns.
         local: in whose time zone days and hours are meant.
-        names_place: True of a place in the journals; a camera of that name needs the word "camera" then.
+        names_place: True of a place in the journals, or a line with its direction, "gate line into the yard";
+            a camera of that name needs the word "camera" then.
         places: gives the places that the journals name.
-        crossings: gives lines with the direction of a crossing, "gate line into the yard".
     """
 
     cameras: Sequence[str]
@@ -63,7 +64,6 @@ class Asker:
     local: LocalTime
     names_place: Callable[[str], bool]
     places: Callable[[], list[str]] = list
-    crossings: Callable[[], list[str]] = list
 
     def read(self, question: str, now: datetime) -> Question:
         """Understand a question.
@@ -115,33 +115,6 @@ class Parser:
         if not self.known and not self.span.phrases:
             word = self.read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
-        return self._whole()
-
-    def take_all(self) -> None:
-        """Read all words into `filters`, `span` and `measure`."""
-        read, begin = self.read, 0
-        named = {word for words in self.camera_names for word in words.split()}
-        for word in read.words:
-            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
-                raise self._not_understood(word)
-        parts = (
-            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
-            *(self._now, self._time, self._order, self._colour, self._verb, self._noun, self._place),
-            *(self._quoted, self._filler),
-        )
-        while read.next:
-            begin = read.place
-            for part in parts:
-                if part():
-                    break
-                read.place = begin
-            else:
-                raise self._not_understood(read.next)
-            self.conjunction = read.previous in ("and", "or")
-            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
-            self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
-
-    def _whole(self) -> Question:
         filters, measure = Filters(**self.filters), Measure(**self.measure)
         timed, still = bool(self.span.phrases), filters.open
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
@@ -172,6 +145,30 @@ class Parser:
         presence = things and not filters.kinds and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
+    def take_all(self) -> None:
+        """Read all words into `filters`, `span` and `measure`."""
+        read, begin = self.read, 0
+        named = {word for words in self.camera_names for word in words.split()}
+        for word in read.words:
+            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
+                raise self._not_understood(word)
+        parts = (
+            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
+            *(self._now, self._time, self._order, self._colour, self._verb, self._place, self._noun),
+            *(self._quoted, self._filler),
+        )
+        while read.next:
+            begin = read.place
+            for part in parts:
+                if part():
+                    break
+                read.place = begin
+            else:
+                raise self._not_understood(read.next)
+            self.conjunction = read.previous in ("and", "or")
+            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
+            self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
+
     # Parts of a question: each reads on and is true, or is false
 
     def _grouping(self) -> bool:
@@ -195,7 +192,7 @@ class Parser:
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
             if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
-                raise self._unknown_name(unknown[1], "camera", self.asker.cameras)
+                raise not_here(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
         if not (match["word"] or match["after"]):
@@ -300,19 +297,6 @@ class Parser:
                 raise self._not_understood(read.previous)
             if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
                 raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
-        lines = self.asker.crossings() if kind == "crossed" else []
-        if lines and (over := read.take(f"(?:the )?({either(lines)})")):
-            self._add(zones=[over[1]])
-            return True
-        begin = read.place
-        if kind in (CAME, LEFT, "crossed") and read.take("the"):  # "left the lot", "entered the lobby"
-            camera = read.take(f"({self.cameras})(?: cameras?)?")
-            if camera and not self.asker.names_place(camera[1]):
-                self._add(cameras=self.camera_names[camera[1]])
-                return True
-            read.place = begin + 1
-            if not self._named_place("the"):
-                read.place = begin
         return True
 
     def _check_verb(self, verb: str, kind: str, before: str) -> None:
@@ -376,8 +360,9 @@ class Parser:
 
     def _place(self) -> bool:
         read = self.read
-        if not (match := read.take(_PREPOSITIONS)):
-            return False
+        if not (match := read.take(_PREPOSITIONS)):  # "left the lot", "entered the lobby"
+            reached = self.after_verb and {*self.filters["kinds"]} & {CAME, LEFT, "crossed"}
+            return bool(reached and read.take("the")) and self._named_place("the")
         if match[0] == "to" and re.match(rf"(?:{_VERBS})(?!\S)", read.next):  # "the last car to leave"
             return True
         if match[0] in ("to", "from", "out of", "into") and read.next in NUMBERS:
@@ -388,10 +373,10 @@ class Parser:
         read, filters = self.read, self.filters
         article = bool(read.take("the|an?|my|our")) or preposition == "the"
         begin = read.place
-        for length in range(min(3, len(read.words) - begin), 0, -1):
+        for length in range(min(6, len(read.words) - begin), 0, -1):
             words = read.words[begin : begin + length]
-            name = " ".join(words)
-            if name not in _PICTURE and ({*words} & _NO_PLACE or not self.asker.names_place(name)):
+            name, ends = " ".join(words), {words[0], words[-1]}
+            if name not in _PICTURE and (ends & _NO_PLACE or not self.asker.names_place(name)):
                 continue
             read.place = begin + length
             if filters["zones"] and not self.conjunction:
@@ -404,7 +389,8 @@ class Parser:
             return True
         if not read.next or preposition == "the" or (not article and read.next in _FILLERS):
             return False
-        raise self._unknown_name(read.next, "place", self.asker.places())
+        error = not_here(read.next, "place", self.asker.places()[:8])
+        raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
 
     def _quoted(self) -> bool:
         match = self.read.take('(?:(?:saying|with the words?|that say|about) )?("[^"]+")')
@@ -459,12 +445,3 @@ class Parser:
         near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")
-
-    def _unknown_name(self, word: str, what: str, names: Sequence[str]) -> SearchError:
-        if word in _UNKNOWABLE:
-            return self._not_understood(word)
-        near = get_close_matches(word, names, 1, 0.6)
-        meant = f"did you mean {near[0]}? " if near else ""
-        cameras = f"; cameras: {', '.join(self.asker.cameras)}" if what == "place" else ""
-        there = ", ".join(list(names)[:8]) or "none yet"
-        return SearchError(f"{word!r} is no {what} here; {meant}{what}s: {there}{cameras}")

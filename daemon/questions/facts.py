@@ -19,16 +19,19 @@ UNTIL_THE_NEXT = 2**62
 
 
 class Fact(NamedTuple):
-    """A sentence of a record.
+    """A sentence of a record; times in microseconds since 1970.
 
     Attributes:
-        at: when it happened, in microseconds since 1970.
+        record: names it.
+        time: of the record.
+        at: when it happened.
         kind: the sentence's type, or the event of a record of the whole scene.
         counted: it is an event of its own.
-        other: track of whom or what it was done with; empty without one.
-        track: empty where there is none.
+        other, track: of whom or what it was done with, and of itself; None without one.
     """
 
+    record: str | int
+    time: int
     at: int
     kind: str
     action: str | None
@@ -37,17 +40,18 @@ class Fact(NamedTuple):
     confidence: float
     number: int
     counted: bool
-    other: str | None
-    track: str
+    other: str | int | None
+    track: str | int | None
     text: str
 
 
-def facts_of(members: Mapping[str, Any], time: int) -> list[Fact]:
+def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[Fact]:
     """The sentences of a record; raises `KeyError`, `TypeError` or `ValueError` where it is none.
 
     Args:
         members: of the record.
-        time: of its after frame, in microseconds since 1970.
+        time: of its after frame.
+        record: what names it.
     """
     event = members["event"]
     counts, completes = event not in _UNCOUNTED, bool(members.get("continues"))
@@ -59,6 +63,8 @@ def facts_of(members: Mapping[str, Any], time: int) -> list[Fact]:
         moment = ended or sentence.get("time")
         facts.append(
             Fact(
+                record,
+                time,
                 time_of(moment) if moment else time,
                 event if kind == "none" and event != "change" else kind,
                 action,
@@ -68,11 +74,12 @@ def facts_of(members: Mapping[str, Any], time: int) -> list[Fact]:
                 1 if scene else max(sentence.get("count") or 1, 1),
                 counts and (action == "parked" or not completes),  # it completes "has stopped"
                 sentence.get("other"),
-                sentence.get("track") or "",
+                sentence.get("track") or None,
                 sentence["text"],
             )
         )
-    return facts or [Fact(time, event, None, "", "", 0.0, 1, False, None, "", members["text"])]
+    scene = Fact(record, time, time, event, None, "", "", 0.0, 1, False, None, None, members["text"])
+    return facts or [scene]
 
 
 def gap_of(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time as clock
-from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -78,21 +76,6 @@ class LocalTime:
         """The begin of a day."""
         return self.aware(datetime.combine(day, time()))
 
-    def offsets(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Seconds by which clocks here are ahead of UTC between two times in seconds since 1970.
-
-        Returns:
-            ``(from, offset)``, the first from `low` on.
-        """
-        results = [(low, self._offset(low))]
-        for day in range(low, high, DAY_S):
-            offset = self._offset(min(day + DAY_S, high))
-            if offset != results[-1][1]:
-                seconds = range(day, min(day + DAY_S, high) + 1)
-                change = bisect_left(seconds, 1, key=lambda second: self._offset(second) == offset)
-                results.append((seconds[change], offset))
-        return results
-
     def parse(self, text: str, now: datetime) -> datetime:
         """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.
 
@@ -137,12 +120,6 @@ class LocalTime:
             raise beyond_calendar(repr(text))
         return day
 
-    def _offset(self, second: int) -> int:
-        if self.zone is None:
-            return clock.localtime(second).tm_gmtoff
-        offset = (_EPOCH + timedelta(seconds=second)).astimezone(self.zone).utcoffset()
-        return int(offset.total_seconds()) if offset else 0
-
 
 def parse_time_of_day(text: str) -> int:
     """Minutes since midnight of ``22:00``, ``6``, ``6am``, ``6:30 pm`` or ``noon``.
@@ -161,3 +138,9 @@ def parse_time_of_day(text: str) -> int:
         if fits and hour * 60 + minute <= MINUTES:
             return hour * 60 + minute
     raise SearchError(f"{text!r} is not a time of day: write 22:00, 6, 6am or noon")
+
+
+def parse_hours(text: str) -> tuple[int, int]:
+    """Minutes since midnight of ``22:00-06:00``; raises `SearchError`."""
+    begin, _, end = text.partition("-")
+    return parse_time_of_day(begin), parse_time_of_day(end)

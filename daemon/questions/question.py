@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Literal, TypeVar
 
 TIME_GROUPINGS = ("minute", "hour", "day", "week", "month", "weekday", "hour-of-day")
@@ -18,6 +20,14 @@ class SearchError(Exception):
 
 class NoJournalsError(SearchError):
     """There are no journals to search."""
+
+
+def not_here(word: str, what: str, names: Iterable[str]) -> SearchError:
+    """The error of a camera or place that is none of those here; it names the nearest."""
+    known = list(names)
+    near = get_close_matches(word, known, 1, 0.6)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return SearchError(f"{word!r} is no {what} here; {meant}{what}s: {', '.join(known) or 'none yet'}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from itertools import product
 
 from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
 from daemon.questions.question import SearchError, Span
@@ -84,10 +85,6 @@ class Clock:
     def halves(self) -> tuple[int, int]:
         """Its minutes in the morning, and in the evening."""
         return self.minutes % _NOON, self.minutes % _NOON + _NOON
-
-    def after(self, minutes: int) -> int:
-        """The first of its halves that follows a time of day."""
-        return min(self.halves, key=lambda each: (each - minutes) % MINUTES or MINUTES)
 
 
 @dataclass(slots=True)
@@ -441,11 +438,12 @@ class SpanReader:
         begin, end = low.minutes, high.minutes
         if (days and days.is_part) or (low.bare and high.bare and begin < _MORNING):
             return self._sure(low, days), self._sure(high, days)
-        if high.bare or (low.half and high.twelve):
-            return begin, high.after(begin)
-        if low.twelve and high.half:  # "11 and 1 at night": what lies between is short
-            return min(low.halves, key=lambda each: (end - each) % MINUTES or MINUTES), end or MINUTES
-        return (self._sure(low, days) if low.bare and begin >= end else begin), end or MINUTES
+        lows = low.halves if low.twelve and high.half else (begin,)
+        highs = high.halves if high.bare or (low.half and high.twelve) else (end,)
+        if low.bare and begin >= end and len(lows) == len(highs) == 1:
+            return self._sure(low, days), end or MINUTES
+        begin, end = min(product(lows, highs), key=lambda each: (each[1] - each[0]) % MINUTES or MINUTES)
+        return begin, end or MINUTES
 
     def _within(self, low: int, high: int | None) -> Span:
         """The hours of the one day that is meant, or of the last that has begun."""

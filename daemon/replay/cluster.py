@@ -25,9 +25,8 @@ from rich.console import Console
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
-from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, Show, replay
+from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, Show, replay, show_records
 from models.captioner import Captioner
-from pipeline.journal import read_camera
 from pipeline.report.words import many
 
 _ANSWER_S = 10.0
@@ -81,27 +80,17 @@ def replay_on(
     of = identity(footage, captioner, options.plan, options.span)
     output = OutputFolder(options.out, of, resume=options.resume)
     left = [each for each in footage if each.camera not in output.finished]
-    narrations, read_s = sum(map(len, output.records.values())), 0.0
     try:
         with _connect(cluster.address) as ray:
-            for number, result in enumerate(_narrate_all(ray, cluster, left, options), start=1):
-                camera, outcome, _ = result
-                output.adopt(*result)
-                records = list(read_camera(output.journal, camera))
-                for record in records:
-                    if not record.held:
-                        begin = outcome.first or record.before.moment
-                        show(record, (record.after.moment - begin).total_seconds())
-                narrations += len(records)
-                read_s += outcome.read_s
-                part, total_s = f"{number} of {many(len(left), 'camera')}", read_s * len(left) / number
-                progress.update(part, read_s, total_s, narrations)
+            for number, (camera, outcome, files) in enumerate(_narrate_all(ray, cluster, left, options), 1):
+                show_records(output.adopt(camera, outcome, files), {camera: outcome.first}, show)
+                progress.show(
+                    f"{number} of {many(len(left), 'camera')}", number, len(left), output.narrations
+                )
     except KeyboardInterrupt:
-        missing = len(footage) - len(output.finished)
-        problem = (
-            f"interrupted, so incomplete: {missing} of {many(len(footage), 'camera')}; --resume continues"
-        )
-        return ReplayReport(narrations, (problem,), interrupted=True)
+        missing = f"{len(footage) - len(output.finished)} of {many(len(footage), 'camera')}"
+        problem = f"interrupted, so incomplete: {missing}; --resume continues"
+        return ReplayReport(output.narrations, (problem,), interrupted=True)
     return replay(footage, captioner, replace(options, resume=True), show, progress)
 
 

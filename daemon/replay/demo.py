@@ -18,7 +18,7 @@ from daemon.config.settings import CameraDefaults
 from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, replay
-from daemon.service.formatting import time_line
+from daemon.service.log import time_line
 from models.captioner import Captioner
 from pipeline.loop import Loop
 from pipeline.publisher import subscribe
@@ -51,7 +51,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         def listen() -> None:
             nonlocal arrived
             for record in subscribe(url, [camera], "0", loop.stopped):
-                progress.print(time_line(record))
+                progress.write(time_line(record))
                 arrived += 1
 
         loop = Loop("listener", listen)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-import av
-from av.error import FFmpegError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from daemon.config.plan import CameraPlan
@@ -86,35 +83,12 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
 
 
 def read_gap(before: Path, after: Path) -> float | None:
-    """Seconds between two pictures by their EXIF times, else by the stamps in their names; None without.
+    """Seconds between two pictures by the stamps in their names; None without.
 
     Two equal stamps are ignored: they are of the recording.
     """
-    for read_time in (exif_time, moment_in_name):
-        first, second = read_time(before), read_time(after)
-        if first and second and first != second:
-            return abs((second - first).total_seconds())
-    return None
-
-
-def exif_time(path: Path) -> datetime | None:
-    """EXIF's DateTimeOriginal of a JPEG; None where there is none, or the file cannot be read.
-
-    Without a zone it is the camera's local time, given as UTC: good for differences.
-    """
-    try:
-        with path.open("rb") as file, av.open(file, "r") as container:
-            metadata = next(container.decode(video=0)).metadata
-        tags = {name.rpartition("/")[2]: text for name, text in metadata.items()}
-        # FFmpeg has no name for OffsetTimeOriginal.
-        zone = tags.get("0x9011", tags.get("OffsetTimeOriginal", ""))
-        zone = zone if re.fullmatch(r"[+-]\d\d:\d\d", zone) else "+00:00"
-        stamp = f"{tags['DateTimeOriginal']}{zone}"
-        time = datetime.strptime(stamp, "%Y:%m:%d %H:%M:%S%z").astimezone(UTC)
-    except (FFmpegError, OSError, StopIteration, IndexError, KeyError, ValueError, OverflowError):
-        return None
-    fraction = re.match(r"\d+", tags.get("SubSecTimeOriginal", ""))
-    return time + timedelta(seconds=float(f"0.{fraction[0]}")) if fraction else time
+    first, second = moment_in_name(before), moment_in_name(after)
+    return abs((second - first).total_seconds()) if first and second and first != second else None
 
 
 def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FramePair:

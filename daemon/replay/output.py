@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -93,7 +93,7 @@ class OutputFolder:
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
         self.folder, self.journal, self.evidence = folder, folder / "journal", folder / "evidence"
         self.records: dict[str, list[Record]] = {}
-        try:
+        with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
             self._state = self._read_state(of) if resume and any(folder.iterdir()) else _State(of=of)
             self._restore()
@@ -102,32 +102,32 @@ class OutputFolder:
             if not self.records and self.evidence.exists():
                 shutil.rmtree(self.evidence)
             self._save()
-        except OSError as error:
-            raise OutputError(f"cannot write {folder}: {error.strerror}: give another --out") from None
 
     @property
     def finished(self) -> dict[str, Outcome]:
         return self._state.finished
 
-    def add(self, record: Record) -> None:
-        """Put a record into the report."""
-        self.records.setdefault(record.camera, []).append(record)
+    @property
+    def narrations(self) -> int:
+        return sum(map(len, self.records.values()))
 
-    def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> None:
+    def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> list[Record]:
         """Take a camera that was narrated elsewhere: its journal and pictures, by their paths in the folder.
+
+        Returns:
+            Its records.
 
         Raises:
             OutputError: the folder cannot be written.
         """
-        try:
+        with self._writing():
             for name, content in files.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, content, durable=name.startswith("journal/"))
             self.finish_camera(camera, outcome)
-        except OSError as error:
-            reason = f"cannot write {self.folder}: {error.strerror}: make room, then --resume"
-            raise OutputError(reason) from None
+        self.records[camera] = list(read_camera(self.journal, camera))
+        return self.records[camera]
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
         """Note that all records of a camera are here: a resumed replay keeps them."""
@@ -140,15 +140,10 @@ class OutputFolder:
         Raises:
             OutputError: the folder cannot be written.
         """
-        try:
+        with self._writing():
             write_report(self.folder, self.records, facts, self.evidence)
             if complete:
                 (self.folder / UNFINISHED).unlink(missing_ok=True)
-        except OSError as error:
-            reason = (
-                f"cannot write {self.folder}: {error.strerror}; the journals in {self.journal} are complete"
-            )
-            raise OutputError(reason) from None
 
     def discard(self) -> None:
         """Remove what was written: not one frame could be read."""
@@ -156,6 +151,15 @@ class OutputFolder:
         shutil.rmtree(self.journal, ignore_errors=True)
         with suppress(OSError):
             self.folder.rmdir()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self.folder}: {error.strerror}: make room and --resume, or choose another"
+            ) from None
 
     def _restore(self) -> None:
         """Read the records of finished cameras, and remove the journals of all others."""

@@ -7,12 +7,12 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -25,10 +25,11 @@ from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import JournalledPair, Narrator
+from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
@@ -37,7 +38,6 @@ from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
-from pipeline.tracking import Detections
 
 BATCH = (
     4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures
@@ -95,11 +95,11 @@ class ReplayReport:
     notes: tuple[str, ...] = ()
 
 
-class ReplayProgress:
+class ReplayProgress(Progress):
     """Progress of a replay: one bar on stderr, on a terminal only; a context manager around it."""
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
             TaskProgressColumn(),
@@ -110,29 +110,28 @@ class ReplayProgress:
             disable=not console.is_terminal,
             redirect_stdout=False,  # narrations that are piped somewhere must not end up on the terminal
         )
-        self._task = self._progress.add_task("reading", total=None, narrations=many(0, "narration"))
+        self.add_task("reading", total=None, narrations=many(0, "narration"))
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def print(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Print a line to stdout: above the bar where both are on a terminal; from any thread."""
-        if self._progress.console.is_terminal and sys.stdout.isatty():
-            self._progress.console.print(Text(line), soft_wrap=True)
+        if self.console.is_terminal and sys.stdout.isatty():
+            self.console.print(Text(line), soft_wrap=True)
             return
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    def update(self, description: str, read_s: float, total_s: float | None, narrations: int) -> None:
-        """Show the seconds of footage read so far, and in total where that is known."""
-        number = many(narrations, "narration")
-        self._progress.update(
-            self._task, completed=read_s, total=total_s, description=description, narrations=number
-        )
+    def show(self, description: str, done: float, total: float | None, narrations: int) -> None:
+        """Show how much is done, of a total where that is known."""
+        (task,), number = self.task_ids, many(narrations, "narration")
+        self.update(task, completed=done, total=total, description=description, narrations=number)
+
+
+def show_records(records: Iterable[Record], begins: Mapping[str, datetime | None], show: Show) -> None:
+    """Show the records that are not held, by the times of their cameras' first frames."""
+    for record in records:
+        if not record.held:
+            begin = begins[record.camera] or record.before.moment
+            show(record, (record.after.moment - begin).total_seconds())
 
 
 def replay(
@@ -178,7 +177,7 @@ class _Replay:
         of = identity(footage, captioner, options.plan, options.span)
         self._output = OutputFolder(Path(out), of, resume=options.resume)
         self.finished = self._output.finished
-        self.narrations = sum(map(len, self._output.records.values()))
+        self.narrations = self._output.narrations
         self._journals = {
             name: resources.enter_context(Journal(self._output.journal, name, fsync=options.out is not None))
             for name in self._footage
@@ -224,18 +223,14 @@ class _Replay:
         # Footage that is not open yet is taken to be as long as the rest.
         total_s = max(sum(known) * len(threads) / len(known), read_s) if known else None
         ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
-        progress.update(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
+        progress.show(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
 
-    def _report(self, narrated: list[JournalledPair]) -> None:
-        records = [each.record for each in narrated]
+    def _report(self, records: list[Record]) -> None:
         self.narrations += len(records)
         for record in records if self._options.out else ():
-            self._output.add(record)
-        begins = {thread.plan.name: thread.first_time for thread in self._threads}
-        for record in records:  # all are in the report by now: Ctrl-C costs lines on the terminal
-            if not record.held:
-                begin = begins[record.camera] or record.before.moment
-                self._show(record, (record.after.moment - begin).total_seconds())
+            self._output.records.setdefault(record.camera, []).append(record)
+        # All are in the report by now: Ctrl-C costs lines on the terminal.
+        show_records(records, {thread.plan.name: thread.first_time for thread in self._threads}, self._show)
         if self._publishing and records:
             self._publishing.loop.wake()
 
@@ -278,14 +273,10 @@ class _Replay:
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""
-        parts, unbegun = [], 0
-        for thread in self._threads:
-            name = thread.plan.name
-            if thread.first_time is None:
-                unbegun += 1
-            elif not self._queue.ended(name):
-                parts.append(f"{name} after {format_offset(thread.read_s)}")
-        if unbegun:
+        threads = [thread for thread in self._threads if not self._queue.ended(thread.plan.name)]
+        begun = [thread for thread in threads if thread.first_time]
+        parts = [f"{thread.plan.name} after {format_offset(thread.read_s)}" for thread in begun]
+        if unbegun := len(threads) - len(begun):
             parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume continues" if self._options.out else left

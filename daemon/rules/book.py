@@ -8,7 +8,7 @@ from itertools import islice
 
 from daemon.questions.facts import facts_of, gap_of, time_of
 from daemon.questions.local_time import LocalTime, microseconds
-from daemon.rules.rule import RecordedFact, Rule
+from daemon.rules.rule import Rule
 from daemon.rules.watch import Cooldown, Firing, Watch
 from pipeline.record import Evidence, Record
 
@@ -78,10 +78,7 @@ class RuleBook:
             if len(self.evidence) > _PICTURES:
                 del self.evidence[next(iter(self.evidence))]
         gap = gap_of(members, time)
-        facts = [
-            RecordedFact(record.id, time, *each[:6], each.counted, each.other, each.track or None, each.text)
-            for each in facts_of(members, time)
-        ]
+        facts = facts_of(members, time, record.id)
         for _, watch, _ in self._watches:
             if not self._begun:
                 watch.begin(record.id, time)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.settings import Camera, Configuration, RuleSettings
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.places import place_name
-from daemon.questions.question import SearchError
+from daemon.questions.local_time import LocalTime, parse_hours
+from daemon.questions.matching import place_name
+from daemon.questions.question import SearchError, not_here
 from daemon.rules.reading import read_rule
 from daemon.rules.rule import Rule
 
@@ -56,16 +55,11 @@ def _read(
     known = tuple(configuration.cameras)
     for name in settings.cameras:
         if name not in known:
-            near = get_close_matches(name, known, 1, 0.6)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise SearchError(f"{name!r} is no camera here; {meant}cameras: {', '.join(known)}")
+            raise not_here(name, "camera", known)
     cameras = settings.cameras or known
     places = _places(configuration.cameras[name] for name in cameras)
-    asker = Asker(known, frozenset(), local, places.__contains__, lambda: list(places), lambda: list(places))
-    between = None
-    if settings.hours:
-        begin, _, end = settings.hours.partition("-")
-        between = parse_time_of_day(begin), parse_time_of_day(end)
+    asker = Asker(known, frozenset(), local, places.__contains__, lambda: list(places))
+    between = parse_hours(settings.hours) if settings.hours else None
     rule = read_rule(settings.name, settings.when, asker, between=between, cooldown_s=settings.cooldown)
     if said := rule.filters.cameras or rule.then.cameras:
         cameras = tuple(name for name in cameras if name in said)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 from daemon.questions.asker import REWRITES, Asker, Parser
 from daemon.questions.local_time import MINUTES
@@ -13,6 +12,9 @@ from daemon.questions.question import Filters, SearchError
 from daemon.questions.reading import NUMBERS, UNITS, Reading
 from daemon.questions.words import GROUPS
 from daemon.rules.rule import Form, Rule
+
+Hours = tuple[int, int] | None
+"""Minutes of every local day."""
 
 LONGEST_S = 12 * 3600
 """Of lengths and cooldowns: an evaluator that begins two days before knows all that matters."""
@@ -39,6 +41,7 @@ _COUNT = re.compile(
     rf"(?P<word>no|more than|over|at least|fewer than|less than|under|at most)"
     rf"(?P<number> (?:\d+|{'|'.join(NUMBERS)})(?! (?:{UNITS})s?(?: |$)))?(?P<rest> .+)"
 )
+_OF_SCENE = {"light_changed", "view_changed", "obstructed"}
 _UNKNOWN = ("why", "which", "what", "when", "how", "who")
 
 
@@ -64,57 +67,51 @@ def read_rule(
     text = " ".join(Reading.of(when, _REWRITES).words)
     if not text or text.split()[0] in _UNKNOWN:
         raise SearchError(f"{when!r} is no rule: write what happens, such as a car parks in the lot")
-    parts: dict[str, Any]
-    more = None
-    if match := _STILL.fullmatch(text):
-        first, hours = _part(match["first"] + match["rest"], asker)
-        then, more = _part(match["then"] + match["place"], asker)
-        parts = {
-            "form": Form.STILL,
-            "filters": _event(first),
-            "then": then,
-            "seconds": _seconds(match["length"]),
-        }
-        if first.kinds == () or then.kinds:
-            raise SearchError(
-                "a rule with 'still' is an event, and a thing: a person gets out and the car ..."
-            )
-    elif match := _THEN.fullmatch(text):
-        first, hours = _part(match["first"] + match["rest"], asker)
-        then, more = _part(match["then"], asker)
-        if not then.objects and {*then.kinds} - {"light_changed", "view_changed", "obstructed"}:
-            raise SearchError(f"{match['then']!r} does not say who or what: write a person leaves")
-        form = Form.NEVER if match["no"] else Form.THEN
-        parts = {
-            "form": form,
-            "filters": _event(first),
-            "then": _event(then),
-            "seconds": _seconds(match["length"]),
-        }
-    elif match := _COUNT.fullmatch(text):
-        bounds = _bounds(match["word"], match["number"])
-        filters, hours = _part(match["rest"], asker)
-        if filters.kinds:
-            raise SearchError(
-                f"{match['word']!r} counts who is there: leave the verb out, or ask for each event"
-            )
-        seconds = filters.longer_s or 0.0
-        parts = {"form": Form.COUNT, "filters": replace(filters, longer_s=None), "seconds": seconds, **bounds}
+    if match := _STILL.fullmatch(text) or _THEN.fullmatch(text):
+        rule, hours = _of_two(match, asker)
     else:
-        filters, hours = _part(text, asker)
-        seconds = filters.longer_s or 0.0
-        form = Form.EVENT if filters.kinds and not seconds else Form.STAY
-        if form is Form.STAY and filters.kinds not in ((), ("waiting",), ("parked",), ("stopped",)):
-            raise SearchError("a length goes with who is there, not with what happens: leave the verb out")
-        kinds = filters.kinds if form is Form.EVENT else ()
-        parts = {"form": form, "filters": replace(filters, longer_s=None, kinds=kinds), "seconds": seconds}
-    given = [each for each in (between, hours, more) if each]
+        rule, hours = _of_one(text, asker)
+    given = [each for each in (between, *hours) if each]
     if len(given) > 1:
         raise SearchError("it has hours twice, in its words or under hours: write them once")
-    return _checked(Rule(name, when, **parts, between=next(iter(given), None), cooldown_s=cooldown_s))
+    hours_given = next(iter(given), None)
+    return _checked(replace(rule, name=name, when=when, between=hours_given, cooldown_s=cooldown_s))
 
 
-def _part(words: str, asker: Asker) -> tuple[Filters, tuple[int, int] | None]:
+def _of_two(match: re.Match[str], asker: Asker) -> tuple[Rule, list[Hours]]:
+    """A rule of an event, and of what is still there or happens after it; and its hours."""
+    parts = match.groupdict(default="")
+    first, hours = _part(parts["first"] + parts["rest"], asker)
+    then, more = _part(parts["then"] + parts.get("place", ""), asker)
+    form = Form.STILL if "place" in parts else Form.NEVER if parts["no"] else Form.THEN
+    if form is Form.STILL and (not first.kinds or then.kinds):
+        raise SearchError("a rule with 'still' is an event, and a thing: a person gets out and the car ...")
+    if form is not Form.STILL and not then.objects and {*then.kinds} - _OF_SCENE:
+        raise SearchError(f"{parts['then']!r} does not say who or what: write a person leaves")
+    then = then if form is Form.STILL else _event(then)
+    length = Reading.of(parts["length"]).take_duration() or timedelta()
+    return Rule("", "", form, _event(first), then, length.total_seconds()), [hours, more]
+
+
+def _of_one(text: str, asker: Asker) -> tuple[Rule, list[Hours]]:
+    """A rule of an event, of a stay, or of how many are there; and its hours."""
+    counted = _COUNT.fullmatch(text)
+    filters, hours = _part(counted["rest"] if counted else text, asker)
+    seconds, filters = filters.longer_s or 0.0, replace(filters, longer_s=None)
+    if counted:
+        if filters.kinds:
+            word = counted["word"]
+            raise SearchError(f"{word!r} counts who is there: leave the verb out, or ask for each event")
+        least, most = _bounds(counted["word"], counted["number"])
+        return Rule("", "", Form.COUNT, filters, seconds=seconds, least=least, most=most), [hours]
+    if filters.kinds and not seconds:
+        return Rule("", "", Form.EVENT, filters), [hours]
+    if filters.kinds not in ((), ("waiting",), ("parked",), ("stopped",)):
+        raise SearchError("a length goes with who is there, not with what happens: leave the verb out")
+    return Rule("", "", Form.STAY, replace(filters, kinds=()), seconds=seconds), [hours]
+
+
+def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
     """One part of a rule as filters, and its hours of every day."""
     parser = Parser(asker, Reading.of(words), datetime.now(UTC))
     parser.span.every = True
@@ -150,22 +147,16 @@ def _event(filters: Filters) -> Filters:
     return filters if filters.kinds else replace(filters, kinds=("came",))
 
 
-def _bounds(word: str, number: str | None) -> dict[str, int]:
+def _bounds(word: str, number: str | None) -> tuple[int | None, int | None]:
+    """At least and at most so many."""
     if word == "no":
-        return {"most": 0}
+        return None, 0
     if number is None:
         raise SearchError(f"{word!r} needs a number of those who are there: more than 5 people")
     count = NUMBERS.index(number.strip()) if number.strip() in NUMBERS else int(number)
     above = {"more than": count + 1, "over": count + 1, "at least": count}
     below = {"fewer than": count - 1, "less than": count - 1, "under": count - 1, "at most": count}
-    return {"least": above[word]} if word in above else {"most": below[word]}
-
-
-def _seconds(words: str) -> float:
-    length = Reading.of(words).take_duration()
-    if length is None:
-        raise SearchError(f"{words!r} is no length: write 10 minutes")
-    return length.total_seconds()
+    return above.get(word), below.get(word)
 
 
 def _checked(rule: Rule) -> Rule:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
-from functools import partial
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache, partial
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from daemon.questions.local_time import LocalTime, microseconds, moment_of
+from daemon.questions.facts import Fact
+from daemon.questions.local_time import MINUTES, LocalTime, microseconds, moment_of
+from daemon.questions.matching import MAYBE, NO, Matcher
 from daemon.questions.words import ARRIVALS, DEPARTURES
-from daemon.rules.rule import MAYBE, NO, Form, Matcher, RecordedFact, Rule
+from daemon.rules.rule import Form, Rule
 
 SECOND = 1_000_000
 SETTLED_S = 15
@@ -62,7 +64,7 @@ class _Stay:
     fired: bool = False
     unseen: bool = False
 
-    def name(self, fact: RecordedFact, sure: int) -> None:
+    def name(self, fact: Fact, sure: int) -> None:
         """Take note of a sentence about it; `NO` of one that does not say what or where it is."""
         self.last, self.mentioned = fact.record, fact.time
         if sure:
@@ -77,7 +79,7 @@ class Watch:
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
-        self._window = -1, -1, -1
+        self._hours_from = lru_cache(8)(self._hours_of_day)
         self._forget()
 
     def _forget(self) -> None:
@@ -87,7 +89,7 @@ class Watch:
         self._last = self._turned = 0  # the last record that mattered; when COUNT was met or missed last
         self._met = False
         self._rests_on: tuple[str | int, ...] = ()
-        self._began: deque[RecordedFact] = deque()  # first events that wait for the second
+        self._began: deque[Fact] = deque()  # first events that wait for the second
 
     def begin(self, record: str | int, time: int) -> None:
         """The camera was watched from its first record on."""
@@ -101,7 +103,7 @@ class Watch:
             due, _, look = heappop(self._heap)
             look(due)
 
-    def take(self, fact: RecordedFact) -> None:
+    def take(self, fact: Fact) -> None:
         """Take the camera's next sentence."""
         if fact.kind == "rule":
             self.advance(fact.time)
@@ -152,7 +154,7 @@ class Watch:
 
     # Who and what is there
 
-    def _follow(self, fact: RecordedFact, matcher: Matcher) -> None:
+    def _follow(self, fact: Fact, matcher: Matcher) -> None:
         """Keep account of who is there by the next sentence."""
         key, sure = fact.track, matcher.stands(fact)
         if not sure and key not in self._there:
@@ -179,7 +181,7 @@ class Watch:
         if self.rule.form is Form.COUNT:
             self._level(fact.at, fact.record)
 
-    def _come(self, key: str | int, fact: RecordedFact, sure: int) -> None:
+    def _come(self, key: str | int, fact: Fact, sure: int) -> None:
         stay = self._there[key] = _Stay(fact.at, fact.record)
         stay.name(fact, sure)
         if self.rule.form is Form.COUNT:
@@ -194,7 +196,7 @@ class Watch:
             else:
                 self._meet(stay, fact.at)
 
-    def _look_back(self, stay: _Stay, fact: RecordedFact) -> None:
+    def _look_back(self, stay: _Stay, fact: Fact) -> None:
         """A sentence about a stay may show that it was there at a time that has not been looked at."""
         if self.rule.form is Form.STAY and not stay.fired and self._wait:
             due = stay.begin + self._wait
@@ -263,7 +265,7 @@ class Watch:
 
     # One event after another
 
-    def _start(self, fact: RecordedFact, *, maybe: bool) -> None:
+    def _start(self, fact: Fact, *, maybe: bool) -> None:
         form, due = self.rule.form, fact.at + self._wait
         if form is Form.STILL:
             # Of several the one that came or stopped last, where the record does not name it.
@@ -283,7 +285,7 @@ class Watch:
         while form is Form.THEN and self._began[0].at + self._wait < fact.at:
             self._began.popleft()
 
-    def _second(self, fact: RecordedFact, *, maybe: bool) -> None:
+    def _second(self, fact: Fact, *, maybe: bool) -> None:
         """The second event ends the waits for it."""
         began = [each for each in self._began if each.record != fact.record and each.at <= fact.at]
         in_time = [each for each in began if fact.at - each.at <= self._wait]
@@ -300,7 +302,7 @@ class Watch:
         if self._there.get(key) is stay and not stay.unseen:
             self._fire(due, records, stay, maybe=maybe or stay.maybe)
 
-    def _missed(self, first: RecordedFact, due: int, *, maybe: bool) -> None:
+    def _missed(self, first: Fact, due: int, *, maybe: bool) -> None:
         if first in self._began:
             self._began.remove(first)
             self._fire(due, (first.record,), first, maybe=maybe)
@@ -312,7 +314,7 @@ class Watch:
         heappush(self._heap, (due, self._pushed, look))
 
     def _fire(
-        self, at: int, records: tuple[str | int, ...], about: RecordedFact | _Stay | None, *, maybe: bool
+        self, at: int, records: tuple[str | int, ...], about: Fact | _Stay | None, *, maybe: bool
     ) -> None:
         begin, end = self._hours(at)
         if begin <= at < end:
@@ -323,26 +325,18 @@ class Watch:
         """The first span of the rule's hours that ends after a moment."""
         if self.rule.between is None:
             return -(2**62), 2**62
-        valid, begin, end = self._window
-        if not valid <= at < end:
-            valid, begin, end = self._window = self._find_hours(at)
-        return begin, end
-
-    def _find_hours(self, at: int) -> tuple[int, int, int]:
-        """Since when the span is the next one, and its begin and end."""
-        assert self.rule.between is not None  # noqa: S101 - asked before
-        low, high = self.rule.between
         day = self._local.of(moment_of(at)).date() - timedelta(days=2)
-        before = -(2**62)
-        while True:
-            clocks = (datetime.combine(day, time()) + timedelta(minutes=minutes) for minutes in (low, high))
-            begin, end = (microseconds(self._local.aware(clock)) for clock in clocks)
-            if end <= begin:
-                clock = datetime.combine(day + timedelta(days=1), time()) + timedelta(minutes=high)
-                end = microseconds(self._local.aware(clock))
-            if end > at:
-                return before, begin, end
-            before, day = end, day + timedelta(days=1)
+        while (hours := self._hours_from(day))[1] <= at:
+            day += timedelta(days=1)
+        return hours
+
+    def _hours_of_day(self, day: date) -> tuple[int, int]:
+        """Begin and end of the rule's hours that begin on a day."""
+        low, high = self.rule.between or (0, 0)
+        clocks = low, high + MINUTES * (high <= low)
+        midnight = datetime.combine(day, time())
+        begin, end = (self._local.aware(midnight + timedelta(minutes=minutes)) for minutes in clocks)
+        return microseconds(begin), microseconds(end)
 
 
 class Cooldown:

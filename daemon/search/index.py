@@ -1,15 +1,14 @@
 """The index of a folder of journals: kept up from their ends, never the truth itself.
 
-A file is known by its inode, as a segment is renamed when it is full. The index remembers how far each file
-was read: one whose last record is another now, that is shorter, or that was written again at the same length,
-is read again from its start.
+A file is known by its chain and its first record, as a segment is renamed when it is full. The index
+remembers how far each file was read: one whose last record is another now, that is shorter, or that was
+written again at the same length, is read again from its start.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,19 +125,20 @@ class Index:
         """Read on in a file; why not, where it is left out."""
         path = self.folder / file.name
         state = path.stat()
-        known = self._known(state.st_ino)
-        if known and (known.size, known.mtime) == (state.st_size, state.st_mtime_ns):
-            done.add(known.id)
+        sql = "SELECT id FROM files WHERE name = ? AND size = ? AND mtime = ?"
+        values = file.name, state.st_size, state.st_mtime_ns
+        if same := self.store.connection.execute(sql, values).fetchone():
+            done.add(same[0])
             return ""
         with path.open("rb") as lines:
             state = os.fstat(lines.fileno())  # what is appended from now on is for the next update
-            known = self._known(state.st_ino)
             first = lines.readline(_LONGEST_LINE)
             if not first.endswith(b"\n") or lines.tell() > state.st_size:
                 return ""  # its first line is being written
             camera, seq = _camera_and_seq(first) or (file.chain, file.first or 0)
             if camera != file.chain and f"{camera}.jsonl" in names:
                 return f"it is a copy of {camera}.jsonl, or merged of journals that are here, too"
+            known = self._known(file.chain, file.first or seq)
             if known and not self._continues(known, lines, state):
                 self._forget(known.id)
                 known = None
@@ -146,7 +146,7 @@ class Index:
                 # A segment closed since the listing has records before this file's: they come first.
                 if file.first is None and {each.name for each in journal_files(self.folder)} != names:
                     return ""
-                known = self._add(state.st_ino, file, seq)
+                known = self._add(file, file.first or seq)
             done.add(known.id)
             while self._read_block(known, file, lines, state):
                 pass
@@ -193,18 +193,17 @@ class Index:
             self._progress(self._read_now)
         return more
 
-    def _add(self, inode: int, file: JournalFile, first: int) -> _File:
-        sql = "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, '') ON CONFLICT (inode) DO NOTHING"
+    def _add(self, file: JournalFile, first: int) -> _File:
+        sql = (
+            "INSERT INTO files VALUES (NULL, ?, ?, ?, 0, 0, 0, 0, '') ON CONFLICT DO UPDATE SET name = name "
+            "RETURNING id, offset, lines, size, mtime"
+        )
         with self.store.transaction() as db:
-            db.execute(sql, (inode, file.name, file.chain, first))
-        known = self._known(inode)
-        if known is None:
-            raise sqlite3.OperationalError("another process is deleting the index")
-        return known
+            return _File(*db.execute(sql, (file.name, file.chain, first)).fetchone())
 
-    def _known(self, inode: int) -> _File | None:
-        sql = "SELECT id, offset, lines, size, mtime FROM files WHERE inode = ?"
-        row = self.store.connection.execute(sql, (inode,)).fetchone()
+    def _known(self, chain: str, first: int) -> _File | None:
+        sql = "SELECT id, offset, lines, size, mtime FROM files WHERE chain = ? AND first = ?"
+        row = self.store.connection.execute(sql, (chain, first)).fetchone()
         return _File(*row) if row else None
 
 

@@ -45,16 +45,17 @@ class Intake:
             members = json.loads(raw)
             time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
             camera, key = str(members["camera"]), key_of(members["id"])
-            facts, gap = facts_of(members, time), gap_of(members, time)
+            record = self._newest + len(self.records) + 1
+            facts, gap = facts_of(members, time, record), gap_of(members, time)
             visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
         except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.fault = self.fault or f"{self.lines}: no record: the line was changed, or another program's"
             return
         if not holds:
             self.fault = self.fault or f"{self.lines}: the hash does not match: the line was changed"
-        record, held = self._newest + len(self.records) + 1, bool(members.get("held"))
+        held = bool(members.get("held"))
         self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, held))
-        for n, ((*row, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
+        for n, ((_, _, *row, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
             visit_id = self._visit(visit) if visit else None
             self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
         if gap:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
@@ -15,14 +13,12 @@ from daemon.questions.question import Question
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.search.selection import Gap, Group, Visit
-from daemon.search.trial import WouldHaveFired, records_of
 from pipeline.record import format_time
 from pipeline.report.words import duration_words, has_date
 
-_CSV_COLUMNS = (
-    *("time", "local_time", "camera", "seq", "event", "kinds", "objects", "confidence", "text", "marks"),
-    *("before", "after", "overlay", "id"),
-)
+if TYPE_CHECKING:
+    from daemon.search.trial import WouldHaveFired
+
 _GAPS = 3
 """The newest gaps, which are named one by one."""
 
@@ -48,6 +44,8 @@ def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
 
 def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
     """When a rule would have fired, and below it the records on which that rests."""
+    from daemon.search.trial import records_of  # noqa: PLC0415 - most ask for no rule
+
     local = search.local
     for each, records in zip(found, records_of(search, found), strict=True):
         mark = "  may be: its kind was not sure" if each.maybe else ""
@@ -58,6 +56,8 @@ def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str
 
 def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
     """Likewise as members, with the records' ids."""
+    from daemon.search.trial import records_of  # noqa: PLC0415
+
     for each, records in zip(found, records_of(search, found), strict=True):
         yield {
             "time": format_time(each.at),
@@ -71,18 +71,6 @@ def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[d
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """One JSON object a line."""
     return (json.dumps(row, ensure_ascii=False) for row in rows)
-
-
-def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
-    """CSV (RFC 4180) with a head; a text that a spreadsheet takes for a formula gets a quote in front."""
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="")
-    for values in (columns, *([row[name] for name in columns] for row in rows)):
-        formula = ("=", "+", "-", "@", "\t", "\r")
-        writer.writerow([f"'{v}" if isinstance(v, str) and v.startswith(formula) else v for v in values])
-        yield written.getvalue()
-        written.seek(0)
-        written.truncate()
 
 
 def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterator[dict[str, Any]]:
@@ -99,24 +87,6 @@ def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterato
             "marks": list(each.marks),
             "pictures": {side: str(path) for side, path in each.pictures.items()},
         }
-
-
-def record_csv(results: Iterable[SearchResult], local: LocalTime) -> Iterator[str]:
-    """CSV, a line a narration."""
-    rows = (
-        {
-            **each.record.model_dump(include={"camera", "seq", "event", "text", "id"}),
-            "time": each.record.after.time,
-            "local_time": local.of(each.record.after.moment).isoformat(),
-            "kinds": " ".join(dict.fromkeys(s.type for s in each.record.sentences)),
-            "objects": " ".join(each.record.objects),
-            "confidence": max((s.confidence for s in each.record.sentences), default=0.0),
-            "marks": "; ".join(each.marks),
-            **{side: str(each.pictures.get(side, "")) for side in ("before", "after", "overlay")},
-        }
-        for each in results
-    )
-    return csv_lines(rows, _CSV_COLUMNS)
 
 
 def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[str, Any]]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from daemon.search.selection import Location
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordError, hash_holds, read_record
 
 _ALTERED = "does not verify: the line was changed"
-_OPEN = 64
-"""Files that are open at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,60 +39,33 @@ class ResultReader:
         missing: records that were deleted or changed since they were indexed.
     """
 
-    connection: sqlite3.Connection
     folder: Path
-    store: EvidenceStore | None
+    store: EvidenceStore
     missing: int = 0
 
     def read(self, locations: Iterable[Location]) -> Iterator[SearchResult]:
         """The records at locations, in their order."""
-        with ExitStack() as opened:
-            files: dict[int, BinaryIO | None] = {}
-            for location in locations:
-                if location.file not in files:
-                    if len(files) >= _OPEN:
-                        opened.close()
-                        files.clear()
-                    files[location.file] = self._open(location.file, opened)
-                result = self._result(files[location.file], location)
-                if result:
-                    yield result
-                else:
-                    self.missing += 1
+        for location in locations:
+            if result := self._result(location):
+                yield result
+            else:
+                self.missing += 1
 
-    def _open(self, file: int, opened: ExitStack) -> BinaryIO | None:
-        """The file of that number, also where it was renamed since; None where it is gone."""
-        sql = "SELECT name, chain, first, inode FROM files WHERE id = ?"
-        row = self.connection.execute(sql, (file,)).fetchone()
-        if row is None:
-            return None
-        name, chain, first, inode = row
-        for candidate in dict.fromkeys((name, f"{chain}.{first:012d}.jsonl", f"{chain}.jsonl")):
-            try:
-                lines: BinaryIO = opened.enter_context((self.folder / candidate).open("rb"))
-            except OSError:
-                continue
-            if os.fstat(lines.fileno()).st_ino == inode:
-                return lines
+    def _result(self, location: Location) -> SearchResult | None:
+        """None where the line is gone, or another than the one in the index."""
+        name, chain, first = location.file, location.chain, location.first
+        for renamed in dict.fromkeys((name, f"{chain}.{first:012d}.jsonl", f"{chain}.jsonl")):
+            with suppress(OSError, RecordError), (self.folder / renamed).open("rb") as file:
+                file.seek(location.offset)
+                line = file.read(location.length).rstrip(b"\n")
+                record = read_record(line)
+                if bytes.fromhex(record.hash)[:8] == location.digest:
+                    marks = () if hash_holds(line) else (_ALTERED,)
+                    return SearchResult(record, marks, self._pictures(record), line)
         return None
 
-    def _result(self, file: BinaryIO | None, location: Location) -> SearchResult | None:
-        """None where the line is gone, or another than the one in the index."""
-        if file is None:
-            return None
-        file.seek(location.offset)
-        line = file.read(location.length).rstrip(b"\n")
-        try:
-            record = read_record(line)
-        except RecordError:
-            return None
-        if bytes.fromhex(record.hash)[:8] != location.digest:
-            return None
-        marks = () if hash_holds(line) else (_ALTERED,)
-        return SearchResult(record, marks, self._pictures(record), line)
-
     def _pictures(self, record: Record) -> dict[str, Path]:
-        if record.evidence is None or self.store is None:
+        if record.evidence is None:
             return {}
         references = record.evidence.model_dump(exclude_none=True)
         paths = {side: self.store.find(reference) for side, reference in references.items()}

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.index import Index, Update
@@ -19,7 +18,9 @@ from daemon.search.selection import Selection
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record import Record
-from pipeline.report.card import track_of
+
+if TYPE_CHECKING:
+    from daemon.questions.asker import Asker
 
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
@@ -62,9 +63,9 @@ class Search:
     ) -> None:
         self.folder, self.local = folder, local
         self.index = Index(folder, progress)
-        connection, pictures = self.index.store.connection, evidence_beside(folder)
-        self.selection = Selection(connection, local, self._last_seen)
-        self.reader = ResultReader(connection, folder, EvidenceStore(pictures) if pictures else None)
+        pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
+        self.selection = Selection(self.index.store.connection, local, self._last_seen)
+        self.reader = ResultReader(folder, EvidenceStore(pictures))
 
     def __enter__(self) -> Self:
         return self
@@ -82,16 +83,11 @@ class Search:
 
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""
-        selection = self.selection
-        objects = frozenset(selection.objects())
-        return Asker(
-            selection.cameras(),
-            objects,
-            self.local,
-            selection.names_place,
-            selection.places,
-            selection.crossings,
-        )
+        from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
+
+        asked = self.selection
+        objects = frozenset(asked.objects())
+        return Asker(asked.cameras(), objects, self.local, asked.names_place, asked.places)
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.
@@ -137,14 +133,14 @@ class Search:
         visits: dict[tuple[str, str], list[SearchResult]] = {}
         for each in results:
             record = each.record
-            track = track_of(record)
+            track = record.track
             key = (record.camera, track or record.id)
             if key not in visits:
                 locations = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
                 visits[key] = [
                     found
                     for found in self.reader.read(locations)
-                    if track_of(found.record) == track and (not found.record.held or found.record.id in asked)
+                    if found.record.track == track and (not found.record.held or found.record.id in asked)
                 ] or [each]
         return list(visits.values())
 

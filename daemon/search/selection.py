@@ -8,49 +8,49 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
-from daemon.questions.places import RecordPlace, place_name
-from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span
-from daemon.questions.words import (
-    ARRIVALS,
-    CAME,
-    DEPARTURES,
-    LEFT,
-    colour_of,
-    kind_of,
-    objects_of,
-    open_classes_of,
-)
+from daemon.questions.matching import Matcher, RecordPlace, place_name
+from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
+from daemon.questions.words import ARRIVALS, DEPARTURES
 
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
 )
-_CROSSED = re.compile(r"\bcrossed (?:the )?([a-z][\w' -]*)\.")
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
-_SECOND = 1_000_000
-_LOCATION = "records.id, file, offset, length, digest, time"
+_SECOND, _MINUTE = 1_000_000, 60_000_000
+_LABELS = {
+    "minute": "%Y-%m-%d %H:%M",
+    "hour": "%Y-%m-%d %H:00",
+    "day": "%Y-%m-%d",
+    "week": "%G-W%V",
+    "month": "%Y-%m",
+    "weekday": "%A",
+    "hour-of-day": "%H:00",
+}
+_CLOCKS = 2**18
+"""Times on local clocks that are remembered for SQL."""
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
-_WATCHED_S = DAY_S
+_BELIEVED = timedelta(days=1)
 """So long after a camera's last record an open visit is still believed to be there."""
-_SEEN_LATELY_S = 60.0
+_SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
 _END = (
-    "coalesce(v.end, min(:now, "
-    "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
-    "AND g.reason IN ('camera_down', 'outage')), :now), "
-    f"(SELECT max(r.time) FROM records r WHERE r.camera = v.camera) + {_WATCHED_S * _SECOND}))"
+    "coalesce(v.end, min(known_until(v.camera), coalesce((SELECT min(g.begin) FROM gaps g WHERE "
+    f"g.camera = v.camera AND g.begin >= v.last AND g.reason IN ('camera_down', 'outage')), {2**62})))"
 )
-"""When a visit ended, or until when it is known not to have; the camera may have looked away since."""
 
 
 class Location(NamedTuple):
-    """Where a record's line is in the journals; `time` in microseconds since 1970."""
+    """Where a record's line is, see `daemon.search.store`; `time` in microseconds since 1970."""
 
     id: int
-    file: int
+    file: str
+    chain: str
+    first: int
     offset: int
     length: int
     digest: bytes
@@ -85,6 +85,21 @@ class Gap(NamedTuple):
     end: datetime
     reason: str
     record: int
+
+
+class Watched(NamedTuple):
+    """From when and until when a camera was watched, as far as that is known.
+
+    Attributes:
+        first, newest: times of its records.
+        last: the newest, or a later sign of its daemon.
+        trusted: so long after that sign it is believed to be watched still.
+    """
+
+    first: datetime
+    newest: datetime
+    last: datetime
+    trusted: timedelta
 
 
 class Unsure(NamedTuple):
@@ -124,6 +139,8 @@ class Selection:
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
     ) -> None:
         self.connection, self.local, self.last_seen = connection, local, last_seen
+        clock = lru_cache(_CLOCKS)(lambda shape, time: f"{local.of(moment_of(time)):{shape}}")
+        connection.create_function("clock", 2, clock)
 
     def records(
         self,
@@ -149,41 +166,40 @@ class Selection:
             where += f" AND (s.time, s.record) {'<' if newest else '>'} (:time, :record)"
             values |= {"time": beyond[0], "record": beyond[1]}
         order = "DESC" if newest and limit else ""
-        sql = (
-            f"SELECT {_LOCATION} FROM records JOIN (SELECT DISTINCT s.record, s.time AS at "
-            f"FROM sentences s WHERE {where} ORDER BY s.time {order}, s.record {order} "
-            f"LIMIT {limit or -1}) s ON s.record = records.id ORDER BY s.at, s.record"
+        matching = (
+            f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
+            f"ORDER BY s.time {order}, s.record {order} LIMIT {limit or -1}"
         )
-        return [Location(*row) for row in self.connection.execute(sql, values)]
+        return self._locate(f"r.id IN (SELECT record FROM ({matching}))", values)
 
     def numbered(self, numbers: Iterable[int]) -> list[Location]:
         """The records of some numbers, by time."""
-        sql = (
-            f"SELECT {_LOCATION} FROM records WHERE id IN ({', '.join(map(str, numbers))}) ORDER BY time, id"
-        )
-        return [Location(*row) for row in self.connection.execute(sql)]
+        return self._locate(f"r.id IN ({', '.join(map(str, numbers))})")
 
     def keyed(self, key: bytes) -> list[Location]:
         """The records with a key, see `daemon.search.intake.key_of`, by time."""
-        sql = f"SELECT {_LOCATION} FROM records WHERE key = ? ORDER BY time, id"
-        return [Location(*row) for row in self.connection.execute(sql, (key,))]
+        return self._locate("r.key = :key", {"key": key})
 
     def of_track(self, camera: str, track: str) -> list[Location]:
         """The records of a track, by time."""
-        sql = (
-            "SELECT DISTINCT record FROM sentences WHERE visit = "
-            "(SELECT id FROM visits WHERE camera = ? AND track = ?)"
-        )
-        return self.numbered(number for (number,) in self.connection.execute(sql, (camera, track)))
+        visit = "SELECT id FROM visits WHERE camera = :camera AND track = :track"
+        records = f"SELECT record FROM sentences WHERE visit = ({visit})"
+        return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
 
     def after(self, record: int, question: Question) -> list[Location]:
         """The records read after that of a number, as they were read; of cameras that are new, too."""
         where, values = self._where(question, strict=False)
+        matching = f"SELECT 1 FROM sentences s WHERE s.record = r.id AND {where}"
+        found = self._locate(f"r.id > :after AND EXISTS ({matching})", values | {"after": record})
+        return sorted(found)
+
+    def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
+        """The records that meet a condition on a row `r`, by time."""
         sql = (
-            f"SELECT {_LOCATION} FROM records WHERE id > :after AND EXISTS "
-            f"(SELECT 1 FROM sentences s WHERE s.record = records.id AND {where}) ORDER BY id"
+            "SELECT r.id, f.name, f.chain, f.first, r.offset, r.length, r.digest, r.time FROM records r "
+            f"JOIN files f ON f.id = r.file WHERE {where} ORDER BY r.time, r.id"
         )
-        return [Location(*row) for row in self.connection.execute(sql, values | {"after": record})]
+        return [Location(*row) for row in self.connection.execute(sql, values or {})]
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
@@ -193,9 +209,8 @@ class Selection:
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
-        end = self.end_of_visit(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {end} FROM visits v "
+            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {_END} FROM visits v "
             "JOIN (SELECT visit, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
@@ -215,9 +230,7 @@ class Selection:
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":
             return sorted(visits, key=lambda visit: -visit.seconds)[:limit]
-        if order == "first":
-            return visits[:limit]
-        return visits[-limit:] if order == "last" else visits
+        return visits[:limit] if order == "first" else visits[-limit:] if order == "last" else visits
 
     def stays(self, filters: Filters, span: Span) -> dict[str, list[tuple[int, int]]]:
         """When visits that match were there, or at a place: begin and end in microseconds, by camera.
@@ -228,23 +241,22 @@ class Selection:
         since, until = span.since, span.until
         if filters.zones and since:
             since -= timedelta(seconds=DAY_S)
-        question = Question(filters, Span(since, until), presence=not filters.zones)
-        where, values = self._where(question)
-        end, chosen = self.end_of_visit(question), "v.begin < :until AND coalesce(v.end, :until) > :since"
+        where, values = self._where(Question(filters, Span(since, until), presence=not filters.zones))
+        chosen = "v.begin < :until AND coalesce(v.end, :until) > :since"
         if replace(filters, cameras=(), held=True) != Filters() or not (since and until):
             chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
         elif filters.cameras:
             chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
-        sql = f"SELECT v.camera, v.begin, {end} FROM visits v WHERE {chosen}"
+        sql = f"SELECT v.camera, v.begin, {_END} FROM visits v WHERE {chosen}"
         if filters.zones:
             sql = (
                 "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
-                f"WHERE n.visit = s.visit AND n.time > s.time), {end}) FROM sentences s "
+                f"WHERE n.visit = s.visit AND n.time > s.time), {_END}) FROM sentences s "
                 f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
             )
         stays = defaultdict[str, list[tuple[int, int]]](list)
-        for camera, begin, until_us in self.connection.execute(sql, values):
-            stays[camera].append((begin, until_us))
+        for camera, begin, end in self.connection.execute(sql, values):
+            stays[camera].append((begin, end))
         return stays
 
     def count(self, question: Question) -> list[Group]:
@@ -261,31 +273,28 @@ class Selection:
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
-        codes = [self._code(grouping, question.span) for grouping in measure.by]
+        labels = [_label(grouping) for grouping in measure.by]
         sql = (
-            f"SELECT {', '.join([*codes, f'count(DISTINCT {visit}) + total({others})'])}, "
+            f"SELECT {', '.join([*labels, f'count(DISTINCT {visit}) + total({others})'])}, "
             f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
-            + (f" GROUP BY {', '.join(map(str, range(1, len(codes) + 1)))}" if codes else "")
+            + (f" GROUP BY {', '.join(map(str, range(1, len(labels) + 1)))}" if labels else "")
         )
         groups = [
-            (codes, Group(tuple(map(_label, measure.by, codes)), int(visits), narrations))
-            for *codes, visits, narrations in self.connection.execute(sql, values)
+            Group(tuple(label or "-" for label in labels), int(visits), narrations)
+            for *labels, visits, narrations in self.connection.execute(sql, values)
             if visits or not (measure.by and filters.objects)
         ]
         if measure.by and measure.by[0] in TIME_GROUPINGS and not measure.most:
-            groups.sort(
-                key=lambda each: [(code if isinstance(code, int) else 0, str(code)) for code in each[0]]
-            )
-        else:
-            groups.sort(key=lambda each: (-each[1].visits, each[1].labels))
-        most = groups[0][1].visits if groups else 0
-        return [group for _, group in groups if not measure.most or group.visits == most]
+            days = {name.capitalize(): f"{n}" for n, name in enumerate(DAY_NAMES)}
+            return sorted(groups, key=lambda group: [days.get(label, label) for label in group.labels])
+        groups.sort(key=lambda group: (-group.visits, group.labels))
+        return [group for group in groups if not measure.most or group.visits == groups[0].visits]
 
     def gaps(self, question: Question) -> list[Gap]:
         """The spans that were not recorded of what is asked for, by time; what masks hide last."""
         span, cameras = question.span, question.filters.cameras
         now = question.asked_at or datetime.now(UTC)
-        since = now - timedelta(seconds=_WATCHED_S) if question.filters.open else span.since
+        since = now - _BELIEVED if question.filters.open else span.since
         sql = (
             "SELECT camera, begin, min(end, :now) AS end, reason, record FROM gaps "
             "WHERE begin < :until AND end > :since AND begin < end ORDER BY reason = 'mask', begin"
@@ -305,25 +314,48 @@ class Selection:
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
+    def watched(self) -> dict[str, Watched]:
+        """When each camera was watched."""
+        seen, sql = self.last_seen(), "SELECT {}(time) FROM records WHERE camera = ?"
+        watched = {}
+        for camera in self.cameras():
+            first, newest = (
+                moment_of(*self.connection.execute(sql.format(end), (camera,)).fetchone())
+                for end in ("min", "max")
+            )
+            trusted = _SEEN_LATELY if camera in seen else _BELIEVED
+            watched[camera] = Watched(first, newest, max(newest, seen.get(camera, newest)), trusted)
+        return watched
+
     def unwatched(self, question: Question) -> dict[str, datetime]:
         """The cameras of which it is not known what is there now, and when they were last watched."""
-        now, seen = question.asked_at or datetime.now(UTC), self.last_seen()
-        sql = "SELECT max(time) FROM records WHERE camera = ?"
-        unwatched = {}
-        for camera in self.cameras():
-            (newest,) = self.connection.execute(sql, (camera,)).fetchone()
-            last = max(moment_of(newest), seen.get(camera, moment_of(newest)))
-            trusted_s = _SEEN_LATELY_S if camera in seen else _WATCHED_S
-            asked = not question.filters.cameras or camera in question.filters.cameras
-            if asked and (now - last).total_seconds() > trusted_s:
-                unwatched[camera] = last
-        return unwatched
+        now, asked = question.asked_at or datetime.now(UTC), question.filters.cameras
+        return {
+            camera: each.last
+            for camera, each in self.watched().items()
+            if now - each.last > each.trusted and (not asked or camera in asked)
+        }
+
+    def end_of_visit(self, now: datetime) -> str:
+        """SQL for when a visit ``v`` ended, or until when it is known not to have.
+
+        That is not after its camera was last watched. It holds until another time is asked for.
+        """
+
+        @cache
+        def known_until(camera: str) -> int:
+            each = self.watched()[camera]
+            last = each.last if now - each.last > each.trusted else now
+            return microseconds(min(now, each.newest + _BELIEVED, last))
+
+        self.connection.create_function("known_until", 1, known_until)
+        return _END
 
     def unsure(self, question: Question) -> list[Unsure]:
         """The visits whose class was not sure, which may be of what is asked for."""
         found = []
-        for name, classes in open_classes_of(question.filters.objects).items():
-            where, values = self._where(question, objects=_of_object((name,), ""))
+        for name, classes in Matcher(question.filters).open_classes.items():
+            where, values = self._where(question, open_class=name)
             sql = (
                 "SELECT count(DISTINCT coalesce(s.visit, -1000 * s.record - s.n)), min(s.time), max(s.time) "
                 f"FROM sentences s WHERE {where}"
@@ -363,30 +395,24 @@ class Selection:
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
-    def crossings(self) -> list[str]:
-        """The lines that recent sentences name as crossed, with the direction."""
-        sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH 'crossed')"
-        rows = self.connection.execute(f"{sql} ORDER BY id DESC LIMIT 1000")
-        return list(dict.fromkeys(found for (text,) in rows for found in _CROSSED.findall(text)))
-
     def _where(
-        self, question: Question, *, strict: bool = True, objects: str = ""
+        self, question: Question, *, strict: bool = True, open_class: str = ""
     ) -> tuple[str, dict[str, object]]:
         """The condition on a sentence ``s``, and the values in it.
 
         Args:
             question: what is asked.
             strict: refuse unknown cameras.
-            objects: a condition in place of the question's objects.
+            open_class: in place of the question's objects.
         """
         filters, measure = question.filters, question.measure
-        values: dict[str, object] = {"now": microseconds(question.asked_at or datetime.now(UTC))}
-        where = [*self._about(filters, values, objects), self._in_span(question, values)]
-        known = self.cameras()
+        now, known = question.asked_at or datetime.now(UTC), self.cameras()
+        values: dict[str, object] = {"now": microseconds(now)}
+        end = self.end_of_visit(now)
+        where = [*self._about(filters, values, open_class), self._in_span(question, values)]
         for name in filters.cameras if strict else ():
             if name not in known:
-                there = ", ".join(known) or "none yet"
-                raise SearchError(f"no camera of the journals is called {name!r}; there are: {there}")
+                raise not_here(name, "camera", known)
         if filters.cameras:
             where.append(f"s.camera IN {sql_list(filters.cameras)}")
         if not filters.held:
@@ -397,32 +423,18 @@ class Selection:
         if question.presence and one:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
         if filters.open:
-            unwatched = self.unwatched(question)
-            self._check_watched(unwatched, filters.cameras or known)
-            there = f"v.end IS NULL AND v.begin <= :now AND {_END} >= :now"
-            there += f" AND v.camera NOT IN {sql_list([*unwatched])}"
+            self._check_watched(question, filters.cameras or known)
+            there = f"v.end IS NULL AND v.begin <= :now AND {end} >= :now"
             where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = (
-                    f"(SELECT {self.end_of_visit(question)} - v.begin FROM visits v WHERE v.id = s.visit)"
-                )
+                length = f"(SELECT {end} - v.begin FROM visits v WHERE v.id = s.visit)"
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
 
-    def end_of_visit(self, question: Question) -> str:
-        """SQL for when a visit ``v`` ended, or until when it is known not to have.
-
-        That is not after its camera was last watched.
-        """
-        cases = "".join(
-            f" WHEN '{camera}' THEN min({_END}, coalesce(v.end, {microseconds(last)}))"
-            for camera, last in self.unwatched(question).items()
-        )
-        return f"CASE v.camera{cases} ELSE {_END} END" if cases else _END
-
-    def _check_watched(self, unwatched: Mapping[str, datetime], cameras: Sequence[str]) -> None:
+    def _check_watched(self, question: Question, cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""
+        unwatched = self.unwatched(question)
         if cameras and {*cameras} <= {*unwatched}:
             last = self.local.of(max(unwatched.values()))
             raise SearchError(
@@ -430,19 +442,23 @@ class Selection:
                 f"watched; ask what was there then, or see why narrated does not run"
             )
 
-    def _about(self, filters: Filters, values: dict[str, object], of: str) -> list[str]:
+    def _about(self, filters: Filters, values: dict[str, object], open_class: str) -> list[str]:
         """Conditions on what a sentence says."""
-        where, kinds = list[str](), [kind_of(word) for word in filters.kinds]
-        if of:
-            where.append(of)
+        where, asked = list[str](), Matcher(filters, self.objects() if filters.objects else ())
+        if open_class:
+            where.append(f"s.object = '{open_class}'")
         elif filters.objects:
-            known = self.objects()
-            objects = [_of_object(*objects_of(word, known)) for word in filters.objects]
-            where.append(f"({' OR '.join(objects)})")
-        if kinds:
-            where.append(_of_kinds(kinds, placed=bool(filters.zones)))
+            anyhow = sql_list(name for name, spoken in asked.spoken.items() if "" in spoken)
+            said = [
+                f" OR (s.object = '{name}' AND {_TEXT} LIKE '%{word}%')"
+                for name, spoken in asked.spoken.items()
+                for word in filter(None, spoken)
+            ]
+            where.append(f"(s.object IN {anyhow}{''.join(said)})")
+        if filters.kinds:
+            where.append(f"(s.kind IN {sql_list(asked.kinds)} OR s.action IN {sql_list(asked.actions)})")
         if filters.colours:
-            where.append(f"s.colour IN {sql_list([colour_of(word) for word in filters.colours])}")
+            where.append(f"s.colour IN {sql_list(asked.colours)}")
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
@@ -450,10 +466,7 @@ class Selection:
             where.append("s.text IN (SELECT rowid FROM words WHERE words MATCH :words)")
             values["words"] = words
         if filters.zones:
-            places = [RecordPlace(zone) for zone in filters.zones]
-            self.connection.create_function(
-                "at_place", 2, lambda text, kind: any(place.holds(text, kind, kinds) for place in places)
-            )
+            self.connection.create_function("at_place", 2, asked.at_place)
             where.append(f"at_place({_TEXT}, s.kind)")
         return where
 
@@ -465,10 +478,9 @@ class Selection:
                 within.append(f"s.time {sign} :{name}")
                 values[name] = microseconds(moment)
         if span.between:
-            begin, end = (60 * minute for minute in span.between)
-            of_day = f"({self._local_s(span)}) % {DAY_S}"
-            both = "AND" if begin < end else "OR"
-            within.append(f"({of_day} >= {begin} {both} {of_day} < {end})")
+            begin, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in span.between)
+            clock, both = f"clock('%H:%M', s.time / {_MINUTE} * {_MINUTE})", "AND" if begin < end else "OR"
+            within.append(f"({clock} >= '{begin}' {both} {clock} < '{end}')")
         inside = " AND ".join(within)
         if not (span.since and question.presence) or span.between:
             return f"({inside})"
@@ -480,70 +492,25 @@ class Selection:
 
     def _touches(self, gap: Gap, begin: int, end: int) -> bool:
         """True where a gap touches these minutes of a day."""
-        minutes = min(int((gap.end - gap.begin).total_seconds() / 60) + 1, DAY_S // 60)
+        minutes = min((gap.end - gap.begin) // timedelta(minutes=1) + 1, DAY_S // 60)
         shown = (self.local.of(gap.begin + timedelta(minutes=n)) for n in range(minutes))
         clocks = [each.hour * 60 + each.minute for each in shown]
         return any(begin <= c < end if begin < end else c >= begin or c < end for c in clocks)
 
-    def _local_s(self, span: Span) -> str:
-        """SQL for what local clocks showed at a sentence, in seconds since their 1970."""
-        low, high = self.connection.execute("SELECT min(time), max(time) FROM sentences").fetchone()
-        low = max(low or 0, microseconds(span.since) if span.since else low or 0)
-        high = min(high or 0, microseconds(span.until) if span.until else high or 0)
-        offsets = self.local.offsets(low // _SECOND, max(low, high) // _SECOND + 1)
-        cases = "".join(
-            f"WHEN s.time >= {begin * _SECOND} THEN {offset} " for begin, offset in reversed(offsets[1:])
-        )
-        offset = f"CASE {cases}ELSE {offsets[0][1]} END" if cases else str(offsets[0][1])
-        return f"s.time / {_SECOND} + {offset}"
 
-    def _code(self, grouping: str, span: Span) -> str:
-        """SQL for the number, or name, of a sentence's group."""
-        if grouping not in TIME_GROUPINGS:
-            return f"s.{grouping}"
-        seconds = f"({self._local_s(span)})"
-        return {
-            "minute": f"{seconds} / 60",
-            "hour": f"{seconds} / 3600",
-            "day": f"{seconds} / {DAY_S}",
-            "week": f"({seconds} / {DAY_S} + 3) / 7",  # 1970 began on a Thursday
-            "month": f"strftime('%Y-%m', {seconds}, 'unixepoch')",
-            "weekday": f"({seconds} / {DAY_S} + 3) % 7",
-            "hour-of-day": f"{seconds} % {DAY_S} / 3600",
-        }[grouping]
+def _label(grouping: str) -> str:
+    """SQL for the label of a sentence's group."""
+    if grouping not in _LABELS:
+        return f"s.{grouping}"
+    step = (
+        _MINUTE if grouping == "minute" else 15 * _MINUTE
+    )  # every zone is ahead by whole quarters of an hour
+    return f"clock('{_LABELS[grouping]}', s.time / {step} * {step})"
 
 
-def _of_object(names: Sequence[str], spoken: str) -> str:
-    condition = f"s.object IN {sql_list(names)}"
-    return f"({condition} AND (s.object = '{spoken}' OR {_TEXT} LIKE '%{spoken}%'))" if spoken else condition
-
-
-def _of_kinds(kinds: Sequence[str], *, placed: bool) -> str:
-    """The condition for kinds and actions; what people mean by came and left is by type."""
-    meant = {CAME: ARRIVALS[:1], LEFT: DEPARTURES[:1]}
-    names = [each for kind in kinds for each in meant.get(kind, (kind,))]
-    if placed and {CAME, LEFT} & {*kinds}:
-        names.append("moved")
-    return f"(s.kind IN {sql_list(names)} OR s.action IN {sql_list([k for k in kinds if k != LEFT])})"
-
-
-def sql_list(names: Sequence[str]) -> str:
+def sql_list(names: Iterable[str]) -> str:
     """Names as a list of SQL."""
     return "(" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + ")"
-
-
-def _label(grouping: str, code: int | str | None) -> str:
-    if not isinstance(code, int):
-        return str(code or "-")
-    if grouping == "hour-of-day":
-        return f"{code:02d}:00"
-    if grouping == "weekday":
-        return DAY_NAMES[code].capitalize()
-    days = {"minute": code / 1440, "hour": code / 24, "day": code, "week": code * 7 - 3}[grouping]
-    shape = {"minute": "%Y-%m-%d %H:%M", "hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V"}[
-        grouping
-    ]
-    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days):{shape}}"
 
 
 def _all_words(text: str) -> str:

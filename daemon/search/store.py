@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from daemon.questions.question import NoJournalsError
 
-VERSION = 8
+VERSION = 9
 """Of the tables below and of what is in them."""
 
 FILE = "index.sqlite3"
@@ -25,43 +25,43 @@ _WAIT_S = 60.0
 _MODE = 0o640  # as private as the journals
 
 _TABLES = """
-CREATE TABLE files (
-  id INTEGER PRIMARY KEY, inode INTEGER UNIQUE, name TEXT, chain TEXT, first INTEGER,
-  size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT);
-CREATE TABLE records (
+CREATE TABLE IF NOT EXISTS files (
+  id INTEGER PRIMARY KEY, name TEXT, chain TEXT, first INTEGER,
+  size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT, UNIQUE (chain, first));
+CREATE TABLE IF NOT EXISTS records (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
   offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER);
-CREATE INDEX records_of_key ON records (key);
-CREATE INDEX records_of_file ON records (file, offset);
-CREATE INDEX records_of_camera ON records (camera, time);
-CREATE TABLE sentences (
+CREATE INDEX IF NOT EXISTS records_of_key ON records (key);
+CREATE INDEX IF NOT EXISTS records_of_file ON records (file, offset);
+CREATE INDEX IF NOT EXISTS records_of_camera ON records (camera, time);
+CREATE TABLE IF NOT EXISTS sentences (
   record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, at INTEGER,
   kind TEXT, action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER,
   other TEXT, visit INTEGER, text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
-CREATE INDEX sentences_by_time ON sentences (time);
-CREATE INDEX sentences_of_object ON sentences (object, time);
-CREATE INDEX sentences_of_camera ON sentences (camera, time);
-CREATE INDEX sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
-CREATE INDEX sentences_of_text ON sentences (text);
-CREATE INDEX arrivals ON sentences (camera, object, time / 900000000, visit, count)
+CREATE INDEX IF NOT EXISTS sentences_by_time ON sentences (time);
+CREATE INDEX IF NOT EXISTS sentences_of_object ON sentences (object, time);
+CREATE INDEX IF NOT EXISTS sentences_of_camera ON sentences (camera, time);
+CREATE INDEX IF NOT EXISTS sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
+CREATE INDEX IF NOT EXISTS sentences_of_text ON sentences (text);
+CREATE INDEX IF NOT EXISTS arrivals ON sentences (camera, object, time / 900000000, visit, count)
   WHERE counted AND kind IN ('appeared', 'more');
-CREATE TABLE visits (
+CREATE TABLE IF NOT EXISTS visits (
   id INTEGER PRIMARY KEY, camera TEXT, track TEXT, object TEXT, begin INTEGER, end INTEGER, last INTEGER,
   UNIQUE (camera, track));
-CREATE INDEX visits_of_object ON visits (camera, object, begin, end);
-CREATE INDEX visits_open ON visits (camera) WHERE end IS NULL;
-CREATE INDEX visits_by_end ON visits (end);
-CREATE TABLE gaps (
+CREATE INDEX IF NOT EXISTS visits_of_object ON visits (camera, object, begin, end);
+CREATE INDEX IF NOT EXISTS visits_open ON visits (camera) WHERE end IS NULL;
+CREATE INDEX IF NOT EXISTS visits_by_end ON visits (end);
+CREATE TABLE IF NOT EXISTS gaps (
   record INTEGER PRIMARY KEY REFERENCES records ON DELETE CASCADE,
   camera TEXT, begin INTEGER, end INTEGER, reason TEXT);
-CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
-CREATE VIRTUAL TABLE words USING fts5(
+CREATE TABLE IF NOT EXISTS texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
   text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
-CREATE TRIGGER text_added AFTER INSERT ON texts BEGIN
+CREATE TRIGGER IF NOT EXISTS text_added AFTER INSERT ON texts BEGIN
   INSERT INTO words (rowid, text) VALUES (new.id, new.text); END;
-CREATE TRIGGER text_deleted AFTER DELETE ON texts BEGIN
+CREATE TRIGGER IF NOT EXISTS text_deleted AFTER DELETE ON texts BEGIN
   INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text); END;
-CREATE TRIGGER sentence_deleted AFTER DELETE ON sentences BEGIN
+CREATE TRIGGER IF NOT EXISTS sentence_deleted AFTER DELETE ON sentences BEGIN
   DELETE FROM texts WHERE id = old.text AND NOT EXISTS (SELECT 1 FROM sentences WHERE text = old.text);
   DELETE FROM visits WHERE id = old.visit
     AND NOT EXISTS (SELECT 1 FROM sentences WHERE visit = old.visit); END;
@@ -134,13 +134,9 @@ def _open(path: Path) -> sqlite3.Connection:
         for pragma in ("secure_delete = ON", "synchronous = NORMAL", "cache_size = -65536"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")  # two may come at the same time; this one waits
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            for statement in _TABLES.split(";\nCREATE"):
-                connection.execute(statement if statement.startswith("\n") else f"CREATE{statement}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:  # two may come at the same time: one waits, and finds the tables
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT")
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.OperationalError:
         connection.close()

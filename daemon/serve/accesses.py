@@ -52,7 +52,8 @@ class AccessRecorder:
 
 def deed_of(request: Request, status: int) -> tuple[Deed, str] | None:
     """What a request is recorded as, and its detail; None for what is no look at the record."""
-    path, record = request.url.path, request.url.path.removeprefix("/record/")
+    path = request.url.path
+    record, camera = path.removeprefix("/record/"), path.removeprefix("/camera/")
     if request.method == "POST":
         posted: dict[tuple[str, int], Deed] = {
             ("/login", HTTPStatus.SEE_OTHER): "login",
@@ -60,11 +61,15 @@ def deed_of(request: Request, status: int) -> tuple[Deed, str] | None:
             ("/login", HTTPStatus.TOO_MANY_REQUESTS): "refused",
             ("/logout", HTTPStatus.SEE_OTHER): "logout",
             (f"/record/{record}", HTTPStatus.SEE_OTHER): "mark",
+            (f"/camera/{camera}", HTTPStatus.SEE_OTHER): "configure",
         }
         what = posted.get((path, status))
-        return (what, record if what == "mark" else "") if what else None
+        detail = {"mark": record, "configure": camera}.get(what or "", "")
+        return (what, detail) if what else None
     if request.method != "GET" or status != HTTPStatus.OK:
         return None
+    if path == "/feed":  # a page that follows was recorded when it was opened
+        return None if request.state.follows else ("view", "/")
     if path in ("/review", "/digest", "/rules") and request.url.query:
         return "query", request.url.query
-    return ("view", record) if record != path or path in _PAGES or path.startswith("/camera/") else None
+    return ("view", record) if record != path or path in _PAGES or camera != path else None

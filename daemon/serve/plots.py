@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.search import Search
-from pipeline.report.words import has_date, many
+from pipeline.report.words import has_date
 
 ZOOMED = timedelta(hours=3)
 """A span up to so long is shown by minutes."""
@@ -22,8 +23,7 @@ _SLOTS = 96
 _PLACES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """A day, hour or minute; `narrations` also count what is no visit."""
 
     label: str
@@ -31,11 +31,6 @@ class Bar:
     end: datetime
     visits: int = 0
     narrations: int = 0
-
-    @property
-    def words(self) -> str:
-        """Such as "2026-05-01 10:00: 12 visits, 30 narrations"."""
-        return f"{self.label}: {many(self.visits, 'visit')}, {many(self.narrations, 'narration')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +62,8 @@ def bars(search: Search, question: Question, begin: datetime | None, end: dateti
         step, unit, shape = timedelta(minutes=1), "minute", "%Y-%m-%d %H:%M"
     elif length <= timedelta(days=2):
         step, unit, shape = timedelta(hours=1), "hour", "%Y-%m-%d %H:00"
-    groups = search.selection.count(
-        Question(question.filters, question.span, Measure(count=True, by=(unit,)))
-    )
-    counted = {group.labels[0]: group for group in groups}
+    by = Measure(count=True, by=(unit,))
+    counted = {group.labels[0]: group for group in search.selection.count(replace(question, measure=by))}
     if not counted or not has_date(datetime.fromisoformat(next(iter(counted)))):
         return []
     local = search.local

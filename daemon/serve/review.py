@@ -18,8 +18,8 @@ from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.serve.plots import ZOOMED, Bar, Occupancy, bars, occupancies
-from pipeline.report.words import duration_words, has_date
+from daemon.serve.plots import ZOOMED, Occupancy, bars, occupancies
+from pipeline.report.words import duration_words, has_date, many
 
 LONGEST_AXIS = timedelta(days=2)
 """A longer span is shown by days alone."""
@@ -98,24 +98,24 @@ class Review:
     """The answer.
 
     Attributes:
+        error: why there is none.
         results: newest first, or in the order of the question.
-        more: True where older ones are left.
-        bars: minutes, hours or days of the span with their addresses, see `daemon.serve.plots`.
-        occupancies: likewise.
-        ticks: five local moments of the axis, from its begin to its end.
+        more: older ones are left.
+        bars: of minutes, hours or days of the span: words, visits, narrations, address.
+        ticks: five local moments of the axis of the plots, from its begin to its end.
         wider: ``(words, address)`` of the hours beside one that is shown, and of its day.
         counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
         visits: rows ``(begin, end, camera, object, duration)`` in words.
         cameras, objects, places: choices of the form.
         days: the nearest days with narrations, before and after; empty where there is none.
-        gaps: one sentence each.
-        faults: of the journals, one sentence each.
+        gaps, faults: of the record and of the journals, one sentence each.
     """
 
     asked: ReviewQuery
+    error: str = ""
     results: Sequence[SearchResult] = ()
     more: bool = False
-    bars: Sequence[tuple[Bar, str]] = ()
+    bars: Sequence[tuple[str, int, int, str]] = ()
     occupancies: Sequence[Occupancy] = ()
     ticks: Sequence[datetime] = ()
     wider: Sequence[tuple[str, str]] = ()
@@ -132,6 +132,8 @@ class Review:
     def title(self) -> str:
         """What the page is of."""
         asked, results = self.asked, self.results
+        if self.error:
+            return "Review"
         if asked.day and results and not has_date(results[0].record.after.moment):
             return "Footage without a date"
         day = asked.day or (self.ticks[0].date() if self.wider else None)
@@ -142,49 +144,60 @@ class Review:
 
 
 def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
-    """Answer an address of the review.
-
-    Raises:
-        SearchError: it cannot be understood.
-    """
-    asked = ReviewQuery.read(parameters, search, now)
-    question, measure, selection = asked.question, asked.question.measure, search.selection
-    answer = replace(empty_review(search, asked), gaps=caveats(search, question), days=_days(search, asked))
-    if measure.count:
-        rows: list[tuple[str | int, ...]] = [
-            (*group.labels, group.visits, group.narrations) for group in selection.count(question)
-        ]
-        return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
-    every = measure.order == "all"
-    local, plotted, (begin, end) = search.local, every and not question.of_visits, _axis(asked, search.local)
-    shown = bars(search, question, begin, end) if plotted else []
-    matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
-    results = list(matches.results)
+    """Answer an address of the review; one that cannot be read fills in the form again, beside the error."""
+    try:
+        answer = _answer(search, ReviewQuery.read(parameters, search, now))
+    except SearchError as refused:
+        given = tuple((name, value[:_LONGEST]) for name, value in parameters.multi_items() if value)
+        answer = Review(ReviewQuery(given[:50]), error=str(refused).replace("--", ""))
+    selection = search.selection
     return replace(
         answer,
-        results=results if measure.order == "first" else results[::-1],
-        more=matches.more and every,
-        bars=[(bar, _nearer(asked, bar, local)) for bar in shown],
-        ticks=[local.of(shown[0].begin + n * (shown[-1].end - shown[0].begin) / 4) for n in range(5)]
-        if shown
-        else (),
-        occupancies=occupancies(search, question, (begin, end)) if plotted and begin and end else (),
-        wider=_wider(asked, begin, end, local) if shown else (),
-        visits=_visits(search, question) if question.of_visits else (),
+        cameras=selection.cameras(),
+        objects=sorted(selection.objects() - {"scene"}),
+        places=selection.places(),
+        faults=search.index.faults(),
     )
 
 
-def empty_review(search: Search, asked: ReviewQuery) -> Review:
-    """The form and its notices without an answer, as beside an error."""
-    selection = search.selection
-    objects = sorted(selection.objects() - {"scene"})
-    cameras, places, faults = selection.cameras(), selection.places(), search.index.faults()
-    return Review(asked, cameras=cameras, objects=objects, places=places, faults=faults)
-
-
-def unread(parameters: QueryParams) -> ReviewQuery:
-    """The parameters of an address that cannot be read, to fill in the form again."""
-    return ReviewQuery(tuple((n, v[:_LONGEST]) for n, v in parameters.multi_items() if v)[:50])
+def _answer(search: Search, asked: ReviewQuery) -> Review:
+    question, measure, local = asked.question, asked.question.measure, search.local
+    answer = Review(asked, gaps=caveats(search, question), days=_days(search, asked))
+    if measure.count:
+        rows: list[tuple[str | int, ...]] = [
+            (*group.labels, group.visits, group.narrations) for group in search.selection.count(question)
+        ]
+        return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
+    every = measure.order == "all"
+    begin, end = _axis(asked, local)
+    plotted = every and not question.of_visits
+    shown = bars(search, question, begin, end) if plotted else []
+    matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
+    results = list(matches.results)
+    answer = replace(
+        answer,
+        results=results if measure.order == "first" else results[::-1],
+        more=matches.more and every,
+        occupancies=occupancies(search, question, (begin, end)) if plotted and begin and end else (),
+        visits=_visits(search, question) if question.of_visits else (),
+    )
+    if not shown:
+        return answer
+    first, last = shown[0].begin, shown[-1].end
+    return replace(
+        answer,
+        bars=[
+            (
+                f"{each.label}: {many(each.visits, 'visit')}, {many(each.narrations, 'narration')}",
+                each.visits,
+                each.narrations,
+                _nearer(asked, each.begin, each.end, local),
+            )
+            for each in shown
+        ],
+        ticks=[local.of(first + n * (last - first) / 4) for n in range(5)],
+        wider=_wider(asked, begin, end, local),
+    )
 
 
 def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
@@ -225,18 +238,18 @@ def _wider(
     if asked.day or "q" in asked.one or not (begin and end) or end - begin > ZOOMED:
         return []
     day, length = local.of(begin).date(), end - begin
-    beside = [
-        (f"{sign} {local.of(moment):%H:%M}", _nearer(asked, Bar("", moment, moment + length), local))
-        for sign, moment in (("←", begin - length), ("→", end))
+    return [
+        (f"← {local.of(begin - length):%H:%M}", _nearer(asked, begin - length, begin, local)),
+        (f"→ {local.of(end):%H:%M}", _nearer(asked, end, end + length, local)),
+        ("whole day", asked.query(day=f"{day}", since=None, until=None)),
     ]
-    return [*beside, ("whole day", asked.query(day=f"{day}", since=None, until=None))]
 
 
-def _nearer(asked: ReviewQuery, bar: Bar, local: LocalTime) -> str:
-    """The address of what a bar is of."""
-    if bar.end - bar.begin > ZOOMED:
-        return asked.query(day=bar.label, since=None, until=None)
-    since, until = (local.of(moment).replace(tzinfo=None).isoformat() for moment in (bar.begin, bar.end))
+def _nearer(asked: ReviewQuery, begin: datetime, end: datetime, local: LocalTime) -> str:
+    """The address of a day, or of a part of one."""
+    if end - begin > ZOOMED:
+        return asked.query(day=f"{local.of(begin):%Y-%m-%d}", since=None, until=None)
+    since, until = (local.of(moment).replace(tzinfo=None).isoformat() for moment in (begin, end))
     return asked.query(since=since, until=until, day=None)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
@@ -12,53 +15,62 @@ from urllib.parse import parse_qsl, quote
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
+    FileResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
-    StreamingResponse,
 )
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from daemon.digest.digest import SHOWN
+from daemon.digest.digest import SHOWN, write_digest
 from daemon.questions.question import SearchError
+from daemon.questions.times import read_span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.search.results import SearchResult
 from daemon.search.search import Search
 from daemon.serve.access import SESSION_S
-from daemon.serve.digests import digest_of, week
-from daemon.serve.live import events, newest
-from daemon.serve.review import ALL_DAYS, ReviewQuery, empty_review, review, unread
+from daemon.serve.areas import AreaError, areas_of, write_area
+from daemon.serve.review import ALL_DAYS, ReviewQuery, review
+from daemon.serve.rules import FIELDS as RULE_FIELDS
 from daemon.serve.rules import SPANS, tried
 from daemon.serve.site import Site
-from pipeline.evidence import evidence_fault
+from daemon.serve.week import week
+from pipeline.evidence import EvidenceStore, evidence_fault
 from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
 from pipeline.record import Record
+from pipeline.report.pages import MEDIA_TYPES
+from pipeline.report.picture import encode_small
 from pipeline.report.words import TYPES as TYPE_WORDS
 
 _LONGEST_FORM = 64 * 1024
 _LONGEST_RULE = 300
 _FORM_S = 20.0
 _FIELDS = 20
+_WIDTHS = ("480", "960")  # pixels of small pictures
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # named by the hash of their content
+_small = lru_cache(512)(encode_small)
 
 
 class Routes:
     """Request handlers."""
 
     def __init__(self, site: Site) -> None:
-        self.site = site
+        self.site, self._shrinking = site, asyncio.Semaphore(2)
+        self._versions = deque[str](maxlen=1000)  # of the live page, as it was given out
 
     def all(self) -> list[BaseRoute]:
         """Routes of all pages."""
         return [
             Route("/", self._live),
-            Route("/events", self._events),
+            Route("/feed", self._live),
             Route("/review", self._review),
             Route("/digest", self._digest),
             Route("/week", self._week),
             Route("/rules", self._rules),
-            Route("/camera/{name}", self._camera),
+            Route("/camera/{name}", self._camera, methods=["GET", "POST"]),
             Route("/record/{identity}", self._record),
             Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
             Route("/picture/{digest}", self._picture),
@@ -69,42 +81,71 @@ class Routes:
         ]
 
     async def _live(self, request: Request) -> Response:
-        tiles = await self.site.tiles.read(self.site.search.latest)
-        last = {tile.name: self.site.card(tile.last) for tile in tiles}
-        cards = await self.site.visits(await newest(self.site))
+        tiles, states = await self.site.tiles(), await self.site.states.read()
         faults = await self.site.search.ask(lambda search: search.index.faults())
-        digest = await self.site.today()
+        seen = f"{self.site.search.version}-{hash(tuple((tile.name, tile.state) for tile in tiles))}"
+        had = request.query_params.get("seen")
+        if had == seen:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        request.state.follows = had in self._versions
+        self._versions.append(seen)
         return self.site.page(
-            request, "live", tiles=tiles, last=last, cards=cards, faults=faults, digest=digest, shown=SHOWN
+            request,
+            "live",
+            tiles=tiles,
+            known=states is not None,
+            cards=await self.site.newest(),
+            digest=await self.site.today(),
+            shown=SHOWN,
+            faults=faults,
+            seen=seen,
         )
 
     async def _digest(self, request: Request) -> Response:
         asked, now = request.query_params.get("q", "").strip()[:100] or "today", datetime.now(UTC)
         digest, error = None, ""
         try:
-            digest = await self.site.search.ask(lambda search: digest_of(search, asked, now))
+            digest = await self.site.search.ask(
+                lambda search: write_digest(search, read_span(asked, now, search.local), now)
+            )
         except SearchError as refused:
             error = str(refused)
-        status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
         cards = await self.site.visits(digest.pictured) if digest else []
-        return self.site.page(request, "span", status, digest=digest, asked=asked, cards=cards, error=error)
+        return self.site.page(request, "span", digest=digest, asked=asked, cards=cards, error=error)
 
     async def _week(self, request: Request) -> Response:
         now = datetime.now(UTC)
-        days = await self.site.search.ask(lambda search: week(search, now))
-        return self.site.page(request, "week", days=days)
+        return self.site.page(
+            request, "week", days=await self.site.search.ask(lambda search: week(search, now))
+        )
 
     async def _camera(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        tiles = await self.site.tiles.read(self.site.search.latest)
-        if (tile := next((each for each in tiles if each.name == name), None)) is None:
+        name, form, error = request.path_params["name"], dict[str, str](), ""
+        tile = next((each for each in await self.site.tiles() if each.name == name), None)
+        if tile is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
-        return self.site.page(request, "camera", tile=tile, card=self.site.card(tile.last))
+        if request.method == "POST":
+            form = await _form(request)
+            try:
+                written = await asyncio.to_thread(write_area, self.site.config, name, form)
+                self.site.cameras = written.cameras
+                return RedirectResponse(f"/camera/{quote(name)}?written=yes", HTTPStatus.SEE_OTHER)
+            except AreaError as refused:
+                error = str(refused)
+        configured = (self.site.cameras or {}).get(name)
+        return self.site.page(
+            request,
+            "camera",
+            tile=tile,
+            areas=areas_of(configured) if configured else (),
+            form=form,
+            error=error,
+            written="written" in request.query_params,
+        )
 
     async def _rules(self, request: Request) -> Response:
         now, rule, error = datetime.now(UTC), None, ""
-        names = ("when", "hours", "cooldown", "since")
-        given = {name: request.query_params.get(name, "")[:_LONGEST_RULE] for name in names}
+        given = {name: request.query_params.get(name, "")[:_LONGEST_RULE] for name in RULE_FIELDS}
         if "since" not in request.query_params:
             given["since"] = "7d"
         try:
@@ -112,31 +153,18 @@ class Routes:
                 rule = await self.site.search.ask(lambda search: tried(search, given, now))
         except SearchError as refused:
             error = str(refused)
-        status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
-        return self.site.page(request, "rules", status, given=given, rule=rule, error=error, spans=SPANS)
-
-    async def _events(self, request: Request) -> Response:
-        news = self.site.search.listen()
-        if news is None:
-            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many live pages.")
-        stream = events(self.site, news, request.headers.get("last-event-id", ""))
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        return self.site.page(request, "rules", given=given, rule=rule, error=error, spans=SPANS)
 
     async def _review(self, request: Request) -> Response:
-        error, parameters = "", request.query_params
-        try:
-            answer = await self.site.search.ask(lambda search: review(search, parameters, datetime.now(UTC)))
-        except SearchError as refused:
-            error = str(refused).replace("--", "")
-            answer = await self.site.search.ask(lambda search: empty_review(search, unread(parameters)))
+        parameters, now = request.query_params, datetime.now(UTC)
+        answer = await self.site.search.ask(lambda search: review(search, parameters, now))
         return self.site.page(
             request,
             "review",
-            HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK,
             it=answer,
             asked=answer.asked,
             cards=await self.site.visits(answer.results),
-            error=error,
+            error=answer.error,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
             all_days=ALL_DAYS,
@@ -153,7 +181,7 @@ class Routes:
             return asked, search.neighbours(result.record, asked.question)
 
         asked, (older, newer) = await self.site.search.ask(ask)
-        changed = await asyncio.to_thread(_changed_pictures, result, self.site.pictures.folder)
+        changed = await asyncio.to_thread(_changed_pictures, result, self.site.evidence)
         return self.site.page(
             request,
             "record",
@@ -184,10 +212,15 @@ class Routes:
 
     async def _picture(self, request: Request) -> Response:
         digest, width = request.path_params["digest"], request.query_params.get("width")
-        answer = await self.site.pictures.answer(digest, width)
-        if answer is None:
+        usable = _DIGEST.fullmatch(digest) and width in (None, *_WIDTHS)
+        path = EvidenceStore(self.site.evidence).find(digest) if usable else None
+        if path and width is None:
+            return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=_FOREVER)
+        async with self._shrinking:
+            small = await asyncio.to_thread(_small, path, int(width or 0), "jpg") if path else None
+        if small is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such picture.")
-        return answer
+        return Response(small, media_type="image/jpeg", headers=_FOREVER)
 
     async def _login(self, request: Request) -> Response:
         passwords, sessions = self.site.passwords, self.site.sessions
@@ -253,7 +286,7 @@ class Routes:
         return result
 
 
-def _changed_pictures(result: SearchResult, evidence: Path | None) -> list[str]:
+def _changed_pictures(result: SearchResult, evidence: Path) -> list[str]:
     """One sentence for each picture that is another than the record names; those that are gone are none."""
     named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
     faults = [(side, evidence_fault(evidence, named[side])) for side in result.pictures]

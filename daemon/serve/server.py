@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,96 +17,47 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from daemon.config.settings import ServeSettings
-from daemon.questions.local_time import LocalTime
-from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
+from daemon.serve.access import ServeError
 from daemon.serve.accesses import AccessRecorder
 from daemon.serve.guard import Guard
-from daemon.serve.pictures import Pictures
 from daemon.serve.routes import Routes
-from daemon.serve.search_thread import SearchThread
 from daemon.serve.site import Site
-from daemon.serve.tiles import Tiles
 from daemon.service.process import ServiceWatch
-from pipeline.evidence import evidence_beside
-from pipeline.feedback import FILE, FeedbackError, FeedbackStore
-from pipeline.journal.access_log import FILE as ACCESS_LOG
 
 _TURN_S = 0.5
-_ANSWER_S = 20.0
 _CONNECTIONS = 256
 _LARGEST_HEAD = 16 * 1024
 _GRACE_S = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """Folders and addresses of the page.
+def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> int:
+    """Serve until SIGTERM or Ctrl-C.
 
-    Attributes:
-        folder: of the journals.
-        own: folder of the feedback; None is beside the journals.
-        cameras: addresses of live pictures, by the cameras of the configuration; None where there is none.
-        health: where the daemon's own pages are; None where they are not.
-        timezone: of days and hours; None is this machine's.
-    """
-
-    folder: Path
-    own: Path | None = None
-    cameras: Mapping[str, str | None] | None = None
-    health: tuple[str, int] | None = None
-    timezone: str | None = None
-
-
-def build_site(settings: ServeSettings, options: ServeOptions) -> Site:
-    """The parts of the page.
-
-    Raises:
-        ServeError: the passwords or the feedback cannot be used.
-        SearchError: there is no such time zone.
-    """
-    passwords = Passwords(password_file(settings.passwords, os.environ)) if settings.passwords else None
-    local, own = LocalTime.named(options.timezone), options.own or options.folder.parent
-    try:
-        feedback = FeedbackStore(own / FILE)
-    except FeedbackError as error:
-        raise ServeError(str(error)) from None
-    return Site(
-        SearchThread(options.folder, local),
-        feedback,
-        Tiles(options.cameras, options.health),
-        Pictures(evidence_beside(options.folder)),
-        passwords,
-        Sessions() if passwords else None,
-        GuessLimit(),
-        local,
-        settings.proxy,
-    )
-
-
-def build_app(site: Site, settings: ServeSettings, accesses: Path) -> ASGIApp:
-    """The application; who looks at what is recorded in the file `accesses`."""
-    routes = Routes(site)
-    handlers: Any = {HTTPException: routes.error, Exception: routes.error}
-    app = Starlette(routes=routes.all(), exception_handlers=handlers)
-    hosts, recorder = {*settings.hosts, settings.listen[0].lower()}, AccessRecorder(accesses)
-    return Guard(app, hosts, site.sessions, site.cookie, recorder.note)
-
-
-def serve(settings: ServeSettings, options: ServeOptions, say: Callable[[str], None]) -> int:
-    """Serve until SIGTERM or Ctrl-C; `say` is given the address once it is served.
+    Args:
+        site: its parts.
+        settings: its section of the configuration.
+        accesses: file in which it is recorded who looks at what.
+        say: is given the address once it is served.
 
     Returns:
         The exit code.
 
     Raises:
-        ServeError: it cannot be served; see also `build_site`.
+        ServeError: it cannot be served.
     """
-    site = build_site(settings, options)
     try:
-        accesses = (options.own or options.folder.parent) / ACCESS_LOG
         return asyncio.run(_serve(site, settings, accesses, say))
     finally:
         site.feedback.close()
+
+
+def build_app(site: Site, settings: ServeSettings, accesses: Path) -> ASGIApp:
+    """The application."""
+    routes = Routes(site)
+    handlers: Any = {HTTPException: routes.error, Exception: routes.error}
+    app = Starlette(routes=routes.all(), exception_handlers=handlers)
+    hosts, recorder = {*settings.hosts, settings.listen[0].lower()}, AccessRecorder(accesses)
+    return Guard(app, hosts, site.sessions, site.cookie, recorder.note)
 
 
 async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> int:
@@ -155,19 +104,22 @@ async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Calla
 
 
 async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> None:
-    """Feed the watchdog while the journals can be searched; end the streams with the server.
+    """Feed the watchdog while questions are answered, however many wait; catch up while nobody asks.
 
     Raises:
-        ServeError, SearchError: they cannot be searched.
+        SearchError: the journals cannot be searched.
     """
+    answered, asked = -1, asyncio.create_task(site.search.ask(lambda _: None))
     try:
         while not server.should_exit:
-            await asyncio.wait_for(site.search.ask(lambda _: None), _ANSWER_S)
-            watch.progress(f"{len(site.search.listeners)} follow the live page", healthy=True)
-            await asyncio.sleep(_TURN_S)
-    except TimeoutError:
-        raise ServeError(f"the journals could not be searched within {_ANSWER_S:.0f} s") from None
+            await asyncio.wait([asked], timeout=_TURN_S)
+            if site.search.answered != answered:
+                answered = site.search.answered
+                watch.progress("serving", healthy=True)
+            if asked.done():
+                await asked
+                await asyncio.sleep(_TURN_S)
+                asked = asyncio.create_task(site.search.ask(lambda _: None))
     finally:
         server.should_exit = True
-        site.search.dismiss()
         watch.stopping()

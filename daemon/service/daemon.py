@@ -8,35 +8,36 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from daemon.config.checks import check_configuration
 from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.device import load_on
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
-from daemon.rules.configured import configured_rules, rule_problems
-from daemon.service.formatting import time_line
+from daemon.rules.configured import Rules, configured_rules, rule_problems
 from daemon.service.health import Health, Pages, Phase
+from daemon.service.log import time_line
 from daemon.service.metrics import Metrics
 from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.allocator import give_back
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.narrator import Narrator, warm_up
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
-from models import read_label
+from models.captioner import Captioner
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
@@ -44,10 +45,7 @@ from pipeline.journal.signatures import SigningKey
 from pipeline.journal.timestamps import TimestampAuthority
 from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Publisher
-from pipeline.record import RecordError
-
-if TYPE_CHECKING:  # it loads ONNX Runtime
-    from daemon.threads.narrator import JournalledPair, Narrator
+from pipeline.record import Record, RecordError
 
 GRACE_S = 4.0
 """Time from the signal to the end, in which held work is narrated and published as far as possible."""
@@ -128,18 +126,26 @@ class Daemon:
         listen = configuration.http.listen
         heartbeats = Heartbeats()
         self.pages = resources.enter_context(Pages(*listen, heartbeats)) if listen else None
-        self.captioner = read_label(configuration.captioner.checkpoint)
-        plans = self._plans(configuration)
-        self.journals = _open_journals(configuration.state, [plan.name for plan in plans])
+        self.journals = _open_journals(configuration.state, configuration.cameras)
         resources.callback(self._close_journals)
+        self.captioner = self._load_captioner(configuration)
+        plans = self._plans(configuration)
         self.narrations, self.reloads = Counter[str](), Counter(taken=0, refused=0)
         self.overload = Overload()
         self.queue = WorkQueue([plan.name for plan in plans])
         self.evidence = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
-        self.narrating = NarratorThread(
-            partial(self._make_narrator, plans), self.queue, heartbeats, self._report
+        narrator = Narrator(
+            self.captioner,
+            plans,
+            self.journals,
+            live=True,
+            evidence=self.evidence,
+            memory=configuration.state / CAMERA_MEMORY,
+            counters=self.queue.counters,
         )
-        self.cameras = Cameras(plans, self.queue, self._start_camera, self._forget_camera)
+        self._set_rules(narrator, configured_rules(configuration))
+        self.narrating = NarratorThread(narrator, self.queue, heartbeats, self._report)
+        self.cameras = Cameras(plans, self.queue)
         # The secret is read at every connection: a password may change while this runs.
         url, signing = configuration.redis.url, configuration.signing
         publisher = Publisher(partial(secrets.reveal, url)) if url else None
@@ -174,11 +180,10 @@ class Daemon:
                 self.signals.reload.clear()
                 self.reload()
             self.cameras.supervise()
-            waited_s = self.queue.waited_s if self.narrating.narrator else 0.0
-            self.overload.update(waited_s, len(self.cameras.watched), self.cameras.skews)
+            self.overload.update(self.queue.waited_s, len(self.cameras.watched), self.cameras.skews)
             self._close_removed_journals()
             self.raise_errors()
-            if self.health.phase is Phase.OPENING and self.cameras.tried and self.narrating.narrator:
+            if self.health.phase is Phase.OPENING and self.cameras.tried:
                 self.health.phase = Phase.WATCHING
                 self.watch.ready(self.status)
             self.watch.progress(self.status, healthy=not self.health.stuck())
@@ -215,11 +220,8 @@ class Daemon:
         narrated = self.narrating.finish(until - PUBLISHING_S)
         if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
             logger.warning(
-                "frames and pairs not looked at before the end: %d; %s",
+                "frames and pairs not looked at before the end: %d; the record says from when to when",
                 len(unfinished),
-                "the record says from when to when"
-                if self.narrating.narrator
-                else "narrated was still starting",
             )
             self.narrating.give_up(unfinished)
         if not self.publishing.finish(max(0.5, until - monotonic() - 0.5)):
@@ -277,15 +279,14 @@ class Daemon:
         names = [plan.name for plan in plans if plan.name not in self.journals]
         self.journals |= _open_journals(old.state, names)
         self.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
-        self.narrating.schedule(self._set_rules)
-        return self.cameras.apply(plans)
+        changes, rules = self.cameras.apply(plans), configured_rules(self.configuration)
+        for name in self.cameras.watched:
+            self.queue.put_change(name, partial(self._set_rules, rules={name: rules.get(name, ())}))
+        return changes
 
-    def _make_narrator(self, plans: Sequence[CameraPlan]) -> Narrator:
-        """Load the captioner and try it; in the narrator's thread."""
-        from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
-        from daemon.threads.narrator import Narrator, warm_up  # noqa: PLC0415
-
-        settings = self.configuration.captioner
+    def _load_captioner(self, configuration: Configuration) -> Captioner:
+        """Load the captioner and try it, which takes seconds, and at a machine's first start a minute."""
+        settings = configuration.captioner
         captioner = load_on(settings.device, settings.checkpoint)
         warm_up(captioner)
         # Keep the many objects that numba brings out of all later collections: a full one waits until
@@ -293,43 +294,23 @@ class Daemon:
         gc.collect()
         gc.freeze()
         gc.collect()  # from this the collector takes how many objects there are
-        if any(plan.workers for plan in plans):
+        if any(camera.narrate.workers == "redis" for camera in configuration.cameras.values()):
             from daemon.workers.remote import use_workers  # noqa: PLC0415
 
-            use_workers(captioner, lambda: self.secrets.reveal(self.configuration.redis.url or ""))
-        narrator = Narrator(
-            captioner,
-            plans,
-            self.journals,
-            live=True,
-            evidence=self.evidence,
-            memory=self.configuration.state / CAMERA_MEMORY,
-            counters=self.queue.counters,
-        )
-        self._set_rules(narrator)
-        return narrator
+            use_workers(captioner, lambda: self.secrets.reveal(configuration.redis.url or ""))
+        return captioner
 
-    def _set_rules(self, narrator: Narrator) -> None:
-        narrator.set_rules(configured_rules(self.configuration), LocalTime.named(self.configuration.timezone))
+    def _set_rules(self, narrator: Narrator, rules: Rules) -> None:
+        """Watch rules by camera; called in the narrator's thread."""
+        for name, each in rules.items():
+            narrator.set_rules(name, each, LocalTime.named(self.configuration.timezone))
 
-    def _report(self, journalled: JournalledPair) -> None:
+    def _report(self, record: Record) -> None:
         """A narration is journalled; called in the narrator's thread."""
-        self.narrations[journalled.record.camera] += 1
-        self.metrics.observe(journalled.record)
+        self.narrations[record.camera] += 1
+        self.metrics.observe(record)
         self.publishing.loop.wake()
-        logger.info("%s", time_line(journalled.record))
-
-    def _start_camera(self, plan: CameraPlan, go: Callable[[], None]) -> None:
-        """Have the narrator learn a plan between two batches, and only then start the camera's thread."""
-
-        def learn(narrator: Narrator) -> None:
-            narrator.add(plan)
-            go()
-
-        self.narrating.schedule(learn)
-
-    def _forget_camera(self, name: str) -> None:
-        self.narrating.schedule(lambda narrator: narrator.remove(name))
+        logger.info("%s", time_line(record))
 
     def _close_journals(self) -> None:
         for journal in self.journals.values():
@@ -339,7 +320,7 @@ class Daemon:
         """Once nothing more comes into them and all of it is published."""
         for name in self.journals.keys() - self.cameras.watched.keys():
             journal = self.journals[name]
-            if self.narrating.knows(name):
+            if self.narrating.narrator.knows(name):
                 continue  # before its end is looked at: the last batch may hold pairs of it
             if journal.published.seq >= journal.end.seq and not journal.held:
                 self.journals.pop(name).close()

@@ -12,7 +12,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
-from typing import Any, Self
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
@@ -101,42 +101,18 @@ class Health:
         }
 
 
-class Pages:
+class Pages(ThreadingTCPServer):
     """Serves the pages from threads of its own, from `start` until the context ends.
+
+    Not an `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds.
 
     Attributes:
         address: ``host:port`` that is listened on; a port 0 takes a free one.
-        loop: the thread that accepts.
+        loop: the thread that accepts; it is watched, for those that answer must not hide that no more are.
 
     Raises:
         ConfigurationError: the address cannot be listened on.
     """
-
-    def __init__(self, host: str, port: int, heartbeats: Heartbeats) -> None:
-        try:
-            self._server = _Server((host, port))
-        except OSError as error:
-            reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
-            raise ConfigurationError([f"http.listen: {reason}"]) from None
-        self.address = format_listen((host, self._server.server_address[1]))
-        # This thread is watched: those that answer must not hide that no more are accepted.
-        self.loop = Loop("http", self._server.handle_request, heartbeats=heartbeats)
-
-    def start(self, health: Health, registry: CollectorRegistry) -> None:
-        self._server.health, self._server.registry = health, registry
-        self.loop.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.loop.stop()
-        self.loop.join(2 * _POLL_S)
-        self._server.server_close()
-
-
-class _Server(ThreadingTCPServer):
-    """Not `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds."""
 
     health: Health
     registry: CollectorRegistry
@@ -144,10 +120,28 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     timeout = _POLL_S
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Request)
+    def __init__(self, host: str, port: int, heartbeats: Heartbeats) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.loop = Loop("http", self.handle_request, heartbeats=heartbeats)
+        super().__init__((host, port), _Request, bind_and_activate=False)
+        try:
+            self.server_bind()
+        except OSError as error:
+            self.server_close()
+            reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
+            raise ConfigurationError([f"http.listen: {reason}"]) from None
+        self.address = format_listen((host, self.server_address[1]))
+
+    def start(self, health: Health, registry: CollectorRegistry) -> None:
+        self.health, self.registry = health, registry
+        self.server_activate()  # until now who asks is refused at once
+        self.loop.start()
+
+    def server_close(self) -> None:
+        """Called at the end of the context."""
+        self.loop.stop()
+        self.loop.join(2 * _POLL_S)
+        super().server_close()
 
     def handle_error(self, *_: Any) -> None:
         """A client that goes away during its answer is no error."""
@@ -157,7 +151,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _Request(BaseHTTPRequestHandler):
-    server: _Server
+    server: Pages
     timeout = _CLIENT_LIMIT_S
 
     def do_GET(self) -> None:

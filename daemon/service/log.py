@@ -1,4 +1,4 @@
-"""The daemon's log: to stderr, with systemd's levels under systemd, and never with a secret."""
+"""The daemon's log, to stderr, with systemd's levels and never with a secret; and records as its lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import traceback
 from types import TracebackType
 
 from daemon.config.secrets import hide_secrets
+from daemon.config.values import format_offset
+from pipeline.record import Record
 from pipeline.redaction import redact
+from pipeline.report.words import has_date
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
@@ -51,3 +54,19 @@ def _log_crash(kind: type[BaseException], error: BaseException | None, trace: Tr
     """Log a crash, instead of Python's print, so that its secrets are hidden."""
     if error is not None and not issubclass(kind, SystemExit):
         logging.getLogger(__name__).critical("crashed", exc_info=(kind, error, trace))
+
+
+def offset_line(record: Record, offset_s: float) -> str:
+    """``00:01:23  A person has appeared on the left.  [front_door]``: where in the footage."""
+    return f"{format_offset(offset_s)}  {record.text}  [{record.camera}]"
+
+
+def time_line(record: Record) -> str:
+    """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC.
+
+    Footage of unknown date starts in 1970: the line has the time since its start then.
+    """
+    moment = record.after.moment
+    if not has_date(moment):
+        return offset_line(record, moment.timestamp())
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z  {record.text}  [{record.camera}]"

@@ -113,7 +113,7 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
             state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
             if skew_s is not None:
                 skew[name, stream] = skew_s
-        frames |= {(name, *key): count for key, count in camera.counts.items()}
+        frames |= {(name, *key): count for key, count in thread.counts.items()}
     reconnections = {key[:2]: frames.pop(key) for key in list(frames) if key[2] == "reconnections"}
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
@@ -126,7 +126,7 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
     narrating, counters = daemon.narrating, daemon.queue.counters
     outcomes = counters.copy()
     watched = daemon.cameras.watched.copy()
-    seconds = {("screen", name): camera.screened_s for name, camera in watched.items()}
+    seconds = {("screen", name): camera.thread.screened_s for name, camera in watched.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
     proposed = {name: n for (name, outcome, _), n in outcomes.items() if outcome == PROPOSED}
@@ -140,10 +140,9 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
         ["camera", "outcome", "reason"],
     )
     narrator = narrating.narrator
-    fallbacks = narrator.captioning.fallbacks.copy() if narrator else {}
     text = "Pairs reported without the captioner."
-    yield _counter("fallback_narrations", text, fallbacks, ["camera", "reason"])
-    limited = _marks(daemon, narrator.at_hourly_limit if narrator else ())
+    yield _counter("fallback_narrations", text, narrator.captioning.fallbacks.copy(), ["camera", "reason"])
+    limited = _marks(daemon, narrator.at_hourly_limit)
     text = "1 while the hourly limit holds a camera's messages."
     yield _gauge("hourly_limit_reached", text, limited, _CAMERA)
 

@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from time import monotonic, monotonic_ns
 from types import FrameType
 from typing import Any, Self
@@ -99,3 +100,15 @@ class ServiceWatch:
         if self._socket is not None:
             with suppress(OSError):  # the manager is restarting: the next message will reach it
                 self._socket.sendto(message.encode(), self._address)
+
+
+@contextmanager
+def running_as_service(status: str) -> Iterator[tuple[threading.Event, ServiceWatch]]:
+    """A service that is ready now and runs until SIGTERM or SIGINT, which set the event."""
+    with Signals() as signals, closing(ServiceWatch()) as watch:
+        watch.ready(status)
+        signals.watching()
+        try:
+            yield signals.stop, watch
+        finally:
+            watch.stopping()

@@ -27,9 +27,6 @@ STUCK_S = 20.0
 
 _COUNTED = ("decoded", "sampled", "corrupt", "dropped", "reconnections")
 
-Opener = Callable[[CameraPlan], Source]
-"""Opens a plan's source, in the camera's thread; raises SourceError."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -40,9 +37,19 @@ class Span:
     begin: timedelta | datetime | None = None
     end: timedelta | datetime | None = None
 
+    def since(self, first: datetime) -> tuple[datetime | None, datetime | None]:
+        """Begin and end for footage whose first frame is of a time."""
+        begin, end = (first + at if isinstance(at, timedelta) else at for at in (self.begin, self.end))
+        return begin, end
+
 
 class CameraThread:
     """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
+
+    Args:
+        opener: opens the plan's source, in this thread.
+        span: of the footage that is looked at.
+        earlier: the camera's thread before this one, whose counts go on.
 
     Attributes:
         screened_s: seconds spent on frames so far, waits not counted.
@@ -52,9 +59,17 @@ class CameraThread:
         loop: the thread; its error is why it ended early.
     """
 
-    def __init__(self, plan: CameraPlan, queue: WorkQueue, opener: Opener, span: Span = Span()) -> None:
+    def __init__(
+        self,
+        plan: CameraPlan,
+        queue: WorkQueue,
+        opener: Callable[[CameraPlan], Source],
+        span: Span = Span(),
+        earlier: CameraThread | None = None,
+    ) -> None:
         self.plan = plan
-        self.screened_s = 0.0
+        self._earlier = earlier.counts if earlier else Counter[tuple[str, str]]()
+        self.screened_s: float = earlier.screened_s if earlier else 0.0
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
         self.duration_s: float | None = None
@@ -102,10 +117,10 @@ class CameraThread:
     @property
     def counts(self) -> Counter[tuple[str, str]]:
         """Frames by stream (main, screening) and outcome; each only ever rises."""
-        streams = {"main": self.report, "screening": self.report.screening}
-        return Counter(
-            {(s, name): getattr(report, name) for s, report in streams.items() if report for name in _COUNTED}
-        )
+        counts, streams = self._earlier.copy(), {"main": self.report, "screening": self.report.screening}
+        for stream, report in streams.items():
+            counts.update({(stream, name): getattr(report, name) for name in _COUNTED} if report else {})
+        return counts
 
     @property
     def hung_s(self) -> float:
@@ -185,7 +200,7 @@ class CameraThread:
         for frame in source:
             if self.first_time is None:
                 self.first_time = frame.time
-                begin, end = (_moment(at, frame.time) for at in (self._span.begin, self._span.end))
+                begin, end = self._span.since(frame.time)
             self.last_time = frame.time
             if self.loop.stopped.is_set() or (end is not None and frame.time > end):
                 break
@@ -213,7 +228,3 @@ def _remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[F
         if slots.takes(frame):
             planes.append(without_picture(frame))
         yield frame
-
-
-def _moment(at: timedelta | datetime | None, first: datetime) -> datetime | None:
-    return first + at if isinstance(at, timedelta) else at

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.camera_thread import CameraThread
+from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import WorkQueue
 from pipeline.sources import Source, SourceError, open_source, redact
 
@@ -26,53 +27,31 @@ class CameraWatch:
     Attributes:
         thread: the running one, or the last.
         plan: in force by the configuration; None where the camera was removed.
-        leaving: the thread was asked to end, because the plan has changed.
         over: its footage has ended.
         due: monotonic second at which the thread starts again; None while it need not.
-        past, past_s: counts of its earlier threads, and the seconds they spent on frames.
     """
 
     thread: CameraThread
     plan: CameraPlan | None
-    leaving: bool = False
     over: bool = False
     due: float | None = None
-    past: Counter[tuple[str, str]] = field(default_factory=Counter)
-    past_s: float = 0.0
 
     @property
-    def counts(self) -> Counter[tuple[str, str]]:
-        """`CameraThread.counts`, summed over all its threads."""
-        counts = self.past.copy()
-        counts.update(self.thread.counts)
-        return counts
-
-    @property
-    def screened_s(self) -> float:
-        return self.past_s + self.thread.screened_s
+    def leaving(self) -> bool:
+        """True while the thread ends because the plan has changed."""
+        return self.plan is not self.thread.plan
 
 
 class Cameras:
     """The cameras that are watched; only the main thread changes them.
 
-    Args:
-        on_start: called with a plan by which a thread is about to run, and with what starts that thread; it
-            calls the latter, at once or later in any thread, when all else is prepared for the plan.
-        on_removed: called with the name of a removed camera whose pairs were all taken.
-
     Attributes:
         failed: those whose footage could not be read entirely.
     """
 
-    def __init__(
-        self,
-        plans: Iterable[CameraPlan],
-        queue: WorkQueue,
-        on_start: Callable[[CameraPlan, Callable[[], None]], None],
-        on_removed: Callable[[str], None],
-    ) -> None:
+    def __init__(self, plans: Iterable[CameraPlan], queue: WorkQueue) -> None:
         self.failed: set[str] = set()
-        self._queue, self._on_start, self._on_removed = queue, on_start, on_removed
+        self._queue = queue
         self.watched = {plan.name: CameraWatch(self._thread(plan), plan) for plan in plans}
 
     @property
@@ -130,45 +109,45 @@ class Cameras:
             plan = wanted.get(name)
             if camera.plan != plan:
                 changes.append(f"{name} is {'changed' if plan else 'removed'}")
-                camera.plan, camera.leaving = plan, True
+                camera.plan = plan
                 camera.thread.stop()
         for name, plan in wanted.items():
             if name not in self.watched:
                 changes.append(f"{name} is added")
                 self.watched[name] = CameraWatch(self._thread(plan), plan)
-                self._queue.add(name)
-                self._on_start(plan, self.watched[name].thread.loop.start)
+                self._start(self.watched[name])
         return ", ".join(changes) or "no camera has changed"
 
     def supervise(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
         for name, camera in list(self.watched.items()):
-            if camera.thread.loop.alive or not camera.thread.loop.started:
+            if camera.thread.loop.alive:
                 continue
-            if camera.leaving:
-                self._follow_up(name, camera)
-            elif camera.due is not None:
-                if monotonic() >= camera.due:
-                    self._renew(camera, camera.thread.plan)
-                    camera.thread.loop.start()
-            elif not camera.over:
+            if camera.leaving and camera.plan is None:
+                del self.watched[name]
+                self._queue.put_change(name, partial(self._remove, name))
+            elif camera.leaving or (camera.due is not None and monotonic() >= camera.due):
+                self._start(camera)
+            elif camera.due is None and not camera.over:
                 self._note_end(name, camera)
 
-    def _thread(self, plan: CameraPlan) -> CameraThread:
-        return CameraThread(plan, self._queue, open_plan)
+    def _thread(self, plan: CameraPlan, earlier: CameraThread | None = None) -> CameraThread:
+        return CameraThread(plan, self._queue, open_plan, earlier=earlier)
 
-    def _follow_up(self, name: str, camera: CameraWatch) -> None:
-        """The thread of a camera that changes has ended."""
-        if not self._queue.ended(name):
-            return  # what it saw is reported first
-        if camera.plan is None:
-            del self.watched[name]
-            self._queue.remove(name)
-            self._on_removed(name)
-            return
-        camera.leaving = camera.over = False
-        self._renew(camera, camera.plan)
-        self._on_start(camera.plan, camera.thread.loop.start)
+    def _start(self, camera: CameraWatch) -> None:
+        """Start a camera's first thread, or one in place of that which has ended, by the plan in force."""
+        plan = camera.plan
+        assert plan  # noqa: S101 - a camera that was removed is not started
+        if camera.thread.loop.started:
+            camera.thread = self._thread(plan, camera.thread)
+        camera.over, camera.due = False, None
+        self._queue.put_change(plan.name, lambda narrator: narrator.add(plan))
+        self._queue.begin(plan.name)
+        camera.thread.loop.start()
+
+    def _remove(self, name: str, narrator: Narrator) -> None:
+        narrator.remove(name)
+        self._queue.forget(name)
 
     def _note_end(self, name: str, camera: CameraWatch) -> None:
         """A thread has ended by itself; a live camera's is started again."""
@@ -186,12 +165,6 @@ class Cameras:
         camera.over = True
         if thread.loop.error is not None or thread.report.damaged:
             self.failed.add(name)
-
-    def _renew(self, camera: CameraWatch, plan: CameraPlan) -> None:
-        """A new thread in place of the one that has ended; it is not started yet."""
-        camera.past, camera.past_s = camera.counts, camera.screened_s
-        camera.thread, camera.due = self._thread(plan), None
-        self._queue.add(plan.name)
 
 
 def open_plan(plan: CameraPlan) -> Source:

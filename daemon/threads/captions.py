@@ -1,9 +1,9 @@
 """The captioner, and what is reported where it fails or would come too late: never nothing.
 
-A batch that does not fit the GPU's memory is halved, and so are those of the next ten minutes. One pair that
-the GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after
-some errors nothing can be fetched from it any more), and so are those of the next ten minutes. A pair that
-gives an error even there is reported by its cluster facts, and is the only one of its batch that is.
+A batch that fails, as where it does not fit the GPU's memory, is halved. One pair that the GPU cannot do is
+done on the CPU, by a copy of the captioner that was made while the GPU was well (after some errors nothing
+can be fetched from it any more), and so are those of the next ten minutes. A pair that gives an error even
+there is reported by its cluster facts, and is the only one of its batch that is.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
 import numpy as np
 
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.narration.batch import detect
 from pipeline.narration.events import EventContext
-from pipeline.narration.fallback import FAILED, LATE, narrate_facts
-from pipeline.narration.narration import Narration, narrate
+from pipeline.narration.narration import FAILED, LATE, Narration, narrate, narrate_facts
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redact
-from pipeline.tracking import Detections
 
 REST_S = 600.0
-"""After so long the GPU, and whole batches, are tried again; and an error that goes on is logged again."""
+"""After so long the GPU is tried again, and an error that goes on is logged again."""
 
 _LONGEST = 300  # of an error's text; those of CUDA go on and on
 
@@ -48,11 +49,9 @@ class Captioning:
     def __init__(self, captioner: Captioner) -> None:
         self.fallbacks: Counter[tuple[str, str]] = Counter()
         self.error = ""
-        self._main = self._captioner = captioner
+        self._main = captioner
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
-        self._most: int | None = None
-        self._rested_at = float("inf")
-        self._warned_at = float("-inf")
+        self._on_spare_until = self._warned_at = float("-inf")
 
     def narrate(
         self, pairs: Sequence[tuple[FramePair, bool]], context: EventContext
@@ -67,27 +66,21 @@ class Captioning:
             self._report_failure("pairs are reported by their clusters only")
             return self._narrate_facts(pair, context, FAILED)
 
-        self._recover()
+        self.error = ""
         in_time = [pair for pair, late in pairs if not late]
-        narrations = iter(self._in_parts(in_time, lambda part: self._compare(part, context), failed))
+        narrations = iter(self._in_parts(in_time, partial(_compare, context), failed))
         return [
             self._narrate_facts(pair, context, LATE) if late else next(narrations) for pair, late in pairs
         ]
 
     def detect(self, images: Sequence[Image]) -> list[Detections | None]:
         """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
-        self._recover()
+        self.error = ""
         return self._in_parts(
             images,
-            lambda part: detect(part, self._captioner),
+            lambda captioner, part: detect(part, captioner),
             lambda _: self._report_failure("frames are not looked at"),
         )
-
-    def _recover(self) -> None:
-        """Try the GPU and whole batches again after a while."""
-        if monotonic() >= self._rested_at:
-            self._captioner, self._most, self._rested_at = self._main, None, float("inf")
-        self.error = ""
 
     def _report_failure(self, consequence: str) -> None:
         if monotonic() - self._warned_at >= REST_S:
@@ -97,55 +90,41 @@ class Captioning:
     def _in_parts(
         self,
         items: Sequence[Item],
-        process: Callable[[Sequence[Item]], Sequence[Result]],
+        process: Callable[[Captioner, Sequence[Item]], Sequence[Result]],
         failed: Callable[[Item], Result],
     ) -> list[Result]:
         """Results of all items: in smaller batches, or on the CPU, where `process` fails.
 
         Args:
             items: pairs or pictures.
-            process: asks the captioner; gives one result for each item.
+            process: asks a captioner; gives one result for each item.
             failed: the result of an item on which the captioner fails alone.
         """
         if not items:
             return []
-        most = self._most or len(items)
-        if len(items) > most:
-            parts = [items[begin : begin + most] for begin in range(0, len(items), most)]
-            return [result for part in parts for result in self._in_parts(part, process, failed)]
+        spare = self._spare
+        captioner = spare if spare and monotonic() < self._on_spare_until else self._main
         try:
-            return [*process(items)]
+            return [*process(captioner, items)]
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be reported
-            self.error, memory = _describe_error(error), _out_of_memory(error)
+            self.error = _describe_error(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
-        if memory:
-            self._captioner.release_memory()
+        with suppress(RuntimeError):  # torch's, where the GPU is lost
+            captioner.release_memory()
         if len(items) > 1:
             half = (len(items) + 1) // 2
-            if memory:
-                self._most, self._rested_at = half, monotonic() + REST_S
-                logger.warning("captioner: batches of %d for now: %s", half, self.error)
-            return self._in_parts(items[:half], process, failed) + self._in_parts(
-                items[half:], process, failed
-            )
-        if self._spare is not None and self._captioner is not self._spare:
-            self._captioner = self._spare
+            parts = items[:half], items[half:]
+            return [result for part in parts for result in self._in_parts(part, process, failed)]
+        if spare and captioner is not spare:
             try:
-                results = [*process(items)]
-            except Exception as error:  # noqa: BLE001 - as above
+                results = [*process(spare, items)]
+            except Exception as error:  # noqa: BLE001 - as above; it is the item's fault
                 self.error = _describe_error(error)
-                self._captioner = self._main  # it is the item's fault
             else:
-                self._rested_at = monotonic() + REST_S
+                self._on_spare_until = monotonic() + REST_S
                 logger.warning("captioner: on the CPU for now: %s", self.error)
                 return results
         return [failed(items[0])]
-
-    def _compare(self, pairs: Sequence[FramePair], context: EventContext) -> list[Narration]:
-        captioner = self._captioner
-        device = captioner.device if captioner.device != "cpu" else None
-        changes = find_changes(pairs, context.changes, captioner.salience, device)
-        return narrate(changes, captioner, context.describe, context.settings_sha256)
 
     def _narrate_facts(self, pair: FramePair, context: EventContext, reason: str) -> Narration | None:
         """A narration without the captioner, clusters ranked by their area."""
@@ -166,8 +145,10 @@ class Captioning:
             return None
 
 
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or "out of memory" in str(error)  # torch says so
+def _compare(context: EventContext, captioner: Captioner, pairs: Sequence[FramePair]) -> list[Narration]:
+    device = captioner.device if captioner.device != "cpu" else None
+    changes = find_changes(pairs, context.changes, captioner.salience, device)
+    return narrate(changes, captioner, context.describe, context.settings_sha256)
 
 
 def _describe_error(error: Exception) -> str:

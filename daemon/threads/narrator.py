@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -26,10 +26,12 @@ from daemon.threads.work_queue import (
     PUBLISHED,
     REPORTED,
     SUPPRESSED,
+    Change,
     PairCounters,
     Work,
 )
 from models.captioner import Captioner
+from models.detections import Detections
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
@@ -51,7 +53,6 @@ from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
-from pipeline.tracking import Detections
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 
@@ -60,38 +61,30 @@ logger = logging.getLogger(__name__)
 _RECALLED = 1000  # records of an earlier process that are looked at
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JournalledPair:
-    """A journalled record and the frame pair that shows it; a gap has none."""
-
-    record: Record
-    pair: FramePair | None
-
-
 @dataclass(slots=True, eq=False)
 class _Camera:
     """A camera with its plan.
 
     Attributes:
         context: how its pairs and events are narrated.
-        record_sha256: hash (hex) of all settings, the limits included.
         state: what it remembers.
         latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
         memory: what outlives the process; None where nothing is kept.
         first_seen: the first frame that reached this process; None before it.
         rules: of the camera; None without any.
+        record_sha256: hash (hex) of all settings, the limits and rules included.
     """
 
     plan: CameraPlan
     context: EventContext
-    record_sha256: str
     state: CameraState
     latest: tuple[Narration, FramePair] | None = None
     recorded: set[str] = field(default_factory=set)
     memory: CameraMemory | None = None
     first_seen: FrameStamp | None = None
     rules: RuleBook | None = None
+    record_sha256: str = ""
 
 
 class Narrator:
@@ -121,9 +114,8 @@ class Narrator:
         self.counters = counters or PairCounters()
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
         self._memory = memory
-        self._rules, self._local = dict[str, tuple[Rule, ...]](), LocalTime()
         self._cameras: dict[str, _Camera] = {}
-        self._written: list[JournalledPair] = []
+        self._written: list[Record] = []
         self._shown: list[Frame] = []  # frames of the last batch whose pictures were looked at
         for plan in plans:
             self.add(plan)
@@ -137,55 +129,48 @@ class Narrator:
         """
         context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
-        earlier = self._cameras.get(plan.name)
-        if earlier:
-            self._close_minute(earlier)
-            limits.inherit(earlier.state.limits)
-        elif self._live and plan.limits != NO_LIMITS:
-            self._recall(plan, limits)
         embed = self._captioner.appearance
         people = Reidentification(embed) if embed else None
         minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
-        state = CameraState(limits, minute, people=people, crossings=crossings)
-        if earlier:
-            state.continue_from(earlier.state)
-        record_sha256 = plan.settings_sha256(self._captioner, limits=True)
-        camera = _Camera(plan, context, record_sha256, state)
+        camera = _Camera(plan, context, CameraState(limits, minute, people=people, crossings=crossings))
+        if earlier := self._cameras.get(plan.name):
+            self._close_minute(earlier)
+            limits.inherit(earlier.state.limits)
+            camera.state.continue_from(earlier.state)
+            camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
+            camera.rules = earlier.rules
+        elif self._live:
+            self._recall(plan, limits)
+            if self._memory:
+                camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
+                camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
+                camera.context = replace(context, state_sha256=camera.memory.sha256)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
-            camera.recorded = {
-                record.id for record in latest_first(self._journals[plan.name].folder, plan.name)
-            }
-        if earlier:
-            camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
-        elif self._live and self._memory:
-            camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
-            camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
-            camera.context = replace(context, state_sha256=camera.memory.sha256)
+            camera.recorded = {record.id for record in self._newest_first(plan.name)}
+        camera.record_sha256 = self._record_sha256(camera)
         self._cameras[plan.name] = camera
-        self._watch_rules(camera, earlier.rules if earlier else None)
 
-    def set_rules(self, rules: Mapping[str, tuple[Rule, ...]], local: LocalTime) -> None:
-        """Watch rules from now on, in place of those before: of each camera, hours in a time zone."""
-        self._rules, self._local = dict(rules), local
-        for camera in self._cameras.values():
-            self._watch_rules(camera, camera.rules)
+    def set_rules(self, name: str, rules: tuple[Rule, ...], local: LocalTime) -> None:
+        """Watch rules of a camera, with hours in a time zone; new ones begin with what its journal says."""
+        camera = self._cameras[name]
+        if rules == (camera.rules.rules if camera.rules else ()):
+            return
+        camera.rules = RuleBook(rules, local) if rules else None
+        camera.record_sha256 = self._record_sha256(camera)
+        if camera.rules and (newest := next(self._newest_first(name), None)):
+            met = camera.rules.recall(self._newest_first(name), camera.record_sha256)
+            frames = [FrameStamp(f.moment, f.pts, f.sha256) for f in (newest.before, newest.after)]
+            self._report_rules(camera, met, (frames[0], frames[1]), Clock(newest.clock))
 
-    def _watch_rules(self, camera: _Camera, earlier: RuleBook | None) -> None:
-        """Go on with the rules of a camera, by its journal where they are others or the process is new."""
-        rules, name = self._rules.get(camera.plan.name, ()), camera.plan.name
+    def _record_sha256(self, camera: _Camera) -> str:
         plain = camera.plan.settings_sha256(self._captioner, limits=True)
-        camera.record_sha256 = hashlib.sha256(f"{plain}{rules}".encode()).hexdigest() if rules else plain
-        camera.rules = earlier if earlier and earlier.rules == rules else None
-        if rules and camera.rules is None:
-            camera.rules = RuleBook(rules, self._local)
-            newest = list(islice(latest_first(self._journals[name].folder, name), 1))
-            for record in newest:
-                met = camera.rules.recall(
-                    latest_first(self._journals[name].folder, name), camera.record_sha256
-                )
-                frames = [FrameStamp(f.moment, f.pts, f.sha256) for f in (record.before, record.after)]
-                self._report_rules(camera, met, (frames[0], frames[1]), Clock(record.clock))
+        if not camera.rules:
+            return plain
+        return hashlib.sha256(f"{plain}{camera.rules.rules}".encode()).hexdigest()
+
+    def _newest_first(self, camera: str) -> Iterator[Record]:
+        return latest_first(self._journals[camera].folder, camera)
 
     def remove(self, camera: str) -> None:
         self._close_minute(self._cameras[camera])
@@ -199,7 +184,7 @@ class Narrator:
         """Remember what an earlier process sent, as far back as a limit reaches."""
         span = max(timedelta(seconds=plan.limits.cooldown_s or 0.0), HOUR)
         records = list[Record]()
-        for record in islice(latest_first(self._journals[plan.name].folder, plan.name), _RECALLED):
+        for record in islice(self._newest_first(plan.name), 0 if plan.limits == NO_LIMITS else _RECALLED):
             if records and records[0].after.moment - record.after.moment > span:
                 break
             records.append(record)
@@ -224,7 +209,7 @@ class Narrator:
 
     def process(
         self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
-    ) -> list[JournalledPair]:
+    ) -> list[Record]:
         """Detect, track, compare and journal a batch of any cameras.
 
         Args:
@@ -258,19 +243,19 @@ class Narrator:
                         self._track(camera, motion, result)
         return self._give_out()
 
-    def finish(self, camera: str | None = None) -> list[JournalledPair]:
+    def finish(self, camera: str | None = None) -> list[Record]:
         """Journal the summary of the running minute, of one camera or of all: no more work will come."""
         for each in list(self._cameras.values()):
             if camera in {None, each.plan.name}:
                 self._close_minute(each)
         return self._give_out()
 
-    def give_up(self, work: Sequence[Work]) -> list[JournalledPair]:
+    def give_up(self, work: Sequence[Work]) -> list[Record]:
         """Journal from when to when live cameras were not looked at; a restart reads footage again."""
         unseen: dict[str, list[Frame]] = {}
         for each in work:
             item, camera = each.item, self._cameras.get(each.camera)
-            if camera is None or each.since is None or isinstance(item, Seen):
+            if camera is None or each.since is None or isinstance(item, Seen | Change):
                 continue
             if isinstance(item, Gap):
                 self._report_gap(camera, stamp(item.before), item.after, item.reason)
@@ -452,13 +437,13 @@ class Narrator:
             return False
         camera.state.suppressed = camera.state.suppressed + 1 if narration.held else 0
         if record is not None:  # else it waits for its journal to open
-            self._written.append(JournalledPair(record, pair))
+            self._written.append(record)
         if camera.rules:
             met = camera.rules.take(record or build_record(written, ChainEnd(), evidence=evidence))
             self._report_rules(camera, met, (narration.before, narration.after), narration.clock)
         return True
 
-    def _give_out(self) -> list[JournalledPair]:
+    def _give_out(self) -> list[Record]:
         written, self._written = self._written, []
         return written
 

@@ -55,18 +55,17 @@ class Overload:
             self.now = False
             logger.warning("this machine keeps up with its cameras again")
         known = {name: skew for name, skew in skews.items() if skew is not None}
+        wrong = {name for name, skew in known.items() if abs(skew) > SKEW_S and not self.now}
         right = {name for name, skew in known.items() if abs(skew) < SKEW_S / 2}
-        self._warned -= right | (self._warned - skews.keys())
-        wrong = {name: skew for name, skew in known.items() if abs(skew) > SKEW_S and not self.now}
+        self._warned = (self._warned & skews.keys()) - right
         self._wrong_since = {name: self._wrong_since.get(name, now) for name in wrong}
-        for name, skew in wrong.items():
-            if now - self._wrong_since[name] >= STEADY_S and name not in self._warned:
+        for name in sorted(wrong - self._warned):
+            if now - self._wrong_since[name] >= STEADY_S:
                 self._warned.add(name)
+                used = "its times are used all the same"
+                if abs(known[name]) > SANE.total_seconds():
+                    used = "times of receipt are used"
                 logger.warning(
                     "%s: the camera's clock less this machine's is %+.1f s; %s: point both at a time server",
-                    name,
-                    skew,
-                    "its times are used all the same"
-                    if abs(skew) <= SANE.total_seconds()
-                    else "times of receipt are used",
+                    *(name, known[name], used),
                 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
@@ -15,6 +16,7 @@ _EVERY_S = 600.0
 _STAMPS_EVERY_S = 3600.0
 _LONGEST_LAST_S = 2.0
 _WITHIN_S = 60.0
+_STAMPED = "time-stamped"
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ class JournalSigning:
         authority: stamps every journal that has grown, once an hour and at the start; None stamps nothing.
 
     Attributes:
-        errors: why a camera's journal could not be signed last; empty while all is well.
+        errors: why a camera's journal could not be signed or time-stamped last; empty while all is well.
     """
 
     def __init__(
@@ -38,11 +40,10 @@ class JournalSigning:
         heartbeats: Heartbeats | None = None,
         authority: TimestampAuthority | None = None,
     ) -> None:
-        self.errors: dict[str, str] = {}
+        self.errors: dict[tuple[str, str], str] = {}
         self._key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
         self._authority, self._stamped = authority, dict[str, int]()
-        self._failed: set[str] = set()
         self._stamped_at = float("-inf")
         self.loop = Loop(
             "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
@@ -63,18 +64,12 @@ class JournalSigning:
     def sign(self) -> None:
         """Sign every journal that has grown since its last signature."""
         for camera, journal in list(self._journals.items()):
-            end = journal.end
-            if self._key is None or not end.seq:
-                continue
-            signatures = self._signatures.setdefault(camera, Signatures(journal.folder, camera, self._key))
-            try:
-                signatures.add(end)
-                self.errors.pop(camera, None)
-            except OSError as error:
-                reason = f"{signatures.path}: {error.strerror or error}"
-                if self.errors.get(camera) != reason:
-                    logger.warning("camera %s: its journal cannot be signed yet: %s", camera, reason)
-                self.errors[camera] = reason
+            if self._key and journal.end.seq:
+                signatures = self._signatures.setdefault(
+                    camera, Signatures(journal.folder, camera, self._key)
+                )
+                with self._attempt(camera, "signed"):
+                    signatures.add(journal.end)
 
     def stamp(self) -> None:
         """Have every journal stamped that has grown since its last time stamp; waits for the network."""
@@ -82,18 +77,22 @@ class JournalSigning:
             if self._authority is None or self.loop.stopped.is_set():
                 return
             self.loop.beat()
-            try:
+            with self._attempt(camera, _STAMPED):
                 _, record = journal.find(journal.end.stream_id)
-                if record is None or record.seq <= self._last_stamped(camera, journal):
-                    continue
-                self._authority.stamp(record).append(journal.folder)
-            except (TimestampError, JournalError, OSError) as error:
-                if camera not in self._failed:
-                    logger.warning("camera %s: its journal is not time-stamped: %s", camera, error)
-                self._failed.add(camera)
-                continue
-            self._stamped[camera] = record.seq
-            self._failed.discard(camera)
+                if record and record.seq > self._last_stamped(camera, journal):
+                    self._authority.stamp(record).append(journal.folder)
+                    self._stamped[camera] = record.seq
+
+    @contextmanager
+    def _attempt(self, camera: str, what: str) -> Iterator[None]:
+        """Log once why it fails."""
+        try:
+            yield
+            self.errors.pop((camera, what), None)
+        except (TimestampError, JournalError, OSError) as error:
+            if (camera, what) not in self.errors:
+                logger.warning("camera %s: its journal is not %s: %s", camera, what, error)
+            self.errors[camera, what] = str(error)
 
     def _last_stamped(self, camera: str, journal: Journal) -> int:
         if camera not in self._stamped:
@@ -103,6 +102,6 @@ class JournalSigning:
 
     def _turn(self) -> None:
         self.sign()
-        if monotonic() - self._stamped_at >= _STAMPS_EVERY_S or self._failed:
+        if monotonic() - self._stamped_at >= _STAMPS_EVERY_S or any(w == _STAMPED for _, w in self.errors):
             self._stamped_at = monotonic()
             self.stamp()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from pipeline.gate import PAUSE_S, Gap, Item, MotionFrame, Seen
+from pipeline.gate import Item, MotionFrame, Seen
 from pipeline.pairs import FramePair
-from pipeline.sources import seconds_between
 
-FRAMES_HELD = 8
-"""Frames of a live camera that wait for the detector: at 5/s less than two seconds, of 1080p 30 MB."""
+if TYPE_CHECKING:
+    from daemon.threads.narrator import Narrator
+
+FRAMES_HELD = 5
+"""Frames of a live camera that wait for the detector: at 5/s a second, of 1080p 19 MB."""
 
 DEADLINE_S = 30.0
 """A pair of a live camera that waits longer for the captioner is reported without it."""
@@ -31,9 +33,9 @@ NOTHING_CHANGED, REPORTED = "nothing changed", "reported already"
 """Suppressed: no sentence, or only ones that repeat what was reported. Where the captioner says why it keeps
 silent ("unsure", "nothing of an object"), that is the reason."""
 
-NEWER_CAME, REMOVED, ENDED, FAILED = "newer came", "camera removed", "daemon ended", "failed"
-"""Dropped: displaced in a full queue, its camera taken out of the configuration, not narrated before the
-end, or neither narrated nor reported by its facts (its picture cannot be read, its journal not written)."""
+NEWER_CAME, ENDED, FAILED = "newer came", "daemon ended", "failed"
+"""Dropped: displaced in a full queue, not narrated before the end, or neither narrated nor reported by its
+facts (its picture cannot be read, its journal not written)."""
 
 
 class PairCounters:
@@ -66,23 +68,31 @@ class PairCounters:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Something to do with the narrator after what a camera saw until now, and before what follows."""
+
+    camera: str
+    apply: Callable[[Narrator], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """A frame or a pair on its way to the narrator.
 
     Attributes:
         item: of any camera.
-        late: it is too late to ask the captioner about the pair; the cluster facts must do.
         until: monotonic seconds until which the captioner can be asked; None is for ever.
         since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
-    item: Item
-    late: bool = False
+    item: Item | Change
     until: float | None = None
     since: float | None = None
 
     @property
     def camera(self) -> str:
+        if isinstance(self.item, Change):
+            return self.item.camera
         frame = self.item.frame if isinstance(self.item, MotionFrame | Seen) else self.item.after
         return frame.camera
 
@@ -91,8 +101,10 @@ class Work:
         """True for a pair: pairs are counted, frames are thinned out where there are too many."""
         return isinstance(self.item, FramePair)
 
-    def overdue(self, now: float) -> bool:
-        return self.until is not None and now > self.until
+    @property
+    def late(self) -> bool:
+        """True where it is too late to ask the captioner about the pair: the cluster facts must do."""
+        return self.until is not None and monotonic() > self.until
 
 
 class WorkQueue:
@@ -109,13 +121,11 @@ class WorkQueue:
 
     Attributes:
         counters: where pairs are counted.
-        thinned: frames that were not looked at, by camera.
     """
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
         self.capacity = capacity
         self.counters = PairCounters(cameras)
-        self.thinned: Counter[str] = Counter()
         self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = self._abandoned = False
@@ -138,20 +148,18 @@ class WorkQueue:
             wait: True waits for room, as footage can.
 
         Returns:
-            False where the queue was closed, or the camera removed: the thread should end.
+            False where the queue was closed: the thread should end.
         """
         is_pair = isinstance(item, FramePair)
         with self._changed:
-            mine = self._work.get(camera)
+            mine = self._work[camera]
             if is_pair:
                 self.counters.count(camera, PROPOSED)
-            while wait and mine and len(mine) >= self.capacity and self._takes(camera, mine):
+            while wait and len(mine) >= self.capacity and not self._closed:
                 self._changed.wait(POLL_S)
-            takes = mine is not None and self._takes(camera, mine)
-            is_last = self._closed and not (wait or self._abandoned)  # of a live camera that is ending
-            if mine is None or not (takes or is_last):
+            if self._abandoned or (self._closed and wait):  # else it is the last of a live camera
                 if is_pair:
-                    self.counters.count(camera, DROPPED, ENDED if self._closed else REMOVED)
+                    self.counters.count(camera, DROPPED, ENDED)
                 return False
             now = monotonic()
             until = now + DEADLINE_S if is_pair and not wait else None
@@ -159,39 +167,31 @@ class WorkQueue:
             if len(mine) > self.capacity:
                 self._thin_out(camera, mine)
             self._changed.notify_all()
-            return takes
+            return not self._closed
 
-    def restart_waits(self) -> None:
-        """Begin all waits now that the captioner is loaded: nothing was late until then.
-
-        Frames so far apart that nothing can be tracked make way for a gap: the watching begins after them.
-        """
+    def put_change(self, camera: str, apply: Callable[[Narrator], None]) -> None:
+        """Have `apply` called with the narrator between what a camera, maybe a new one, saw and will see."""
         with self._changed:
-            now = monotonic()
-            for camera, mine in self._work.items():
-                self._begin_after_losses(camera, mine)
-                for k, work in enumerate(mine):
-                    if work.since is not None:
-                        until = None if work.until is None else work.until - work.since + now
-                        mine[k] = replace(work, since=now, until=until)
+            self._work.setdefault(camera, deque()).append(Work(Change(camera, apply)))
+            self._changed.notify_all()
+
+    def begin(self, camera: str) -> None:
+        """A thread of the camera, which may be new, starts."""
+        with self._changed:
+            self._work.setdefault(camera, deque())
+            self._ended.discard(camera)
 
     def end(self, camera: str) -> None:
         with self._changed:
             self._ended.add(camera)
             self._changed.notify_all()
 
-    def add(self, camera: str) -> None:
-        """A camera that was not known, or whose thread starts again."""
+    def forget(self, camera: str) -> None:
+        """A camera that was removed, once all its work was taken."""
         with self._changed:
-            self._work.setdefault(camera, deque())
-            self._ended.discard(camera)
-
-    def remove(self, camera: str) -> None:
-        """Forget a camera that has ended; pairs it still holds are dropped and counted."""
-        with self._changed:
-            self._drop(camera, self._work.pop(camera, deque()), REMOVED)
-            self._ended.discard(camera)
-            self._changed.notify_all()
+            if not self._work[camera]:  # else it is back
+                del self._work[camera]
+                self._ended.discard(camera)
 
     def close(self) -> None:
         """Take only the last work of live cameras; what is held can be taken, `put` waits no more."""
@@ -206,30 +206,27 @@ class WorkQueue:
             abandoned: list[Work] = []
             for camera, mine in self._work.items():
                 self._drop(camera, mine, ENDED)
-                abandoned += mine
+                abandoned += [each for each in mine if not isinstance(each.item, Change)]
                 mine.clear()
             self._changed.notify_all()
             return abandoned
 
-    def take(self, size: int, wait_s: float, limit_s: float = POLL_S) -> list[Work]:
-        """A batch over all cameras, in turn; each camera's work in its order.
+    def take(self, size: int) -> list[Work]:
+        """A batch over all cameras, in turn, each camera's work in its order; or one change alone.
 
-        Args:
-            size: frames and pairs at most.
-            wait_s: the batch closes so long after it could have had its first part.
-            limit_s: longest wait for that first part; then the batch is empty.
+        It is empty where nothing comes within `POLL_S`.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._ended) == len(self._work) or self.held, limit_s)
-            if not self.held:
-                return []
-            until = monotonic() + wait_s
-            while self.held < size and not self._idle() and (left := until - monotonic()) > 0:
-                self._changed.wait(min(left, POLL_S))
-            now = monotonic()
+            self._changed.wait_for(lambda: self.held, POLL_S)
             batch: list[Work] = []
-            while len(batch) < size and self.held:
-                batch += self._one_of_each(size - len(batch), now)
+            while len(batch) < size and (camera := next((c for c, w in self._work.items() if w), None)):
+                is_change = isinstance(self._work[camera][0].item, Change)
+                if is_change and batch:
+                    break
+                batch.append(self._work[camera].popleft())
+                self._work[camera] = self._work.pop(camera)  # its turn comes last again
+                if is_change:
+                    break
             self._changed.notify_all()
             return batch
 
@@ -271,13 +268,6 @@ class WorkQueue:
         with self._changed:
             return camera in self._ended and not self._work[camera]
 
-    def _takes(self, camera: str, mine: deque[Work]) -> bool:
-        """Neither closed, nor was the camera removed meanwhile."""
-        return not self._closed and self._work.get(camera) is mine
-
-    def _idle(self) -> bool:
-        return self._closed or len(self._ended) == len(self._work)
-
     def _ready_camera(self, size: int) -> str | None:
         for camera, mine in self._work.items():
             if len(mine) >= size or (mine and (camera in self._ended or self._closed)):
@@ -295,40 +285,13 @@ class WorkQueue:
             restart, follows_gap = kept.restart or lost.restart, kept.follows_gap or lost.follows_gap
             item = replace(kept, restart=restart, follows_gap=follows_gap, follows_loss=True)
             mine[k] = replace(mine[k], item=item)
+        elif pairs := [k for k, work in enumerate(mine) if work.is_pair]:
+            gone = pairs[0]
         else:
-            gone = next((k for k, work in enumerate(mine) if work.is_pair), 0)
+            return  # of gaps and changes there are few
         mine[1] = replace(mine[1], since=mine[0].since if gone == 0 else mine[1].since)
-        self._drop(camera, deque([mine[gone]]), NEWER_CAME)
+        self._drop(camera, [mine[gone]], NEWER_CAME)
         del mine[gone]
 
-    def _begin_after_losses(self, camera: str, mine: deque[Work]) -> None:
-        """Give the frames before the last loss up for a gap, and forget smaller losses."""
-        motions = [(k, work.item) for k, work in enumerate(mine) if isinstance(work.item, MotionFrame)]
-        lost = [
-            n
-            for n, ((_, before), (_, after)) in enumerate(pairwise(motions), 1)
-            if after.follows_loss and seconds_between(before.frame, after.frame) >= PAUSE_S
-        ]
-        for k, item in motions:
-            mine[k] = replace(mine[k], item=replace(item, follows_loss=False))
-        if lost:
-            (first, begin), (_, end) = motions[0], motions[lost[-1]]
-            gone = [mine[k] for k, _ in motions[: lost[-1]]]
-            mine[first] = replace(mine[first], item=Gap(begin.frame, end.frame, "starting"))
-            for work in gone[1:]:
-                mine.remove(work)
-            self._drop(camera, deque(gone), NEWER_CAME)
-
-    def _drop(self, camera: str, work: deque[Work], reason: str) -> None:
-        if frames := sum(isinstance(each.item, MotionFrame) for each in work):
-            self.thinned[camera] += frames
+    def _drop(self, camera: str, work: Iterable[Work], reason: str) -> None:
         self.counters.count(camera, DROPPED, reason, sum(each.is_pair for each in work))
-
-    def _one_of_each(self, most: int, now: float) -> list[Work]:
-        batch: list[Work] = []
-        for camera in list(self._work):
-            if self._work[camera] and len(batch) < most:
-                one = self._work[camera].popleft()
-                batch.append(replace(one, late=one.overdue(now)))
-                self._work[camera] = self._work.pop(camera)  # its turn comes last again
-        return batch

@@ -2,11 +2,11 @@
 
 Three logistic regressions, fitted to pairs that were labelled by eye (`train.grounded.decisions`):
 
-1. `pair_signs`: are these two one object? With odds w the probability of a set of matches, in which each
+1. `PAIR_SIGNS`: are these two one object? With odds w the probability of a set of matches, in which each
    observation has one partner or none, is in proportion to the product of theirs; belief propagation
    (Williams and Lau 2014, "Approximate evaluation of marginal association probabilities with belief
    propagation") gives the probability of each match.
-2. `signs` of one observation, of which these probabilities are a part: is it a change that can be told?
+2. `SIGNS` of one observation, of which these probabilities are a part: is it a change that can be told?
 3. The same: is what changed elsewhere in the other still, whichever of its candidates it may be?
 
 The third is far surer than any single match: in a queue that moves up all have moved, whoever is who. Signs
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from models.boxes import overlaps
 from models.families import first_of
+from models.grounded.observations import colour_likeness
 from models.grounded.settings import SETTINGS
 
 Floats = NDArray[np.float64]
@@ -69,6 +70,7 @@ class Side:
         change: ``(N,)``, p(change) by the change classifier.
         embedding: ``(N, E)`` unit vectors of the detector's features.
         appearance: ``(N, D)`` unit vectors; zeros where it is not known.
+        colours: ``(N, COLOUR_BINS)``, see `models.grounded.observations.colour_histograms`.
     """
 
     box: Floats
@@ -78,16 +80,19 @@ class Side:
     change: Floats
     embedding: Floats
     appearance: Floats
+    colours: NDArray[np.floating]
 
     def __len__(self) -> int:
         return len(self.box)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairSigns:
-    """Features of each pair of S observations before and T after.
+class Association:
+    """Two stills and the features of each pair of S observations before and T after.
 
     Attributes:
+        sides: before and after.
+        gap_s: seconds between the stills, NaN where that is not known.
         signs: ``(S, T, len(PAIR_SIGNS))``.
         family: bool ``(S, T)``, of one family.
         apart: ``(S, T)``, distance in own sizes, along the longer way.
@@ -95,6 +100,8 @@ class PairSigns:
         appearance: ``(S, T)``, cosine; 0 where it is not known.
     """
 
+    sides: tuple[Side, Side]
+    gap_s: float
     signs: Floats
     family: NDArray[np.bool_]
     apart: Floats
@@ -106,21 +113,42 @@ class PairSigns:
         """Bool ``(S, T)``: of one family, and not at the same place."""
         return self.family & (self.apart >= SETTINGS.stayed)
 
-    def transpose(self) -> PairSigns:
+    def swap(self) -> Association:
         """The same with before and after exchanged."""
-        parts = self.family.T, self.apart.T, self.overlap.T, self.appearance.T
-        return PairSigns(self.signs.transpose(1, 0, 2), *parts)
+        planes = self.family.T, self.apart.T, self.overlap.T, self.appearance.T
+        return Association(self.sides[::-1], self.gap_s, self.signs.transpose(1, 0, 2), *planes)
+
+    def match(self, weights: Floats) -> Floats:
+        """Probability ``(S, T)`` that two are one, considering all their rivals.
+
+        What is left to 1 of a row or column is the probability that this one has no partner.
+
+        Args:
+            weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
+        """
+        logits = np.clip(self.signs @ weights[:-1] + weights[-1], -_LOGIT_MOST, _LOGIT_MOST)
+        weight = np.where(self.family, np.exp(logits), 0.0)
+        forth, back = np.ones_like(weight), np.ones_like(weight)
+        for _ in range(_ROUNDS):
+            sent, got = weight * back, weight * forth
+            forth, back = (
+                (forth + 1 / (1 + np.maximum(sent.sum(1, keepdims=True) - sent, 0))) / 2,
+                (back + 1 / (1 + np.maximum(got.sum(0, keepdims=True) - got, 0))) / 2,
+            )
+        odds = weight * forth * back
+        return np.asarray(odds / (1 + odds), np.float64)
+
+    def outcome_signs(self, match: Floats) -> tuple[Floats, Floats]:
+        """Features of the outcome of each observation, ``(S, len(SIGNS))`` and ``(T, len(SIGNS))``.
+
+        Args:
+            match: ``(S, T)``, see `match`.
+        """
+        return _outcome_signs(self, match), _outcome_signs(self.swap(), match.T)
 
 
-def pair_signs(before: Side, after: Side, colours: tuple[Floats, ...], gap_s: float) -> PairSigns:
-    """Features by which two observations are one object or two.
-
-    Args:
-        before: S observations.
-        after: T observations.
-        colours: `models.grounded.observations.colour_likeness` of them.
-        gap_s: seconds between the stills, NaN where that is not known.
-    """
+def associate(before: Side, after: Side, gap_s: float) -> Association:
+    """Features by which two observations are one object or two; `gap_s` as in `Association`."""
     one, two = before.box, after.box
     middle = (one[:, None, :2] + one[:, None, 2:] / 2) - (two[None, :, :2] + two[None, :, 2:] / 2)
     size_one, size_two = np.maximum(one[:, None, 2:], 2e-3), np.maximum(two[None, :, 2:], 2e-3)
@@ -141,57 +169,28 @@ def pair_signs(before: Side, after: Side, colours: tuple[Floats, ...], gap_s: fl
     signs = (
         *(before.embedding @ after.embedding.T, appearance * known, person & ~known, distance * short),
         *(distance * short * log_gap, distance * short * person, np.minimum(way[..., 1], 5.0), overlap),
-        *(stays, stays * (1 - short), ratio, *colours, np.sqrt(names[0]) @ np.sqrt(names[1]).T),
-        *(person, 1 - short, log_gap),
+        *(stays, stays * (1 - short), ratio, *colour_likeness(before.colours, after.colours)),
+        *(np.sqrt(names[0]) @ np.sqrt(names[1]).T, person, 1 - short, log_gap),
     )
     stacked = np.stack([np.broadcast_to(sign, family.shape) for sign in signs], axis=-1, dtype=np.float64)
-    return PairSigns(stacked, family, apart, overlap, appearance)
+    return Association((before, after), gap_s, stacked, family, apart, overlap, appearance)
 
 
-def match_probabilities(pairs: PairSigns, weights: Floats) -> Floats:
-    """Probability ``(S, T)`` that two are one, considering all their rivals.
-
-    What is left to 1 of a row or column is the probability that this one has no partner.
-
-    Args:
-        pairs: the signs.
-        weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
-    """
-    logits = np.clip(pairs.signs @ weights[:-1] + weights[-1], -_LOGIT_MOST, _LOGIT_MOST)
-    weight = np.where(pairs.family, np.exp(logits), 0.0)
-    forth, back = np.ones_like(weight), np.ones_like(weight)
-    for _ in range(_ROUNDS):
-        sent, got = weight * back, weight * forth
-        forth, back = (
-            (forth + 1 / (1 + np.maximum(sent.sum(1, keepdims=True) - sent, 0))) / 2,
-            (back + 1 / (1 + np.maximum(got.sum(0, keepdims=True) - got, 0))) / 2,
-        )
-    odds = weight * forth * back
-    return np.asarray(odds / (1 + odds), np.float64)
-
-
-def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float) -> Floats:
-    """Features of the outcome of each of N observations, ``(N, len(SIGNS))``.
-
-    Args:
-        own: N observations.
-        other: M observations of the other still.
-        pairs: their signs, ``(N, M)``.
-        match: `match_probabilities`, ``(N, M)``.
-        gap_s: see `pair_signs`.
-    """
+def _outcome_signs(pair: Association, match: Floats) -> Floats:
+    """Features of the outcome of each of the N observations before, ``(N, len(SIGNS))``."""
+    own, other = pair.sides
     if not len(own):
         return np.zeros((0, len(SIGNS)))
-    elsewhere = pairs.elsewhere
+    elsewhere = pair.elsewhere
     matched = match * elsewhere
     changed = matched * other.change[None]
     candidates = (elsewhere * other.change[None] * (other.score >= _SCORE)[None]).sum(1)
     rivals = ((own.family[:, None] == own.family[None]) * own.change[None]).sum(1)
     candidate = elsewhere & (other.change > _CANDIDATE)[None]
-    nearest = np.where(candidate, pairs.apart, _FAR).min(1, initial=_FAR)
+    nearest = np.where(candidate, pair.apart, _FAR).min(1, initial=_FAR)
     distance = np.minimum(np.log(nearest + 0.1), 3.0)
-    appearance = _most(np.where(candidate, pairs.appearance, 0.0))
-    there = pairs.overlap * other.score[None]
+    appearance = _most(np.where(candidate, pair.appearance, 0.0))
+    there = pair.overlap * other.score[None]
     x, y, width, height = own.box.T
     edge = np.minimum(
         np.minimum(x, 1 - x - width) / np.maximum(width, 1e-3),
@@ -199,14 +198,14 @@ def signs(own: Side, other: Side, pairs: PairSigns, match: Floats, gap_s: float)
     )
     at_edge, log_height = edge < 0.05, np.log(np.maximum(height, 0.01))  # noqa: PLR2004
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
-    short, log_gap = _time(gap_s)
+    short, log_gap = _time(pair.gap_s)
     change, log_candidates, log_rivals = logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
     columns = (
         *(logit(changed.sum(1)), logit(_most(changed)), logit(matched.sum(1)), short * log_gap, 1 - short),
         *(person * short * log_gap, log_candidates, log_rivals, distance * short, distance * short * person),
         *(at_edge, np.clip(edge, 0, 3), log_height, person, vehicle, change, logit(own.score, 0.02)),
-        *(appearance * person * short, (match * (pairs.family & ~elsewhere)).sum(1)),
-        *(_most(there * pairs.family), _most(there * ~pairs.family), log_height * person, change * short),
+        *(appearance * person * short, (match * (pair.family & ~elsewhere)).sum(1)),
+        *(_most(there * pair.family), _most(there * ~pair.family), log_height * person, change * short),
         *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap),
     )
     return np.stack([np.broadcast_to(each, (len(own),)) for each in columns], axis=1, dtype=np.float64)

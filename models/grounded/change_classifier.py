@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import overlaps, shared_areas
+from models.captioner import PairInput
 from models.detections import FAMILY, Detections
 from models.families import first_of
-from models.grounded.detections import Floats
-from models.grounded.observations import colour_histograms, samples
+from models.grounded.observations import Floats, colour_histograms, samples
 
 EVIDENCE = (
     "log odds of its score",
@@ -51,23 +51,10 @@ _ALONG = (np.arange(_GRID, dtype=np.float32) + 0.5) / _GRID
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObservedPair:
-    """A pair of stills with the observations of both.
+    """A pair of stills with the observations of both sides, with their colours."""
 
-    Attributes:
-        sides: before and after, with their colours.
-        pictures: uint8 RGB ``(2, h, w, 3)``, before aligned, after.
-        changed: float32 ``(mask height, mask width)``, 1 where a cluster is.
-        clusters: float32 ``(K, 4)``, their boxes.
-        gap_s: seconds between the frames, NaN where that is not known.
-        images: both at the camera's own size, RGB uint8 ``(h, w, 3)``; None where they are not at hand.
-    """
-
+    pair: PairInput
     sides: tuple[Detections, Detections]
-    pictures: NDArray[np.uint8]
-    changed: Floats
-    clusters: Floats
-    gap_s: float
-    images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,9 +98,9 @@ class ChangeClassifier:
         return {name: each.astype(np.float32) for name, each in found.items()}
 
 
-def evidence(pair: ObservedPair, side: int) -> Floats:
+def evidence(observed: ObservedPair, side: int) -> Floats:
     """`EVIDENCE` of the N observations of one side, float32 ``(N, len(EVIDENCE))``."""
-    own, other = pair.sides[side], pair.sides[1 - side]
+    pair, own, other = observed.pair, observed.sides[side], observed.sides[1 - side]
     n = len(own.box)
     if not n:
         return np.zeros((0, len(EVIDENCE)), np.float32)
@@ -123,9 +110,10 @@ def evidence(pair: ObservedPair, side: int) -> Floats:
     shares = overlaps(own.box, other.box)
     alike = kind[:, None] == other.family
     there = (shares > 0.25) * other.score  # noqa: PLR2004 - about the same place
-    changed = samples(pair.changed, own.box, _ALONG, _ALONG)
-    one, two = (_grey(picture, own.box) for picture in pair.pictures)
-    opposite = colour_histograms(pair.pictures[1 - side], own.box)
+    differs = np.asarray(pair.masks.any(0), np.float32)
+    changed = samples(differs, own.box, _ALONG, _ALONG)
+    one, two = (_grey(picture, own.box) for picture in pair.views)
+    opposite = colour_histograms(pair.views[1 - side], own.box)
     area = np.maximum(own.box[:, 2:].prod(1), 1e-6)
     known = not np.isnan(pair.gap_s)
     gap = np.log(max(pair.gap_s, 0.05)) if known else 0.0
@@ -147,8 +135,8 @@ def evidence(pair: ObservedPair, side: int) -> Floats:
         np.log(np.maximum(h, 1e-3)),
         edge,
         _share_inside(own),
-        _most(overlaps(own.box, pair.clusters)),
-        pair.changed.mean(),
+        _most(overlaps(own.box, pair.boxes)),
+        differs.mean(),
         np.log((kind[:, None] == kind).sum(1)),
         known,
         gap / 3,

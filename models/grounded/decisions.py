@@ -9,34 +9,19 @@ its place: what a fact is worth is its confidence beyond the threshold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import lap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou, overlaps, shared_areas
+from models.boxes import box_of, iou, overlaps, shared_areas, suppress
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
-from models.grounded.association import Floats, PairSigns, Side, logit
-from models.grounded.detections import suppress
+from models.grounded.association import Association, Floats, logit
 from models.grounded.settings import SETTINGS
 from models.language.statements import Fact
 
 _LEAST = 1e-6  # probability
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
-    """Outcomes of the N observations of one frame.
-
-    Attributes:
-        change: ``(N,)``, probability 0..1 that it is a change that can be told.
-        moved: ``(N,)``, that it is elsewhere in the other still, if it is a change.
-    """
-
-    change: Floats
-    moved: Floats
 
 
 def distinct(found: Detections) -> NDArray[np.int64]:
@@ -50,37 +35,35 @@ def distinct(found: Detections) -> NDArray[np.int64]:
 
 
 def decide(
-    before: Side,
-    after: Side,
-    pairs: PairSigns,
+    association: Association,
     match: Floats,
-    outcomes: tuple[Outcomes, Outcomes],
+    change: tuple[Floats, Floats],
+    moved: tuple[Floats, Floats],
     *,
-    pair: int = 0,
     threshold: float = 0.5,
 ) -> list[Fact]:
     """The facts of a pair of stills, each observation in one at most, the likeliest first.
 
     Args:
-        before: S observations.
-        after: T observations.
-        pairs: their signs.
+        association: of S observations before and T after.
         match: ``(S, T)``, probability of each two to be one object.
-        outcomes: of before and after.
-        pair: its number in the batch.
+        change: ``(S,)`` and ``(T,)``, probability of each to be a change that can be told.
+        moved: ``(S,)`` and ``(T,)``, that it is elsewhere in the other still, if it is a change.
         threshold: confidence from which facts are told.
     """
-    moved = [logit(each.change * each.moved, _LEAST) for each in outcomes]
+    before, after = association.sides
+    both = list(zip(change, moved, strict=True))
     scales = [np.array([each]).T for each in (SETTINGS.doubtful_scale, SETTINGS.alone_scale)]
-    doubtful = [each.moved >= SETTINGS.elsewhere for each in outcomes]
+    doubtful = [elsewhere >= SETTINGS.elsewhere for elsewhere in moved]
     alone = [
-        _confidence(logit(each.change * (1 - each.moved), _LEAST), np.where(unsure, *scales))
-        for unsure, each in zip(doubtful, outcomes, strict=True)
+        _confidence(logit(p * (1 - elsewhere), _LEAST), np.where(unsure, *scales))
+        for unsure, (p, elsewhere) in zip(doubtful, both, strict=True)
     ]
-    move = _confidence((moved[0][:, None] + moved[1][None]) / 2, SETTINGS.moved_scale)
+    ends = [logit(p * elsewhere, _LEAST) for p, elsewhere in both]
+    move = _confidence((ends[0][:, None] + ends[1][None]) / 2, SETTINGS.moved_scale)
     worth = [np.maximum(each - threshold, 0) for each in alone]
     gain = move - threshold - worth[0][:, None] - worth[1][None]
-    possible = pairs.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
+    possible = association.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
     gain = np.where(possible, gain + SETTINGS.match_worth * match, 0.0)
     facts, used = list[Fact](), (set[int](), set[int]())
     for i, j in zip(*lap.lapjvx(-gain, extend_cost=True, return_cost=False), strict=True):
@@ -90,18 +73,15 @@ def decide(
             name, large = object_name((before.label[i] + after.label[j]) / 2)
             was, now = box_of(before.box[i]), box_of(after.box[j])
             unsure, p = bool(match[i, j] < SETTINGS.doubtful), float(move[i, j])
-            facts.append(Fact(pair, "moved", name, was, now, p, large=large, doubtful=unsure))
-    for own, kind, scores, elsewhere, taken in (
-        (before, "disappeared", alone[0], doubtful[0], used[0]),
-        (after, "appeared", alone[1], doubtful[1], used[1]),
-    ):
-        for k, p in enumerate(scores.tolist()):
-            if k in taken or p < SETTINGS.least:
+            facts.append(Fact("moved", name, was, now, p, large=large, doubtful=unsure))
+    for side, (own, kind) in enumerate(((before, "disappeared"), (after, "appeared"))):
+        for k, p in enumerate(alone[side].tolist()):
+            if k in used[side] or p < SETTINGS.least:
                 continue
             name, large = object_name(own.label[k])
             box = box_of(own.box[k])
-            gone, come = (box, None) if own is before else (None, box)
-            facts.append(Fact(pair, kind, name, gone, come, p, large=large, doubtful=bool(elsewhere[k])))
+            gone, come = (None, box) if side else (box, None)
+            facts.append(Fact(kind, name, gone, come, p, large=large, doubtful=bool(doubtful[side][k])))
     surest = sorted(facts, key=lambda f: -f.confidence)
     return [fact for n, fact in enumerate(surest) if not any(_again(fact, surer) for surer in surest[:n])]
 

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, hardsigmoid, hardswish, interpolate
 
-from models.detections import Detections
+from models.detections import LEAST, Detections
 from models.families import CLASSES
-from models.grounded.detections import BINS, STRIDES, Answers, cells_of, decode
-from models.grounded.settings import SETTINGS
+from models.grounded.inference import BINS, STRIDES, Answers, cells_of, decode
 
 _MEAN, _DEVIATION = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
@@ -148,14 +147,9 @@ class Answer:
 
     def boxes(self) -> Tensor:
         """Left, top, right and bottom edges in pixels, float32 ``(B, A, 4)``."""
-        return _corners(self.edges, self.middle, self.stride)
-
-
-def _corners(edges: Tensor, middle: Tensor, stride: Tensor) -> Tensor:
-    """Boxes by their corners, from distributions of the distances to their edges."""
-    bins = torch.arange(BINS, device=edges.device, dtype=edges.dtype)
-    far = (edges.softmax(-1) * bins).sum(-1) * stride[:, None]
-    return torch.cat([middle - far[..., :2], middle + far[..., 2:]], dim=-1)
+        bins = torch.arange(BINS, device=self.edges.device, dtype=self.edges.dtype)
+        far = (self.edges.softmax(-1) * bins).sum(-1) * self.stride[:, None]
+        return torch.cat([self.middle - far[..., :2], self.middle + far[..., 2:]], dim=-1)
 
 
 class Detector(nn.Module):
@@ -208,19 +202,20 @@ class Detector(nn.Module):
         last = self.up[1](torch.cat([self.halve[1](mid), coarse], dim=1))
         return fine, mid, last, self.top[0](coarse) + self.top[1](last)
 
+    def outputs(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        """The cells' outputs ``(B, A, classes + 4 BINS)`` and the neck's levels; see `Answers`."""
+        maps = self.maps(pictures)
+        levels = zip(maps, self.tower, self.answer, strict=True)
+        cells = [answer(tower(level)).flatten(2).transpose(1, 2) for level, tower, answer in levels]
+        return torch.cat(cells, dim=1), *maps
+
     def forward(self, pictures: Tensor) -> Answer:
         """Detect objects in pictures, uint8 RGB ``(B, 3, h, w)``, sides multiples of 32."""
-        maps = self.maps(pictures)
-        answered = zip(maps, self.tower, self.answer, strict=True)
-        out = [answer(tower(level)).flatten(2).transpose(1, 2) for level, tower, answer in answered]
-        return self.split(torch.cat(out, dim=1), maps)
-
-    def split(self, answers: Tensor, maps: tuple[Tensor, ...]) -> Answer:
-        """Decode outputs ``(B, A, classes + 4 BINS)`` of these levels."""
-        cells = cells_of(tuple(tuple(level.shape[-2:]) for level in maps))
-        middle, stride = (torch.from_numpy(each).to(answers.device) for each in cells)
-        label, edges = answers[..., : self.classes], answers[..., self.classes :]
-        return Answer(label, edges.reshape(*edges.shape[:2], 4, BINS), middle, stride, maps)
+        cells, *maps = self.outputs(pictures)
+        places = cells_of(tuple(tuple(level.shape[-2:]) for level in maps))
+        middle, stride = (torch.from_numpy(each).to(cells.device) for each in places)
+        label, edges = cells[..., : self.classes], cells[..., self.classes :]
+        return Answer(label, edges.reshape(*edges.shape[:2], 4, BINS), middle, stride, tuple(maps))
 
 
 def _double(x: Tensor) -> Tensor:
@@ -253,9 +248,7 @@ class TorchDetector:
     def __init__(self, net: Detector, device: str) -> None:
         self._net, self._device = net.to(device), device
 
-    def detect(
-        self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
-    ) -> list[Detections]:
+    def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
         """See `models.detections.Detector`; those of one size at once, or as many as there is memory for.
 
         Raises:
@@ -273,9 +266,7 @@ class TorchDetector:
     def _of_one_size(self, images: Sequence[NDArray[np.uint8]]) -> list[Answers]:
         try:
             pictures = torch.from_numpy(np.stack(images)).to(self._device).permute(0, 3, 1, 2)
-            answer = self._net(pictures)
-            cells = torch.cat([answer.label, answer.edges.flatten(2)], dim=2)
-            parts = [part.numpy(force=True) for part in (cells, *answer.maps)]
+            parts = [part.numpy(force=True) for part in self._net.outputs(pictures)]
             return [Answers(parts[0][n], tuple(level[n] for level in parts[1:])) for n in range(len(images))]
         except torch.OutOfMemoryError:
             if len(images) == 1:

@@ -23,23 +23,14 @@ from numpy.typing import NDArray
 
 from models.boxes import hull
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
-from models.detections import Detections, Detector
+from models.detections import LEAST, Detections, Detector
 from models.embedding import AppearanceEmbedding
 from models.families import first_of
-from models.grounded.association import (
-    CHANGE_COLUMNS,
-    Floats,
-    PairSigns,
-    Side,
-    match_probabilities,
-    pair_signs,
-    probability,
-    signs,
-)
+from models.grounded.association import CHANGE_COLUMNS, Association, Floats, Side, associate, probability
 from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
-from models.grounded.decisions import Outcomes, decide, distinct
+from models.grounded.decisions import decide, distinct
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import FeatureEmbedding, colour_histograms, colour_likeness
+from models.grounded.observations import FeatureEmbedding, colour_histograms
 from models.grounded.settings import SETTINGS
 from models.label import CheckpointError, CheckpointLabel
 from models.language.statements import Fact, merge, statement_of
@@ -49,34 +40,8 @@ if TYPE_CHECKING:  # it loads torch
     from models.encoders.encoder import Encoder
 
 _GRAPH = "graph."
+_REGRESSIONS = ("match", "change", "move")
 _NO_ENCODER = {"name": "none", "sha256": hashlib.sha256().hexdigest()}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Association:
-    """Two sides, associated.
-
-    Attributes:
-        sides: before, S observations, and after, T.
-        pairs: signs of each two.
-        gap_s: seconds between the stills, NaN where that is not known.
-    """
-
-    sides: tuple[Side, Side]
-    pairs: PairSigns
-    gap_s: float
-
-    def match(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `match_probabilities`."""
-        return match_probabilities(self.pairs, weights)
-
-    def signs(self, match: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """See `models.grounded.association.signs`, of both sides."""
-        before, after = self.sides
-        return (
-            signs(before, after, self.pairs, match, self.gap_s),
-            signs(after, before, self.pairs.transpose(), match.T, self.gap_s),
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -104,28 +69,18 @@ class Weights:
         Raises:
             KeyError: something is missing.
         """
-        match, change, move, weight, bias = (
-            arrays[name].astype(np.float64)
-            for name in (
-                "match_weights",
-                "change_weights",
-                "move_weights",
-                "embedding.weight",
-                "embedding.bias",
-            )
-        )
+        match, change, move = (arrays[f"{name}_weights"].astype(np.float64) for name in _REGRESSIONS)
+        embedding = (arrays[f"embedding.{name}"].astype(np.float64) for name in ("weight", "bias"))
         part = "classifier."
         own = {name.removeprefix(part): each for name, each in arrays.items() if name.startswith(part)}
-        embedding = FeatureEmbedding(weight, bias)
-        return cls(float(arrays["threshold"]), match, change, move, ChangeClassifier.of(own), embedding)
+        parts = ChangeClassifier.of(own), FeatureEmbedding(*embedding)
+        return cls(float(arrays["threshold"]), match, change, move, *parts)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """The arrays of a checkpoint, by name."""
         found = {
             "threshold": np.array(self.threshold),
-            "match_weights": self.match,
-            "change_weights": self.change,
-            "move_weights": self.move,
+            **{f"{name}_weights": getattr(self, name) for name in _REGRESSIONS},
             "embedding.weight": self.embedding.weight,
             "embedding.bias": self.embedding.bias,
             **{f"classifier.{name}": each for name, each in self.classifier.arrays().items()},
@@ -215,13 +170,7 @@ class Grounded(Captioner):
         """See `Captioner`."""
         return self.weights.threshold
 
-    def facts(self, pairs: Sequence[PairInput]) -> list[Fact]:
-        """Facts about pairs of stills with their probabilities; none where there is no cluster."""
-        return [fact for n, pair in self.observe(pairs) for fact in self.facts_of_pair(pair, n)]
-
-    def see(
-        self, pictures: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
-    ) -> list[Detections]:
+    def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
         """See `Sighted`."""
         return (self.remote or self.detector).detect(pictures, least)
 
@@ -229,93 +178,67 @@ class Grounded(Captioner):
         """Unit vectors of detections, those of all embeddings side by side."""
         return self.weights.embedding(found.feature)
 
-    def detect(
-        self, images: Sequence[NDArray[np.uint8]], least: float = SETTINGS.seen_score
-    ) -> list[Detections]:
+    def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
         """See `models.detections.Detector`; always by this process."""
         return self.detector.detect(images, least)
 
-    def observe(self, pairs: Sequence[PairInput]) -> list[tuple[int, ObservedPair]]:
-        """The observations of every pair that has clusters, with its number."""
-        asked = [(b, pair) for b, pair in enumerate(pairs) if len(pair.boxes)]
-        found = iter(self.see([view for _, pair in asked for view in pair.views]))
-        observed = []
-        for b, pair in asked:
-            sides = [
-                replace(own, colours=colour_histograms(view, own.box))
-                for own, view in zip((next(found), next(found)), pair.views, strict=True)
-            ]
-            changed = np.asarray(pair.masks.any(0), np.float32)
-            both = sides[0], sides[1]
-            observed.append((b, ObservedPair(both, pair.views, changed, pair.boxes, pair.gap_s, pair.images)))
-        return observed
+    def observe(self, pairs: Sequence[PairInput]) -> list[ObservedPair | None]:
+        """The observations of each pair; None where there is no cluster."""
+        found = iter(self.see([view for pair in pairs if len(pair.boxes) for view in pair.views]))
+        return [self._observed(pair, next(found), next(found)) if len(pair.boxes) else None for pair in pairs]
 
-    def associate(self, pair: ObservedPair) -> Association:
+    def _observed(self, pair: PairInput, *sides: Detections) -> ObservedPair:
+        before, after = (
+            replace(own, colours=colour_histograms(view, own.box))
+            for own, view in zip(sides, pair.views, strict=True)
+        )
+        return ObservedPair(pair, (before, after))
+
+    def associate(self, observed: ObservedPair) -> Association:
         """The two sides of a pair, each object once, with the signs of each two."""
-        observed, change = [], []
-        for side in (0, 1):
-            own = pair.sides[side]
-            rows = np.flatnonzero(own.score >= SETTINGS.proposed_score)
-            rows = rows[distinct(own.select(rows))]
-            observed.append(own.select(rows))
-            change.append(self.weights.classifier(evidence(pair, side))[rows])
-        before, after = observed
-        sides = [
-            self._side(own, p, pair.images[n] if pair.images else None)
-            for n, (own, p) in enumerate(zip(observed, change, strict=True))
-        ]
-        pairs = pair_signs(sides[0], sides[1], colour_likeness(before.colours, after.colours), pair.gap_s)
-        return Association((sides[0], sides[1]), pairs, pair.gap_s)
+        before, after = (self._side(observed, side) for side in (0, 1))
+        return associate(before, after, observed.pair.gap_s)
 
-    def _side(self, own: Detections, change: Floats, image: NDArray[np.uint8] | None) -> Side:
+    def _side(self, observed: ObservedPair, side: int) -> Side:
+        every, images = observed.sides[side], observed.pair.images
+        rows = np.flatnonzero(every.score >= SETTINGS.proposed_score)
+        rows = rows[distinct(every.select(rows))]
+        own, change = every.select(rows), self.weights.classifier(evidence(observed, side))[rows]
         appearance = np.zeros((len(own.box), self.appearance.size if self.appearance else 1))
         people = np.flatnonzero(own.family == first_of("person"))
-        if self.appearance is not None and image is not None and len(people):
-            appearance[people] = self.appearance(image, own.box[people])
+        if self.appearance is not None and images and len(people):
+            appearance[people] = self.appearance(images[side], own.box[people])
         box, score, label, vectors = (
-            each.astype(np.float64)
-            for each in (own.box, own.score, own.label, self.weights.embedding(own.feature))
+            each.astype(np.float64) for each in (own.box, own.score, own.label, self.embed(own))
         )
-        return Side(box, score, label, own.family, change, vectors, appearance)
+        return Side(box, score, label, own.family, change, vectors, appearance, own.colours)
 
-    def facts_of_pair(self, pair: ObservedPair, number: int) -> list[Fact]:
-        """Facts about a pair, given its observations."""
-        association = self.associate(pair)
-        match, change, move = association.match(self.weights.match), self.weights.change, self.weights.move
-        before, after = (
-            Outcomes(probability(each[:, CHANGE_COLUMNS], change), probability(each, move))
-            for each in association.signs(match)
-        )
+    def facts(self, pairs: Sequence[PairInput]) -> list[list[Fact]]:
+        """Facts about each pair of stills with their probabilities; none where there is no cluster."""
+        return [self._facts(observed) if observed else [] for observed in self.observe(pairs)]
+
+    def _facts(self, observed: ObservedPair) -> list[Fact]:
+        association = self.associate(observed)
+        match = association.match(self.weights.match)
+        before, after = association.outcome_signs(match)
+        columns, change, move = CHANGE_COLUMNS, self.weights.change, self.weights.move
         return decide(
-            *association.sides, association.pairs, match, (before, after),
-            pair=number, threshold=self.min_confidence,
-        )  # fmt: skip
+            association,
+            match,
+            (probability(before[:, columns], change), probability(after[:, columns], change)),
+            (probability(before, move), probability(after, move)),
+            threshold=self.min_confidence,
+        )
 
     def describe(
         self, pairs: Sequence[PairInput], options: DescribeOptions | None = None
     ) -> list[list[Sentence]]:
         """See `Captioner`; confidence decides unless the number of sentences is given."""
-        return self.tell(self.facts(pairs), len(pairs), options)
-
-    def tell(
-        self, facts: Sequence[Fact], pairs: int, options: DescribeOptions | None = None
-    ) -> list[list[Sentence]]:
-        """Sentences for facts, those of each pair by falling salience.
-
-        Args:
-            facts: of a batch's pairs, whatever found them.
-            pairs: how many pairs the batch has.
-            options: see there.
-        """
         options = options or DescribeOptions()
-        sentences: list[list[Sentence]] = [[] for _ in range(pairs)]
-        for b in range(pairs):
-            own = [fact for fact in facts if fact.pair == b]
-            if own:
-                sentences[b] = self._sentences(own, options)
-        return sentences
+        return [self.word(facts, options) for facts in self.facts(pairs)]
 
-    def _sentences(self, facts: list[Fact], options: DescribeOptions) -> list[Sentence]:
+    def word(self, facts: Sequence[Fact], options: DescribeOptions) -> list[Sentence]:
+        """Sentences for facts about one pair, whatever found them, by falling salience."""
         least = self.min_confidence if options.min_confidence is None else options.min_confidence
         if options.sentences is None:
             facts = [fact for fact in facts if fact.confidence >= least]
@@ -325,8 +248,10 @@ class Grounded(Captioner):
         said = [statement_of(fact, zones=options.zones, depth=options.depth) for fact in facts]
         sure = [n for n, fact in enumerate(facts) if fact.confidence >= self.min_confidence]
         groups = [
-            (m.statement, [sure[k] for k in m.members])
-            for m in merge([said[n] for n in sure], [(facts[n].before, facts[n].after) for n in sure])
+            (statement, [sure[k] for k in members])
+            for statement, members in merge(
+                [said[n] for n in sure], [(facts[n].before, facts[n].after) for n in sure]
+            )
         ]
         groups += [(said[n], [n]) for n in range(len(facts)) if n not in sure]
         groups.sort(key=lambda group: group[1][0])

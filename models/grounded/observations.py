@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.grounded.detections import Floats, unit
+Floats = NDArray[np.float32]
 
 FEATURES = 192
 """Numbers of `Detections.feature`."""
@@ -112,3 +113,33 @@ class FeatureEmbedding:
             for weight, bias in zip(self.weight, self.bias, strict=True)
         ]
         return np.asarray(np.concatenate(each, axis=1) / len(each) ** 0.5, np.float32)
+
+
+def pool_features(maps: Sequence[Floats], box: Floats) -> Floats:
+    """Mean features of the finest two levels within boxes, each half of unit length.
+
+    Args:
+        maps: levels float32 ``(C, h, w)``, finest first.
+        box: float32 ``(N, 4)`` in 0..1 of the picture.
+
+    Returns:
+        float32 ``(N, 2 C)``.
+    """
+    parts = []
+    for level in maps[:2]:
+        size = np.array(level.shape[:0:-1], np.float32)
+        start = np.minimum((box[:, :2] * size).astype(np.int64), size.astype(np.int64) - 1)
+        end = np.rint((box[:, :2] + box[:, 2:]) * size).astype(np.int64)
+        end = np.minimum(np.maximum(end, start + 1), size.astype(np.int64))
+        total = [
+            level[:, top:bottom, left:right].sum((1, 2))
+            for (left, top), (right, bottom) in zip(start.tolist(), end.tolist(), strict=True)
+        ]
+        parts.append(unit(np.array(total, np.float32).reshape(-1, len(level))))
+    return np.concatenate(parts, axis=1)  # a mean's direction is its sum's
+
+
+def unit(vectors: NDArray[np.floating]) -> Floats:
+    """Vectors ``(..., D)`` of length 1, float32; nothing stays nothing."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(length, 1e-12), np.float32)

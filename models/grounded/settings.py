@@ -16,7 +16,6 @@ class PerceptionSettings:
         pixels: about how many of a frame the detector sees at once.
         fine_pixels: ... of stills `fine_gap_s` or more apart, which have more to find than to associate.
         fine_gap_s: of closer stills, more pixels show shadows and signs as objects.
-        seen_score: detections below are not looked at.
         proposed_score: detections below are only weighed against the other side, never told.
         part: share of a box within a surer one of its family from which it is the same object.
         twice: overlap from which two boxes of one side are the same object.
@@ -39,7 +38,6 @@ class PerceptionSettings:
     pixels: int = 230_000
     fine_pixels: int = 640_000
     fine_gap_s: float = 10.0
-    seen_score: float = 0.05
     proposed_score: float = 0.15
     part: float = 0.8
     twice: float = 0.5

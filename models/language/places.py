@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import hypot, inf
+from typing import TYPE_CHECKING
 
-from models.boxes import Box, Point
+if TYPE_CHECKING:  # types only: asking the record must not wait for NumPy
+    from models.boxes import Box, Point
 
 LEFT, RIGHT = 0.4, 0.6
 """A centre below is on the left, above on the right, between them in the middle."""
@@ -82,7 +84,7 @@ class Zone:
         """True for a point in the zone or on its edge; points beyond the frame are moved to its border."""
         x, y = (min(max(v, 0.0), 1.0) for v in point)
         inside = False
-        for (ax, ay), (bx, by) in _edges(self.polygon):
+        for (ax, ay), (bx, by) in pairwise((*self.polygon, self.polygon[0])):
             if _distance((x, y), (ax, ay), (bx, by)) <= _EDGE:
                 return True
             if (ay > y) != (by > y) and x < ax + (y - ay) * (bx - ax) / (by - ay):
@@ -200,10 +202,6 @@ def _column(box: Box) -> int:
     return 0 if x < LEFT else 2 if x > RIGHT else 1
 
 
-def _edges(polygon: tuple[Point, ...]) -> Iterable[tuple[Point, Point]]:
-    return zip(polygon, (*polygon[1:], polygon[0]), strict=True)
-
-
 def _distance(point: Point, start: Point, end: Point) -> float:
     """From a point to a segment."""
     along_x, along_y = end[0] - start[0], end[1] - start[1]
@@ -215,25 +213,14 @@ def _distance(point: Point, start: Point, end: Point) -> float:
 
 def _crossing(polygon: tuple[Point, ...]) -> tuple[int, int] | None:
     """Two edges, by number, that meet elsewhere than at the corner they share; None in a simple polygon."""
-    edges = list(_edges(polygon))
-    for i, (a, b) in enumerate(edges):
-        for j in range(i + 1, len(edges)):
-            c, d = edges[j]
-            if j == i + 1 or (i == 0 and j == len(edges) - 1):
-                start, shared, end = (a, b, d) if j == i + 1 else (c, d, b)
-                folded = _distance(end, start, shared) <= _EDGE or _distance(start, shared, end) <= _EDGE
-                if folded:
-                    return i, j
-            elif _meet(a, b, c, d):
-                return i, j
+    edges = [(k, (k + 1) % len(polygon)) for k in range(len(polygon))]
+    for one, other in combinations(edges, 2):
+        a, b, c, d = (polygon[k] for k in (*one, *other))
+        ends = [(k, (c, d)) for k in one if k not in other] + [(k, (a, b)) for k in other if k not in one]
+        touch = any(_distance(polygon[k], *edge) <= _EDGE for k, edge in ends)
+        if touch or (_turn(a, b, c) * _turn(a, b, d) < 0 and _turn(c, d, a) * _turn(c, d, b) < 0):
+            return one[0], other[0]
     return None
-
-
-def _meet(a: Point, b: Point, c: Point, d: Point) -> bool:
-    """True where two segments share a point."""
-    if min(_distance(a, c, d), _distance(b, c, d), _distance(c, a, b), _distance(d, a, b)) <= _EDGE:
-        return True
-    return _turn(a, b, c) * _turn(a, b, d) < 0 and _turn(c, d, a) * _turn(c, d, b) < 0
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:

@@ -37,7 +37,6 @@ class Fact:
     """One change of one object or several.
 
     Attributes:
-        pair: which pair of the batch.
         type: one of `TYPES`.
         object: one of `models.families.KINDS`.
         before, after: box on each side; None where it is absent.
@@ -47,7 +46,6 @@ class Fact:
             may be elsewhere in the other picture.
     """
 
-    pair: int
     type: str
     object: str
     before: Box | None
@@ -55,18 +53,6 @@ class Fact:
     confidence: float
     large: bool = False
     doubtful: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """One statement for one or several facts.
-
-    Attributes:
-        members: positions of the merged statements, in order.
-    """
-
-    statement: Statement
-    members: tuple[int, ...]
 
 
 def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:
@@ -111,7 +97,9 @@ def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: boo
     return replace(statement, place=at, target=target)
 
 
-def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box | None]]) -> list[Merged]:
+def merge(
+    statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box | None]]
+) -> list[tuple[Statement, tuple[int, ...]]]:
     """Merge equal statements about neighbours; of two that are apart the second is about "another".
 
     Args:
@@ -119,7 +107,8 @@ def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box
         boxes: of each, before and after.
 
     Returns:
-        In the order of the first member of each; no two have the same wording.
+        Each with the positions of the statements that it stands for, by the first of them; no two have the
+        same wording.
     """
     kinds: dict[Statement, list[tuple[int, ...]]] = {}
     for k, each in enumerate(statements):
@@ -131,12 +120,10 @@ def merge(statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box
         else:
             groups[near] += (k,)
     merged = [m for kind, groups in kinds.items() for m in _separate_groups(kind, groups, statements, boxes)]
-    referents = Counter(_referent(each.statement) for each in merged)
+    referents = Counter(_referent(statement) for statement, _ in merged)
     return [
-        replace(each, statement=replace(each.statement, among=referents[_referent(each.statement)] > 1))
-        if each.statement.action in _DEFINITE
-        else each
-        for each in sorted(merged, key=lambda each: each.members)
+        (replace(s, among=s.action in _DEFINITE and referents[_referent(s)] > 1), members)
+        for s, members in sorted(merged, key=lambda each: each[1])
     ]
 
 
@@ -155,7 +142,7 @@ def _separate_groups(
     groups: list[tuple[int, ...]],
     statements: Sequence[Statement],
     boxes: Sequence[tuple[Box | None, Box | None]],
-) -> list[Merged]:
+) -> list[tuple[Statement, tuple[int, ...]]]:
     """Merge groups of one wording until two at most are left, of which the second is "another"."""
     while True:
         counted: dict[int, list[tuple[int, ...]]] = {}
@@ -168,7 +155,7 @@ def _separate_groups(
         near = min(combinations(crowd, 2), key=lambda two: _spread([boxes[k] for k in (*two[0], *two[1])]))
         groups = [g for g in groups if g not in near] + [tuple(sorted((*near[0], *near[1])))]
     return [
-        Merged(replace(kind, count=count, several=count > COUNTED, other=n > 0), group)
+        (replace(kind, count=count, several=count > COUNTED, other=n > 0), group)
         for same in counted.values()
         for n, group in enumerate(sorted(same))
         for count in [sum(statements[k].count for k in group)]

@@ -41,6 +41,12 @@ class Change:
     salience: NDArray[np.float32]
     event: SceneEvent
 
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Bool ``(height, width)``, where any cluster is; ``(1, 1)`` without clusters."""
+        masks = [cluster.mask for cluster in self.clusters] or [np.zeros((1, 1), bool)]
+        return np.asarray(np.logical_or.reduce(masks))
+
 
 def find_changes(
     pairs: Sequence[FramePair],

@@ -19,7 +19,7 @@ from pipeline.record import Digest, format_time
 
 FILE = "access.log"
 SCHEMA = "narrated-access/1"
-Deed = Literal["login", "refused", "logout", "view", "query", "export", "mark"]
+Deed = Literal["login", "refused", "logout", "view", "query", "export", "mark", "configure"]
 
 _LONGEST = 500
 _NONE = "0" * 64

@@ -6,7 +6,6 @@ import fcntl
 import logging
 import os
 import re
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +178,7 @@ class SegmentWriter:
         known = os.pread(self._lock, 33, 0).strip().decode("latin-1")
         if _TOKEN.fullmatch(known):
             return known
-        token = secrets.token_hex(16)
+        token = os.urandom(16).hex()
         try:
             os.truncate(self._lock, 0)
             os.pwrite(self._lock, token.encode() + b"\n", 0)

@@ -8,6 +8,7 @@ beginning, shows that the records before it were deleted by the daemon.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -15,8 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import rfc8785
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import StringConstraints
 
 from pipeline.disk import sync_folder
@@ -49,6 +48,9 @@ class Signature(Attestation):
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
     def fault(self, trusted: Collection[str] = ()) -> str:
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - few journals are signed
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
         if trusted and self.key not in trusted:
             return f"signed with the key {self.key}, which is not among the keys given"
         try:
@@ -67,6 +69,8 @@ class SigningKey:
     """A private key; its text raises `SigningError` where it is none."""
 
     def __init__(self, text: str) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
         if not (key := _KEY.fullmatch(text)):
             raise SigningError("the signing key is not 64 hexadecimal digits: `verify --new-key` makes one")
         self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key[1]))
@@ -113,7 +117,7 @@ class Signatures:
 
 def new_key() -> str:
     """A fresh private key as text, from the system's random numbers."""
-    return Ed25519PrivateKey.generate().private_bytes_raw().hex()
+    return os.urandom(32).hex()
 
 
 def public_key(text: str) -> str:

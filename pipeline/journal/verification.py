@@ -15,6 +15,8 @@ import rfc8785
 from pipeline.evidence import evidence_beside, evidence_fault
 from pipeline.journal.attestations import Attestation, find_fault
 from pipeline.journal.segments import Chain, Start, find_chains
+from pipeline.journal.signatures import START, Signature
+from pipeline.journal.timestamps import Timestamp, load_roots
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
 
 _Kind = TypeVar("_Kind", bound=Attestation)
@@ -178,9 +180,6 @@ def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
     """Check the lines of a chain, its anchor and its signatures."""
-    from pipeline.journal.signatures import Signature  # noqa: PLC0415 - the library of signatures is slow
-    from pipeline.journal.timestamps import Timestamp, load_roots  # noqa: PLC0415
-
     result = _CheckedChain(chain)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     signatures, stamps = _read(Signature, result), _read(Timestamp, result)
@@ -264,8 +263,6 @@ def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> N
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
     """Check the anchor: its hash against that of its record, if that is there, and its signature."""
-    from pipeline.journal.signatures import START, Signature  # noqa: PLC0415
-
     reason = ""
     if stated not in {"", start.hash}:
         reason = f"record {start.seq} has another hash than was noted at its deletion"

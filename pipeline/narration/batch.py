@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from models.captioner import Captioner, PairInput
+from models.detections import Detections
 from models.grounded.inference import canvas, pixels_at
 from models.grounded.settings import SETTINGS
 from models.sentences import Sighted
@@ -17,7 +19,7 @@ from pipeline.changes import Change
 from pipeline.changes.difference import reduce_image, resize
 from pipeline.clusters import Cluster
 from pipeline.sources import Image
-from pipeline.tracking import LOW, Detections
+from pipeline.tracking import LOW
 
 
 def pair_input(change: Change, captioner: Captioner) -> PairInput:
@@ -94,7 +96,7 @@ def _arrays(
 
 
 def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
-    """The objects that a captioner's detector sees in pictures RGB uint8 ``(height, width, 3)``.
+    """The objects that a captioner sees in pictures RGB uint8 ``(height, width, 3)``, embedded.
 
     Raises:
         TypeError: the captioner detects no objects.
@@ -102,7 +104,7 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
     if not isinstance(captioner, Sighted):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
     found = captioner.see([resize(image, canvas(*image.shape[:2])) for image in images], LOW)
-    return [Detections.of(each.box, each.score, each.label, captioner.embed(each)) for each in found]
+    return [replace(each, feature=captioner.embed(each)) for each in found]
 
 
 def align_images(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import cv2
 import numpy as np
@@ -160,20 +161,13 @@ def with_colours(
         after: RGB uint8 ``(h, w, 3)``, its later frame.
         changed: bool of any size, what changed.
     """
-    casts: dict[int, Cast] = {}
-
-    def name(side: int, label: str, box: Box) -> str | None:
-        image = (before, after)[side]
-        if side not in casts:
-            casts[side] = scene_cast(image, changed)
-        return look_name(image, label, box, changed, casts[side])
-
-    said = []
+    images, said = (before, after), list[Sentence]()
+    cast = cache(lambda side: scene_cast(images[side], changed))
     for sentence in sentences:
-        statement = sentence.statement
-        if statement and not statement.other and sentence.count == 1 and sentence.object in VEHICLES | PEOPLE:
+        statement, label = sentence.statement, sentence.object
+        if statement and not statement.other and sentence.count == 1 and label in VEHICLES | PEOPLE:
             boxes = enumerate((sentence.before, sentence.after))
-            names = {name(side, sentence.object, box) for side, box in boxes if box is not None} - {None}
+            names = {look_name(images[k], label, box, changed, cast(k)) for k, box in boxes if box} - {None}
             if len(names) == 1:
                 statement = replace(statement, colour=str(names.pop()))
                 sentence = replace(sentence, text=render(statement), statement=statement)  # noqa: PLW2901

@@ -36,7 +36,6 @@ _GAP_REASONS = {
     "no_footage": "there is no footage of it",
     "overload": "this machine was too slow",
     "outage": "narrated was not running",
-    "starting": "narrated was starting",
     "mask": "a mask hides it",
 }
 _HALTS = ("stopped", "parked")  # said a moment after
@@ -111,23 +110,22 @@ def narrate_event(
     before, after = frames
     pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
     (change,) = find_changes([pair], context.changes)
-    changed = _changed_mask(change)
+    changed = change.mask
     if context.describe.colours:
         _vote(colours, event, pair, changed)
     statement = _statement(event, context.describe, _colour(colours), came_from, among=among)
-    sentence = _sentence(event, change, changed, render(statement))
-    stamps = stamp(before), stamp(after)
-    narration = Narration(
-        id=_event_id(event, before.camera, *stamps, context),
-        camera=before.camera,
-        before=stamps[0],
-        after=stamps[1],
-        clock=after.clock,
+    # Several events may share their frames: the track and what it did are part of the id.
+    what = f"{context.settings_sha256}\n{event.track}\n{event.kind}{event.line}"
+    narration = Narration.of(
+        before.camera,
+        after.clock,
+        (stamp(before), stamp(after)),
+        context.model,
+        context.settings_sha256,
+        identity=hashlib.sha256(what.encode()).hexdigest(),
         event=SceneEvent.NONE,
-        sentences=(sentence,),
+        sentences=(_sentence(event, change, changed, render(statement)),),
         l2=pair.l2,
-        model=context.model,
-        settings_sha256=context.settings_sha256,
         rate_hz=context.rate_hz,
         state_sha256=context.state_sha256,
         continues=continues,
@@ -149,8 +147,8 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: st
         confidence=event.confidence,
         before=was,
         after=now,
-        outline_before=outline(changed, was) if was else (),
-        outline_after=outline(changed, now) if now else (),
+        outline_before=outline(changed, was),
+        outline_after=outline(changed, now),
         moment_s=event.time_s - start,
         paths=(event.path,) if event.path else (),
         action=event.kind,
@@ -210,12 +208,6 @@ def _salience(change: Change, box: Box) -> float:
     return min(max(max(scores, default=0.0) / top, 0.0), 1.0) if top > 0 else 0.0
 
 
-def _changed_mask(change: Change) -> NDArray[np.bool_]:
-    if not change.clusters:
-        return np.zeros((1, 1), bool)
-    return np.asarray(np.logical_or.reduce([cluster.mask for cluster in change.clusters]))
-
-
 def _vote(colours: Counter[str], event: Event, pair: FramePair, changed: NDArray[np.bool_]) -> None:
     """Count the colour that each of the two frames shows of it, where one is sure."""
     name = event.object if event.object in VEHICLES else "person" if event.object in PEOPLE else ""
@@ -230,40 +222,29 @@ def _colour(colours: Counter[str]) -> str:
     return next(iter(colours)) if len(colours) == 1 else ""
 
 
-def _event_id(event: Event, camera: str, before: FrameStamp, after: FrameStamp, context: EventContext) -> str:
-    """Several events may share their frames: the track and what it did are part of the id."""
-    what = f"{context.settings_sha256}\n{event.track}\n{event.kind}{event.line}"
-    settings = hashlib.sha256(what.encode()).hexdigest()
-    return narration_id(camera, before, after, context.model, settings)
-
-
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
     """The narration of a gap: nothing was seen between two frames.
 
     Args:
         before: the last one that was seen before.
         after: the first one after.
-        reason: camera_down, overload, outage, or starting or no_footage, which are recorded as outages.
+        reason: camera_down, overload, outage, or no_footage, which is recorded as an outage.
         context: of the camera.
     """
-    last, camera = stamp(after), after.camera
-    away_s = seconds_between(before, after)
-    since = last.time - timedelta(seconds=away_s)  # the wall clock may have been set after `before`
+    last, away_s = stamp(after), seconds_between(before, after)
     text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[reason]}."
-    return Narration(
-        id=narration_id(camera, before, last, context.model, context.settings_sha256),
-        camera=camera,
-        before=before,
-        after=last,
-        clock=after.clock,
+    return Narration.of(
+        after.camera,
+        after.clock,
+        (before, last),
+        context.model,
+        context.settings_sha256,
         event=RecordEvent.GAP,
         sentences=(Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0),),
         l2=0.0,
-        model=context.model,
-        settings_sha256=context.settings_sha256,
-        since=since,
+        since=last.time - timedelta(seconds=away_s),  # the wall clock may have been set after `before`
         until=last.time,
-        reason="outage" if reason in {"starting", "no_footage"} else reason,
+        reason="outage" if reason == "no_footage" else reason,
     )
 
 
@@ -295,25 +276,19 @@ def rule_narration(
         of: how it was met.
         context: of the camera.
     """
-    before, after = frames
-    if of.maybe:
-        text = f'Rule "{name}" may be met: {when} (its kind was not sure).'
-    else:
-        text = f'Rule "{name}" was met: {when}.'
-    moment_s = (of.time - before.time).total_seconds()
-    sentence = Sentence(text, "none", of.object, None, 1.0, of.confidence, moment_s=moment_s)
-    digest = hashlib.sha256("\n".join((name, of.time.isoformat(), *of.records)).encode()).hexdigest()
-    return Narration(
-        id=narration_id(of.camera, before, after, context.model, digest),
-        camera=of.camera,
-        before=before,
-        after=after,
-        clock=of.clock,
+    may_be, doubt = (" may be", " (its kind was not sure)") if of.maybe else (" was", "")
+    text = f'Rule "{name}"{may_be} met: {when}{doubt}.'
+    moment_s = (of.time - frames[0].time).total_seconds()
+    return Narration.of(
+        of.camera,
+        of.clock,
+        frames,
+        context.model,
+        context.settings_sha256,
+        identity=hashlib.sha256("\n".join((name, of.time.isoformat(), *of.records)).encode()).hexdigest(),
         event=RecordEvent.RULE,
-        sentences=(sentence,),
+        sentences=(Sentence(text, "none", of.object, None, 1.0, of.confidence, moment_s=moment_s),),
         l2=0.0,
-        model=context.model,
-        settings_sha256=context.settings_sha256,
         rule={"name": name, "records": of.records},
     )
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import rfc8785
 
-from models.boxes import intersection
+from models.boxes import Box, hull, intersection
+from models.language.places import place, zone_of
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
@@ -39,6 +40,10 @@ class RecordEvent(StrEnum):
     DELETION = "deletion"
 
 
+LATE, FAILED = "late", "captioner failed"
+"""Why the captioner does not tell: the pair waited too long, or the captioner gave an error."""
+
+_NAMED = 2  # places that are still named one by one
 _UNNAMED = "object"
 _EVERY = 64  # sentences that a captioner may propose about one pair
 _NEARLY = 0.5  # share of the least confidence from which what is held back is worth a reason
@@ -110,6 +115,30 @@ class Narration:
     deletion: Mapping[str, Any] | None = None
     rule: Mapping[str, Any] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        camera: str,
+        clock: Clock,
+        frames: tuple[FrameStamp, FrameStamp],
+        model: ModelStamp,
+        settings_sha256: str,
+        *,
+        identity: str = "",
+        **members: Any,
+    ) -> Narration:
+        """A narration about two frames, whose id names the footage, the model and the settings.
+
+        Args:
+            camera, clock, frames, model, settings_sha256: see the attributes.
+            identity: hash (hex) in the id in place of the settings', where others have the same frames.
+            members: its other attributes.
+        """
+        before, after = frames
+        named = narration_id(camera, before, after, model, identity or settings_sha256)
+        members |= {"model": model, "settings_sha256": settings_sha256}
+        return cls(named, camera, before, after, clock, **members)
+
     @property
     def text(self) -> str:
         """All sentences in one line."""
@@ -135,7 +164,7 @@ def narrate(
         One narration per change, in their order; without sentences where nothing is to be told.
     """
     options = options or DescribeOptions()
-    settings_sha256 = settings_sha256 or options_sha256(options)
+    settings = settings_sha256 or _options_sha256(options)
     # All that it can say, so that what is held back can be named.
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
     described = _all_sentences(changes, captioner, every)
@@ -144,15 +173,67 @@ def narrate(
     for change, candidates in zip(changes, described, strict=True):
         sentences, abstained, event = list[Sentence](), "", change.event
         if candidates is not None:
-            sentences, abstained = _choose(candidates, least, options)
+            sentences, abstained = _choose(candidates, least, options.max_sentences)
             sentences = _finish(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
             event = SceneEvent.NONE
         elif event is not SceneEvent.NONE:
-            sentences, abstained = [event_sentence(event)], ""
-        narration = narration_of(change, tuple(sentences), captioner, settings_sha256)
-        narrations.append(replace(narration, event=event, abstained=abstained))
+            sentences, abstained = [_event_sentence(event)], ""
+        narrations.append(
+            _narration_of(change, sentences, captioner, settings, event=event, abstained=abstained)
+        )
     return narrations
+
+
+def narrate_facts(
+    change: Change,
+    captioner: Captioner,
+    reason: str,
+    options: DescribeOptions | None = None,
+    settings_sha256: str | None = None,
+    *,
+    placed: bool = True,
+) -> Narration:
+    """Say where something has changed, without asking the captioner.
+
+    Args:
+        change: the change; without clusters and scene event there is no sentence.
+        captioner: only its name and checkpoint are recorded, as in any narration.
+        reason: `LATE` or `FAILED`, which marks the narration.
+        options: its zones are places, too.
+        settings_sha256: as for `narrate`.
+        placed: False without clusters: the sentence then says that something has changed, but not where.
+
+    Returns:
+        The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
+    """
+    options, sentences = options or DescribeOptions(), list[Sentence]()
+    settings = settings_sha256 or _options_sha256(options)
+    if change.event is not SceneEvent.NONE:
+        sentences = [_event_sentence(change.event)]
+    elif change.clusters or not placed:
+        sentences = [facts_sentence([c.box for c in change.clusters], options)]
+    return _narration_of(change, sentences, captioner, settings, event=change.event, fallback=reason)
+
+
+def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
+    """Such as "Something has changed on the left."; its box holds all boxes.
+
+    Args:
+        boxes: of the clusters, ``(x, y, width, height)`` in 0..1, the most salient first; none where it is
+            not known where.
+        options: its zones are places, too.
+    """
+    zones = ((zone_of(box, options.zones), box) for box in boxes)
+    named = (zone.phrase if zone else place(box) for zone, box in zones)
+    places = [words for words in dict.fromkeys(named) if words]
+    where = f" {' and '.join(places)}" if len(places) <= _NAMED else " in several places"
+    text = f"Something has changed{where if places else ''}."
+    around = hull(boxes)
+    if around:  # sums of shares may be a little more than 1
+        left, top, width, height = around
+        around = left, top, min(width, 1.0 - left), min(height, 1.0 - top)
+    return Sentence(text, "unknown", "something", around, salience=1.0, confidence=0.0)
 
 
 def _all_sentences(
@@ -177,37 +258,29 @@ def _needs_captioner(change: Change, captioner: Captioner) -> bool:
     return asked and bool(change.clusters)
 
 
-def _choose(candidates: list[Sentence], least: float, options: DescribeOptions) -> tuple[list[Sentence], str]:
+def _choose(candidates: list[Sentence], least: float, most: int) -> tuple[list[Sentence], str]:
     """The sentences that are told, and why not the others."""
-    if options.sentences is not None:
-        return candidates, ""
     sure = [s for s in candidates if s.confidence >= least]
     named = [s for s in sure if s.object != _UNNAMED]
     # Where a thing has a name, "something" is said of it no more.
     sure = [s for s in sure if s.object != _UNNAMED or not any(_meet(s, other) for other in named)]
     if any(_NEARLY * least <= s.confidence < least for s in candidates):
-        return sure[: options.max_sentences], "unsure"
-    return sure[: options.max_sentences], "" if sure else "nothing of an object"
+        return sure[:most], "unsure"
+    return sure[:most], "" if sure else "nothing of an object"
 
 
 def _meet(a: Sentence, b: Sentence) -> bool:
     """True where the boxes of two sentences overlap."""
-    if a.box is None or b.box is None:
-        return False
-    return intersection(a.box, b.box) > 0
+    return bool(a.box and b.box and intersection(a.box, b.box) > 0)
 
 
 def _finish(sentences: list[Sentence], change: Change, options: DescribeOptions) -> list[Sentence]:
     """Sentences with the outlines of what they tell and, where they are sure, colours."""
     if not change.clusters or not any(s.before or s.after for s in sentences):
         return sentences
-    changed = np.logical_or.reduce([c.mask for c in change.clusters])
+    changed = change.mask
     drawn = [
-        replace(
-            s,
-            outline_before=outline(changed, s.before) if s.before else (),
-            outline_after=outline(changed, s.after) if s.after else (),
-        )
+        replace(s, outline_before=outline(changed, s.before), outline_after=outline(changed, s.after))
         for s in sentences
     ]
     if not options.colours:
@@ -215,35 +288,24 @@ def _finish(sentences: list[Sentence], change: Change, options: DescribeOptions)
     return with_colours(drawn, change.pair.before.image, change.pair.after.image, changed)
 
 
-def event_sentence(event: SceneEvent) -> Sentence:
+def _event_sentence(event: SceneEvent) -> Sentence:
     """The one sentence that a scene event is told with."""
     return Sentence(
         EVENT_SENTENCES[event], type="none", object="scene", box=None, salience=1.0, confidence=1.0
     )
 
 
-def narration_of(
-    change: Change, sentences: tuple[Sentence, ...], captioner: Captioner, settings_sha256: str
+def _narration_of(
+    change: Change, sentences: Sequence[Sentence], captioner: Captioner, settings_sha256: str, **members: Any
 ) -> Narration:
-    """The narration that tells of a change with these sentences."""
-    before, after = stamp(change.pair.before), stamp(change.pair.after)
-    camera = change.pair.after.camera
-    model = ModelStamp(captioner.name, captioner.sha256)
-    return Narration(
-        id=narration_id(camera, before, after, model, settings_sha256),
-        camera=camera,
-        before=before,
-        after=after,
-        clock=change.pair.after.clock,
-        event=change.event,
-        sentences=sentences,
-        l2=change.pair.l2,
-        model=model,
-        settings_sha256=settings_sha256,
-    )
+    """The narration that tells of a change with these sentences; `members` are others of it."""
+    pair, model = change.pair, ModelStamp(captioner.name, captioner.sha256)
+    frames = stamp(pair.before), stamp(pair.after)
+    members |= {"sentences": tuple(sentences), "l2": pair.l2}
+    return Narration.of(pair.after.camera, pair.after.clock, frames, model, settings_sha256, **members)
 
 
-def options_sha256(options: DescribeOptions) -> str:
+def _options_sha256(options: DescribeOptions) -> str:
     """Hash (hex) that stands for the settings where nobody tells of others."""
     return hashlib.sha256(rfc8785.dumps(asdict(options))).hexdigest()
 

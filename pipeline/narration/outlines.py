@@ -16,7 +16,7 @@ _SQUARE = 3  # the smallest kernel
 _FINE = 4  # contours run through the centres of pixels: on a finer raster a small thing keeps its area
 
 
-def outline(mask: NDArray[np.bool_], box: Box) -> Outline:
+def outline(mask: NDArray[np.bool_], box: Box | None) -> Outline:
     """The outer contour of the largest patch of active pixels inside a box.
 
     Gaps of two pixels, of large things a seventh of their smaller side, are closed first: where a thing has
@@ -27,8 +27,10 @@ def outline(mask: NDArray[np.bool_], box: Box) -> Outline:
         box: ``(x, y, width, height)`` in 0..1; parts beyond the mask are cut.
 
     Returns:
-        3 to `MOST_CORNERS` corners, all inside the box; empty where the box holds no active pixel.
+        3 to `MOST_CORNERS` corners, all inside the box; empty without one that holds an active pixel.
     """
+    if box is None:
+        return ()
     height, width = mask.shape
     low = np.clip(box[:2], 0.0, 1.0)
     high = np.clip((box[0] + box[2], box[1] + box[3]), 0.0, 1.0)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Literal
 
 from models.language.templates import PAST
-from models.sentences import Outline, PlacedSentence
+from models.sentences import Sentence
 from pipeline.feedback import Feedback, Remarks
 from pipeline.record import Record, RecordSentence
 from pipeline.report.words import (
@@ -32,17 +32,7 @@ COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 
 """RGB of the marks, in turn, as in page.css; distinct for colour-blind eyes, readable below white."""
 
 
-class MarkedSentence(PlacedSentence, Protocol):
-    """A sentence of a captioner or of a record with its outlines and paths; see `Sentence`."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def outline_before(self) -> Outline | None: ...
-    @property
-    def outline_after(self) -> Outline | None: ...
-    @property
-    def paths(self) -> Sequence[Sequence[Point]] | None: ...
+MarkedSentence = Sentence | RecordSentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +69,6 @@ def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
             outline = getattr(sentence, f"outline_{side}") if sided else None
             shapes.append(Shape(number, outline or corners, sentence.paths or ()))
     return shapes
-
-
-def track_of(record: Record) -> str:
-    """The track that all sentences of a record are about; empty where there is no such one."""
-    tracks = {sentence.track or "" for sentence in record.sentences}
-    return tracks.pop() if len(tracks) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +120,7 @@ class Card:
     @property
     def visit(self) -> str:
         """The visit's name on a page; empty where the record is of none, or of several."""
-        track = track_of(self.record)
+        track = self.record.track
         return f"{self.record.camera} {track}" if track else ""
 
     @property
@@ -169,11 +153,6 @@ class Card:
         ]
 
     @property
-    def dated(self) -> bool:
-        """True where the footage knows the time of day."""
-        return has_date(self.record.after.moment)
-
-    @property
     def clock(self) -> str:
         """Time of day, or for footage without a date the time into it."""
         return self.time_words(self.record.after.moment)
@@ -181,9 +160,9 @@ class Card:
     @property
     def day(self) -> str:
         """Such as Thursday 14 May 2026, with the time into the footage where that is known."""
-        if not self.dated:
-            return "footage without a date"
         moment = self.record.after.moment
+        if not has_date(moment):
+            return "footage without a date"
         shown = moment.astimezone(self.zone)
         into = f", {clock_time((moment - self.start).total_seconds())} into the footage" if self.start else ""
         return f"{shown:%A} {date_words(shown)}{into}"

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.report.card import COLOURS, SIDES, Card
+from pipeline.report.words import many
 
 MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
@@ -30,7 +31,6 @@ class Head:
         notices: gaps and faults, one sentence each.
         missing: one sentence for each thing that was not reported; None leaves the section out.
         held: number of records that a limit held back, hidden at first.
-        search: show a field that searches the cards.
         audit: ``(name, value)`` for auditors.
         last: ``(camera, number, hash)`` of each camera's last record.
         sources: `WITHIN` or `BESIDE`.
@@ -41,7 +41,6 @@ class Head:
     notices: Sequence[str] = ()
     missing: Sequence[str] | None = None
     held: int = 0
-    search: bool = False
     audit: Sequence[tuple[str, str]] = ()
     last: Sequence[tuple[str, int, str]] = ()
     sources: str = WITHIN
@@ -72,6 +71,7 @@ def environment() -> Environment:
         "colours": len(COLOURS),
         "sides": SIDES,
         "zip": zip,
+        "many": many,
     }
     made.filters["points"] = lambda points: " ".join(f"{x:g},{y:g}" for x, y in points)
     return made

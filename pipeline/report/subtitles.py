@@ -25,9 +25,11 @@ def subtitles(records: Sequence[Record], start: datetime) -> str:
     """
     cues: dict[float, list[str]] = {}
     for record in records:
-        for text, moment in _timed_texts(record):
+        texts = [(s.text, s.time) for s in record.sentences] or [(record.text, None)] * bool(record.text)
+        for text, time in texts:
             line = html.escape(" ".join(text.split()), quote=False)  # an arrow would begin another cue
-            cues.setdefault(max(0.0, round((moment - start).total_seconds(), 3)), []).append(line)
+            offset = (datetime.fromisoformat(time or record.after.time) - start).total_seconds()
+            cues.setdefault(max(0.0, round(offset, 3)), []).append(line)
     offsets = sorted(cues)
     blocks = ["WEBVTT\n"]
     for number, offset in enumerate(offsets, 1):
@@ -36,13 +38,6 @@ def subtitles(records: Sequence[Record], start: datetime) -> str:
         lines = "\n".join(cues[offset])
         blocks.append(f"{number}\n{_timestamp(offset)} --> {_timestamp(end)}\n{lines}\n")
     return "\n".join(blocks)
-
-
-def _timed_texts(record: Record) -> list[tuple[str, datetime]]:
-    """The texts of a record's sentences and their times."""
-    if not record.sentences:
-        return [(record.text, record.after.moment)] if record.text else []
-    return [(s.text, datetime.fromisoformat(s.time or record.after.time)) for s in record.sentences]
 
 
 def _timestamp(seconds: float) -> str:

@@ -68,7 +68,6 @@ def summarize(records: Sequence[Record], facts: ReportFacts) -> Head:
         facts=[*rows, *facts.rows],
         missing=_missing(records, facts),
         held=sum(bool(record.held) for record in records),
-        search=bool(records),
         audit=[*facts.audit, *(audit if records else ())],
         last=[(name, last[name].seq, last[name].hash) for name in sorted(last)],
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record
-from pipeline.report.card import SIDES, Card, track_of
+from pipeline.report.card import SIDES, Card
 from pipeline.report.pages import data_url, records_page
 from pipeline.report.picture import encode_small
 from pipeline.report.subtitles import subtitles
@@ -58,7 +58,7 @@ def visits_of(records: Iterable[Record]) -> list[list[Record]]:
     """The records of each visit by time, those of none by themselves; visits by their beginning."""
     visits: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        shown = track_of(record) if not record.held else ""
+        shown = record.track if not record.held else ""
         visits.setdefault((record.camera, shown or record.id), []).append(record)
     return list(visits.values())
 

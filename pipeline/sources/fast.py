@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from statistics import median
 
 from av.codec.context import CodecContext
@@ -27,7 +28,7 @@ from av.video.stream import VideoStream
 from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma, SourceReport
 from pipeline.sources.gate import has_motion
-from pipeline.sources.picture import View
+from pipeline.sources.picture import LazyPicture, View
 
 BEFORE_S, AFTER_S = 2.0, 6.0
 """So much footage around an event is decoded: a pair waits 4.5 s at most until it is proposed."""
@@ -37,11 +38,17 @@ LEAST_GROUP_S = 1.5  # keyframes that follow sooner begin no group: some footage
 LONGEST_GROUP_S = 20.0  # a longer group is decoded in parts: its packets are held until that is decided
 LONE_S = 2.5  # keyframes are enough without the sizes of packets where they are no further apart
 
+_DECODERS = 2  # keyframes that are decoded at a time
+
 _BIN_S = 0.5
 _NOISY = 1 / 60  # bytes per pixel in half a second without motion: with more, noise hides a person in it
 _KNOWN = 60  # calm groups with whose packets others are compared
 _FEWEST = 5
 _LARGER, _LARGER_BY = 1.25, 1 / 4000  # than those of calm groups, and bytes per pixel besides
+
+
+Viewed = tuple[Luma, LazyPicture]
+"""What `View.of_frame` makes of a decoded frame."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,33 +57,36 @@ class _PictureGroup:
 
     start_s: float
     end_s: float
-    pending: Future[VideoFrame | None] | None
+    pending: Future[tuple[VideoFrame, Viewed] | None] | None
     packets: list[Packet[VideoStream]] = field(default_factory=list)
     is_active: bool = False
 
     @property
-    def keyframe(self) -> VideoFrame | None:
+    def keyframe(self) -> tuple[VideoFrame, Viewed] | None:
         """Decoded; None where it cannot be, and where there is none."""
         return self.pending.result() if self.pending else None
 
 
 class FastReader:
-    """Decodes the parts of a file in which something happens; one more thread decodes keyframes ahead."""
+    """Decodes the parts of a file in which something happens; more threads decode keyframes ahead."""
 
     def __init__(self, stream: VideoStream, view: View, report: SourceReport) -> None:
         self._stream, self._view, self._report = stream, view, report
-        self._ahead = CodecContext.create(stream.codec_context.name, "r")
-        self._ahead.extradata = stream.codec_context.extradata
-        self._ahead.thread_count = 1
+        self._idle = SimpleQueue[VideoCodecContext]()
+        for _ in range(_DECODERS):
+            decoder = CodecContext.create(stream.codec_context.name, "r")
+            assert isinstance(decoder, VideoCodecContext)  # noqa: S101 - that of a video stream
+            decoder.extradata, decoder.thread_count = stream.codec_context.extradata, 1
+            self._idle.put(decoder)
         self._last_plane: Luma | None = None
         self._peaks: deque[int] = deque(maxlen=_KNOWN)
         self._active_until_s = float("-inf")
         self._intact: IntactFrames | None = None  # while groups are decoded in full
 
-    def frames(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
-        """Frames in order: all of a group in which something happens, or the keyframe."""
+    def frames(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[tuple[VideoFrame, Viewed | None]]:
+        """Frames in order: all of a group in which something happens, or the keyframe, which was viewed."""
         waiting: deque[_PictureGroup] = deque()
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(_DECODERS) as pool:
             for group in self._groups(packets, pool):
                 self._compare_keyframe(group, waiting[-1] if waiting else None)
                 self._compare_sizes(group)
@@ -90,7 +100,7 @@ class FastReader:
     def _groups(
         self, packets: Iterable[Packet[VideoStream]], pool: ThreadPoolExecutor
     ) -> Iterator[_PictureGroup]:
-        """Complete groups, one behind that which is being read: its keyframe is decoded meanwhile."""
+        """Complete groups, some behind that which is being read: keyframes are decoded meanwhile."""
         read: deque[_PictureGroup] = deque()
         at_s = 0.0
         for packet in packets:
@@ -99,7 +109,7 @@ class FastReader:
             at_s = _time(packet, at_s)
             least_s = LEAST_GROUP_S if packet.is_keyframe else LONGEST_GROUP_S
             if not read or at_s - read[-1].start_s >= least_s:
-                if len(read) > 1:
+                if len(read) > _DECODERS:
                     yield read.popleft()
                 pending = pool.submit(self._decode_alone, packet) if packet.is_keyframe else None
                 read.append(_PictureGroup(at_s, at_s, pending))
@@ -112,7 +122,7 @@ class FastReader:
         """Mark the group, and the one before, active where the keyframe differs from the last one."""
         keyframe = group.keyframe
         if keyframe is not None:  # else it can only be decoded behind the one before
-            plane, _ = self._view.of_frame(keyframe)
+            _, (plane, _) = keyframe
             last, self._last_plane = self._last_plane, plane
             if not has_motion(last, plane):
                 return
@@ -138,7 +148,9 @@ class FastReader:
         else:
             group.is_active |= peak > _LARGER * usual + _LARGER_BY * pixels
 
-    def _decode(self, group: _PictureGroup, later: Iterable[_PictureGroup]) -> Iterator[VideoFrame]:
+    def _decode(
+        self, group: _PictureGroup, later: Iterable[_PictureGroup]
+    ) -> Iterator[tuple[VideoFrame, Viewed | None]]:
         if group.is_active:
             self._active_until_s = max(self._active_until_s, group.end_s + AFTER_S)
         is_near = any(each.is_active and each.start_s <= group.end_s + BEFORE_S for each in later)
@@ -151,25 +163,28 @@ class FastReader:
         if self._intact is None:
             self._intact = IntactFrames(self._report, joined_midway=True)
         for packet in group.packets:
-            yield from self._intact.decode(packet)
+            for frame in self._intact.decode(packet):
+                yield frame, None
 
-    def _drain(self) -> Iterator[VideoFrame]:
+    def _drain(self) -> Iterator[tuple[VideoFrame, None]]:
         """Frames that the decoder still holds of groups that were decoded in full."""
         if self._intact is not None:
-            yield from self._intact.drain(self._stream.codec_context)
+            for frame in self._intact.drain(self._stream.codec_context):
+                yield frame, None
             self._intact = None
 
-    def _decode_alone(self, packet: Packet[VideoStream]) -> VideoFrame | None:
-        """Decode a keyframe by itself, with the second decoder."""
-        decoder = self._ahead
-        assert isinstance(decoder, VideoCodecContext)  # noqa: S101 - that of a video stream
+    def _decode_alone(self, packet: Packet[VideoStream]) -> tuple[VideoFrame, Viewed] | None:
+        """Decode a keyframe by itself, with a decoder of its own, and view it."""
+        decoder = self._idle.get()
         try:
             frames = [*decoder.decode(packet), *decoder.decode(None)]
         except FFmpegError:
             frames = []
         finally:
             decoder.flush_buffers()
-        return next((frame for frame in frames if not frame.is_corrupt), None)
+            self._idle.put(decoder)
+        frame = next((frame for frame in frames if not frame.is_corrupt), None)
+        return None if frame is None else (frame, self._view.of_frame(frame))
 
 
 def _time(packet: Packet[VideoStream], last_s: float) -> float:

@@ -30,15 +30,13 @@ PRIVACY_MARGIN = 4
 class LazyPicture:
     """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    `convert` makes the RGB image uint8 ``(height, width, 3)``; it is let go after `rgb`, unless there is
-    `convert_small` for another copy at most so wide: then `release` lets go of the image.
+    `convert` makes the RGB image uint8 ``(height, width, 3)``, `convert_small` one at most so wide.
     """
 
     def __init__(
         self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
     ) -> None:
-        self._convert: Callable[[], Image] | None = convert
-        self._convert_small = convert_small
+        self._convert, self._convert_small = convert, convert_small
         self._rgb: Image | None = None
         self._lock = threading.Lock()
 
@@ -46,16 +44,13 @@ class LazyPicture:
         """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call until `release`."""
         with self._lock:
             if self._rgb is None:
-                assert self._convert is not None  # noqa: S101 - one of the two is always there
                 self._rgb = self._convert()
-                self._convert = self._convert if self._convert_small else None
             return self._rgb
 
     def release(self) -> None:
-        """Let go of the RGB image where it can be made again: of 1080p it takes 6 MB, the decoder's own 3."""
+        """Let go of the RGB image, which can be made again: of 1080p it takes 6 MB, the decoder's own 3."""
         with self._lock:
-            if self._convert:
-                self._rgb = None
+            self._rgb = None
 
     def small(self, width: int) -> Image:
         """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
@@ -151,7 +146,8 @@ class View:
     def of_bgr(self, bgr: Image) -> tuple[Luma, LazyPicture]:
         """Luma plane at analysis size and picture of a BGR image uint8 ``(height, width, 3)``."""
         luma = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), np.uint8)
-        return self._plane(luma), LazyPicture(lambda: self._private(np.ascontiguousarray(bgr[..., ::-1])))
+        rgb = self._private(np.ascontiguousarray(bgr[..., ::-1]))
+        return self._plane(luma), LazyPicture(lambda: rgb)
 
     def _plane(self, luma: Luma) -> Luma:
         plane = resize_luma(self._private(luma), self._width)

@@ -151,8 +151,8 @@ class _SegmentReader:
             frames = FastReader(stream, view, self._report).frames(packets)
         else:
             intact = IntactFrames(self._report)
-            frames = (frame for packet in packets for frame in intact.decode(packet))
-        for frame in frames:
+            frames = ((frame, None) for packet in packets for frame in intact.decode(packet))
+        for frame, viewed in frames:
             stamp = self._stamp(frame)
             position = self._position(frame, stamp)
             if position is None:
@@ -165,7 +165,7 @@ class _SegmentReader:
             self._report.clock = Clock.FILE
             time = self._start + to_timedelta(position, self._time_base)
             pts = position if stamp is None else stamp
-            yield Frame(self._camera, time, Clock.FILE, pts, *view.of_frame(frame))
+            yield Frame(self._camera, time, Clock.FILE, pts, *(viewed or view.of_frame(frame)))
             if self._closed.is_set():
                 return
 

@@ -2,6 +2,6 @@
 
 from pipeline.tracking.suppression import LOW
 from pipeline.tracking.tracker import Tracker, TrackerSettings
-from pipeline.tracking.types import Detections, Event, Observation, Track
+from pipeline.tracking.types import Event, Observation, Track
 
-__all__ = ["LOW", "Detections", "Event", "Observation", "Track", "Tracker", "TrackerSettings"]
+__all__ = ["LOW", "Event", "Observation", "Track", "Tracker", "TrackerSettings"]

@@ -8,16 +8,16 @@ pair below even odds is left alone. Sure detections find their tracks first, wea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import lap
 import numpy as np
-from numpy.typing import NDArray
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
 from pipeline.tracking.motion import AHEAD_S, distances, share_outside
-from pipeline.tracking.types import Detections, Floats
+from pipeline.tracking.suppression import Candidates
+from pipeline.tracking.types import Floats, Track
 
 _NAMES = sorted({family_of(name) for name in OBJECTS})
 FAMILY = np.array([[family_of(name) == family for name in OBJECTS] for family in _NAMES], np.float64).T
@@ -35,72 +35,24 @@ _ODDS = 30.0
 _PARTS = 4  # Bhattacharyya coefficients in the product of two histograms
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """Detections of a frame made fit for association.
-
-    Attributes:
-        detections: N of them.
-        riding: ``(N,)``, 1 where a person sits on a two-wheeler.
-        histograms: ``(N, COLOUR_BINS)``.
-    """
-
-    detections: Detections
-    riding: Floats
-    histograms: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Targets:
-    """M tracks as arrays, to be found again.
-
-    Attributes:
-        boxes: last ones ``(M, 4)``.
-        velocities: ``(M, 2)``, shares of the frame a second.
-        ages: ``(M,)``, seconds since the last observation.
-        counts: observations ``(M,)``.
-        resting: bool ``(M,)``.
-        histograms, embeddings, families: appearance ``(M, ...)``.
-    """
-
-    boxes: Floats
-    velocities: Floats
-    ages: Floats
-    counts: NDArray[np.int64]
-    resting: NDArray[np.bool_]
-    histograms: Floats
-    embeddings: Floats
-    families: Floats
-
-
-def family_shares(classes: Floats) -> Floats:
-    """Square roots of the shares of families ``(N, families)``: a product of two is 1 where they agree."""
-    shares = classes @ FAMILY
-    return np.asarray(np.sqrt(shares / np.maximum(shares.sum(-1, keepdims=True), 1e-9)))
-
-
-def association_terms(targets: Targets, candidates: Candidates, aspect: float) -> Floats:
-    """Terms of the log odds, ``(M, N, len(TERMS))``."""
-    result = candidates.detections
-    count, many = len(targets.ages), len(result)
-    ahead = targets.boxes.copy()
-    ahead[:, :2] += targets.velocities * targets.ages.clip(max=AHEAD_S)[:, None]
-    size = np.sqrt(
-        np.sqrt(targets.boxes[:, 2:].prod(1)[:, None] * result.boxes[:, 2:].prod(1)[None]) * aspect
-    )
-    reach = np.maximum(targets.ages / 0.4, 0.5)[:, None] ** 0.75
-    step = np.minimum(distances(ahead, result.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
-    shared = overlaps(ahead, result.boxes)
-    ratio = np.abs(np.log(targets.boxes[:, None, 2:] / result.boxes[None, :, 2:])).clip(max=2)
-    once = (targets.counts == 1)[:, None]
-    resting = targets.resting[:, None]
-    likeness = (
-        targets.embeddings @ result.embeddings.T
-        if targets.embeddings.shape[1] and result.embeddings.shape[1]
-        else np.full((count, many), 0.5)
-    )
+def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float) -> Floats:
+    """Log odds ``(M, N)`` that each of M tracks is continued by each of N candidates."""
+    boxes, velocities = np.array([t.last.box for t in tracks]), np.array([t.velocity for t in tracks])
+    ages = np.array([t.unseen_s for t in tracks])
+    ahead = boxes.copy()
+    ahead[:, :2] += velocities * ages.clip(max=AHEAD_S)[:, None]
+    size = np.sqrt(np.sqrt(boxes[:, 2:].prod(1)[:, None] * found.boxes[:, 2:].prod(1)[None]) * aspect)
+    reach = np.maximum(ages / 0.4, 0.5)[:, None] ** 0.75
+    step = np.minimum(distances(ahead, found.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
+    shared = overlaps(ahead, found.boxes)
+    ratio = np.abs(np.log(boxes[:, None, 2:] / found.boxes[None, :, 2:])).clip(max=2)
+    once = np.array([len(t.observations) == 1 for t in tracks])[:, None]
+    resting = np.array([t.rests_since_s is not None for t in tracks])[:, None]
+    histograms, embeddings = (np.array([getattr(t, k) for t in tracks]) for k in ("histogram", "embedding"))
+    known = embeddings.shape[1] and found.embeddings.shape[1]
+    families = _family_shares(np.array([t.classes for t in tracks]))
     each = (
-        np.ones((count, many)),
+        1.0,
         step,
         step * once,
         step * resting,
@@ -108,12 +60,19 @@ def association_terms(targets: Targets, candidates: Candidates, aspect: float) -
         shared * resting,
         ratio[..., 1],
         ratio[..., 0],
-        10 * (targets.histograms @ candidates.histograms.T / _PARTS - 0.96),
-        likeness,
-        targets.families @ family_shares(result.classes).T,
-        np.broadcast_to(share_outside(ahead)[:, None], (count, many)),
+        10 * (histograms @ found.histograms.T / _PARTS - 0.96),
+        embeddings @ found.embeddings.T if known else 0.5,
+        families @ _family_shares(found.classes).T,
+        share_outside(ahead)[:, None],
     )
-    return np.stack(each, axis=-1)
+    terms = np.stack([np.broadcast_to(term, step.shape) for term in each], axis=-1)
+    return np.asarray(terms @ WEIGHTS)
+
+
+def _family_shares(classes: Floats) -> Floats:
+    """Square roots of the shares of families ``(N, families)``: a product of two is 1 where they agree."""
+    shares = classes @ FAMILY
+    return np.asarray(np.sqrt(shares / np.maximum(shares.sum(-1, keepdims=True), 1e-9)))
 
 
 def assign(odds: Floats) -> list[tuple[int, int]]:

@@ -1,10 +1,13 @@
-"""Evidence for an entrance or a departure: what speaks for it and what against it, in numbers."""
+"""Evidence for an entrance or a departure in numbers, and the confidence that they give."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +21,9 @@ EVIDENCE = (
     "double", "class share", "part of", "flow",
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
+
+FILE = Path(__file__).with_name("confidence.json")
+"""Weights of `EVIDENCE`, and with which command, on what and when they were fitted."""
 
 _AT_EDGE = 0.25  # own sizes from the edge
 _AT_EDGE_S = 0.7  # seconds from the edge
@@ -175,3 +181,26 @@ def end_evidence(
         float(overlaps(own, boxes).max(initial=0.0)), track.vote()[1], part,
         memory.flow(place, end.time_s, pair[0] if end.coming else pair[1]),
     ], np.float64)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confidence:
+    """Weights of `EVIDENCE`.
+
+    Attributes:
+        entrance, departure: ``(len(EVIDENCE),)`` each.
+    """
+
+    entrance: Floats
+    departure: Floats
+
+    def __call__(self, evidence: Floats, *, coming: bool) -> float:
+        """Probability 0..1 that an entrance (coming) or a departure is so."""
+        return float(1 / (1 + np.exp(-evidence @ (self.entrance if coming else self.departure))))
+
+
+@lru_cache(maxsize=1)
+def load_confidence() -> Confidence:
+    """The weights in `FILE`."""
+    held = json.loads(FILE.read_text(encoding="utf-8"))
+    return Confidence(np.array(held["entrance"], np.float64), np.array(held["departure"], np.float64))

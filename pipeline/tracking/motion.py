@@ -93,10 +93,3 @@ def sizes_apart(one: Box, two: Box, aspect: float) -> float:
     across, down = (one[k] + one[k + 2] / 2 - two[k] - two[k + 2] / 2 for k in (0, 1))
     size, other = (sqrt(max(w * h * aspect, 1e-9)) for _, _, w, h in (one, two))
     return float(np.hypot(across * aspect, down)) / sqrt(size * other)
-
-
-def cover(one: Floats, two: Floats) -> Floats:
-    """Shares ``(N, M)`` of boxes one that lie within boxes two."""
-    low = np.maximum(one[:, None, :2], two[None, :, :2])
-    high = np.minimum((one[:, :2] + one[:, 2:])[:, None], (two[:, :2] + two[:, 2:])[None])
-    return np.asarray((high - low).clip(min=0).prod(-1) / np.maximum(one[:, None, 2:].prod(-1), 1e-12))

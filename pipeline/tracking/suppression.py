@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import overlaps
+from models.boxes import overlaps, shared_areas, suppress
+from models.detections import Detections
 from models.families import OBJECTS, family_of
-from pipeline.tracking.motion import cover
-from pipeline.tracking.types import Detections, Floats
-
-Rows = NDArray[np.int64]
+from models.grounded.observations import colour_histograms
+from pipeline.tracking.types import Floats
 
 LOW = 0.12
 """Least score of a detection that may continue a track."""
@@ -22,37 +23,53 @@ _PERSON = OBJECTS.index("person")
 _WHEELS = np.array([family_of(name) == "two-wheeler" for name in OBJECTS])
 
 
-def suppress(found: Detections) -> tuple[Detections, Floats]:
-    """A frame's detections after suppression, surest first, and which of them ride: 1 or 0 ``(N,)``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """N detections of a frame that may begin or continue tracks, the surest first.
+
+    Attributes:
+        boxes: ``(N, 4)``, cut at the frame's edge.
+        scores: ``(N,)``, 0..1.
+        classes: ``(N, len(OBJECTS))``, probability 0..1 of each class.
+        embeddings: ``(N, E)`` unit vectors of appearance; ``(N, 0)`` where there are none.
+        riding: ``(N,)``, 1 where a person sits on a two-wheeler.
+        histograms: ``(N, COLOUR_BINS)``.
+    """
+
+    boxes: Floats
+    scores: Floats
+    classes: Floats
+    embeddings: Floats
+    riding: Floats
+    histograms: Floats
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+def candidates(found: Detections, image: NDArray[np.uint8]) -> Candidates:
+    """A frame's detections, with embeddings as their features, after suppression.
 
     Weak boxes as large as a road are left out, and of two boxes on one place the weaker one. A person on a
     two-wheeler becomes one detection: the box around both, with the classes of both.
     """
-    order = np.lexsort((*found.boxes.T, -found.scores))  # equal scores: by place, not by chance
-    large = found.boxes[:, 2:].prod(1) > _LARGE
-    order = order[((found.scores >= LOW) & ~(large & (found.scores < _SURE)))[order]]
-    found = found.select(order)
-    best = found.classes.argmax(1) if len(found) else np.zeros(0, np.int64)
+    arrays = found.box, found.score, found.label, found.feature
+    boxes, scores, classes, embeddings = (np.asarray(each, np.float64) for each in arrays)
+    order = np.lexsort((*boxes.T, -scores))  # equal scores: by place, not by chance
+    large = boxes[:, 2:].prod(1) > _LARGE
+    rows = order[((scores >= LOW) & ~(large & (scores < _SURE)))[order]]
+    best = classes[rows].argmax(1)
     person, wheels = best == _PERSON, _WHEELS[best]
-    same = overlaps(found.boxes, found.boxes) > _SAME
+    same = overlaps(boxes[rows], boxes[rows]) > _SAME
     same &= ~(person[:, None] & wheels[None]) & ~(wheels[:, None] & person[None])
-    keep = np.ones(len(found), bool)
-    for k in range(len(found)):
-        keep[k] = not (same[k, :k] & keep[:k]).any()
-    found, person, wheels = found.select(keep), person[keep], wheels[keep]
-    return _with_riders(found, *(np.flatnonzero(each).astype(np.int64) for each in (person, wheels)))
-
-
-def _with_riders(found: Detections, people: Rows, machines: Rows) -> tuple[Detections, Floats]:
-    riding = np.zeros(len(found))
-    if not len(people) or not len(machines):
-        return found, riding
-    boxes, scores, classes = found.boxes.copy(), found.scores.copy(), found.classes.copy()
-    lower = boxes[people].copy()
-    lower[:, 1] += lower[:, 3] / 2
-    lower[:, 3] /= 2
-    astride = cover(lower, boxes[machines])
-    gone = np.zeros(len(found), bool)
+    keep = suppress(same)
+    rows, person, wheels = rows[keep], person[keep], wheels[keep]
+    boxes, scores, classes, embeddings = (each[rows] for each in (boxes, scores, classes, embeddings))
+    riding, gone = np.zeros(len(rows)), np.zeros(len(rows), bool)
+    people, machines = np.flatnonzero(person), np.flatnonzero(wheels)
+    lower = boxes[people] * (1, 1, 1, 0.5)
+    lower[:, 1] += lower[:, 3]
+    astride = shared_areas(lower, boxes[machines]) / np.maximum(lower[:, 2:].prod(1), 1e-12)[:, None]
     for row, column in sorted(np.argwhere(astride > _ASTRIDE).tolist(), key=lambda rc: -astride[tuple(rc)]):
         rider, machine = people[row], machines[column]
         if riding[rider] or gone[machine]:
@@ -63,5 +80,8 @@ def _with_riders(found: Detections, people: Rows, machines: Rows) -> tuple[Detec
         scores[rider] = max(scores[rider], scores[machine])
         classes[rider] = np.maximum(classes[rider], classes[machine])
         riding[rider], gone[machine] = 1.0, True
-    merged = Detections(boxes, scores, classes, found.embeddings)
-    return merged.select(~gone), riding[~gone]
+    boxes, scores, classes, embeddings, riding = (
+        each[~gone] for each in (boxes, scores, classes, embeddings, riding)
+    )
+    histograms = np.asarray(colour_histograms(image, boxes, coarse=True), np.float64)
+    return Candidates(boxes, scores, classes, embeddings, riding, histograms)

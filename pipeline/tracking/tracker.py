@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import box_of, iou, share_inside
+from models.detections import Detections
 from models.families import THINGS, family_of
-from models.grounded.observations import colour_histograms
-from pipeline.tracking.association import (
-    WEIGHTS,
-    Candidates,
-    Targets,
-    assign,
-    association_terms,
-    family_shares,
-)
-from pipeline.tracking.confidence import Confidence, load_confidence
+from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (
     DEPARTURE_BEFORE_S,
     ENTRANCE_BEFORE_S,
@@ -30,12 +22,19 @@ from pipeline.tracking.events import (
     stays,
     vehicle_at,
 )
-from pipeline.tracking.evidence import End, end_evidence, end_of, part_evidence
+from pipeline.tracking.evidence import (
+    Confidence,
+    End,
+    end_evidence,
+    end_of,
+    load_confidence,
+    part_evidence,
+)
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
-from pipeline.tracking.suppression import suppress
+from pipeline.tracking.suppression import Candidates, candidates
 from pipeline.tracking.turns import Turns
-from pipeline.tracking.types import DEPARTURES, ENTRANCES, Detections, Event, Floats, Observation, Track
+from pipeline.tracking.types import DEPARTURES, ENTRANCES, Event, Floats, Observation, Track
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ class Tracker:
 
         Args:
             time_s: when; later than all before.
-            detections: with scores from `suppression.LOW` on.
+            detections: with scores from `suppression.LOW` on, and embeddings as their features.
             image: the frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide.
             quiet_s: for so long before it nothing moved, and no frame was given.
 
@@ -174,11 +173,7 @@ class Tracker:
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
-        result, riding = suppress(detections)
-        candidates = Candidates(
-            result, riding, np.asarray(colour_histograms(image, result.boxes, coarse=True), np.float64)
-        )
-        self._associate(time_s, candidates)
+        self._associate(time_s, candidates(detections, image))
         self.time_s = time_s
         self._memory.add(time_s, image)
         if self._memory.turned():
@@ -290,25 +285,25 @@ class Tracker:
         evidence = end_evidence(end, others, part[0], self._memory, pair)
         return self._weights(evidence, coming=end.coming)
 
-    def _associate(self, time_s: float, candidates: Candidates) -> None:
+    def _associate(self, time_s: float, found: Candidates) -> None:
         """Continue tracks and begin new ones."""
-        scores = candidates.detections.scores
+        scores = found.scores
         used, high = np.zeros(len(scores), bool), scores >= self.settings.high
         left = [track for track in self.tracks if self._continues(track)]
         for stage, penalty in ((high, 0.0), (~high, self.settings.weak_penalty)):
             columns = np.flatnonzero(stage)
             if not left or not len(columns):
                 continue
-            odds = self._odds(left, candidates)[:, columns] - penalty
+            odds = association_odds(left, found, self.aspect)[:, columns] - penalty
             pairs = assign(odds)
             for row, column in pairs:
                 k = int(columns[column])
                 used[k] = True
-                self._extend(left[row], time_s, candidates, k, p=1 / (1 + np.exp(-odds[row, column])))
+                self._extend(left[row], time_s, found, k, p=1 / (1 + np.exp(-odds[row, column])))
             results = {row for row, _ in pairs}
             left = [track for row, track in enumerate(left) if row not in results]
         for k in np.flatnonzero(high & ~used).tolist():
-            self._begin(time_s, candidates, k)
+            self._begin(time_s, found, k)
 
     def _continues(self, track: Track) -> bool:
         if track.state == "ended":
@@ -316,43 +311,26 @@ class Tracker:
         patience = self.settings.resting_s if track.rests_since_s is not None else self.settings.direct_s
         return track.unseen_s <= patience + _EPSILON_S
 
-    def _odds(self, tracks: list[Track], candidates: Candidates) -> Floats:
-        return np.asarray(association_terms(self._targets(tracks), candidates, self.aspect) @ WEIGHTS)
-
-    def _targets(self, tracks: list[Track]) -> Targets:
-        return Targets(
-            np.array([t.last.box for t in tracks]),
-            np.array([t.velocity for t in tracks]),
-            np.array([t.unseen_s for t in tracks]),
-            np.array([len(t.observations) for t in tracks]),
-            np.array([t.rests_since_s is not None for t in tracks]),
-            np.array([t.histogram for t in tracks]),
-            np.array([t.embedding for t in tracks]),
-            family_shares(np.array([t.classes for t in tracks])),
-        )
-
-    def _begin(self, time_s: float, candidates: Candidates, k: int) -> None:
-        result = candidates.detections
+    def _begin(self, time_s: float, found: Candidates, k: int) -> None:
         self._count += 1
         track = Track(
             f"{self._name}-{self._count}",
-            [Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]))],
-            result.classes[k].copy(),
-            candidates.histograms[k],
-            result.embeddings[k],
+            [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
+            found.classes[k].copy(),
+            found.histograms[k],
+            found.embeddings[k],
             since_s=time_s if time_s - self._watching_since >= self.settings.entrance_wait_s else None,
-            ridden=float(candidates.riding[k]),
+            ridden=float(found.riding[k]),
         )
         self.tracks.append(track)
 
-    def _extend(self, track: Track, time_s: float, candidates: Candidates, k: int, p: float) -> None:
-        result = candidates.detections
-        observation = Observation(time_s, box_of(result.boxes[k]), float(result.scores[k]), float(p))
+    def _extend(self, track: Track, time_s: float, found: Candidates, k: int, p: float) -> None:
+        observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
         track.observations.append(observation)
-        track.classes += result.classes[k]
-        track.histogram = (1 - _BLEND) * track.histogram + _BLEND * candidates.histograms[k]
-        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * result.embeddings[k])
-        track.ridden += (float(candidates.riding[k]) - track.ridden) / min(len(track.observations), 20)
+        track.classes += found.classes[k]
+        track.histogram = (1 - _BLEND) * track.histogram + _BLEND * found.histograms[k]
+        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
+        track.ridden += (float(found.riding[k]) - track.ridden) / min(len(track.observations), 20)
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):
             track.state = "confirmed"

@@ -1,4 +1,4 @@
-"""Types of the tracker: detections, observations, tracks, events.
+"""Types of the tracker: observations, tracks, events.
 
 Times are seconds of one clock that never goes back (Unix time in the daemon); boxes are ``(x, y, width,
 height)`` in 0..1 of the frame. No torch here.
@@ -43,42 +43,6 @@ SIDES = ("left", "right", "far", "near")
 
 ENTRANCES = ("entered", "appeared", "placed", "got_out")
 DEPARTURES = ("left", "disappeared", "removed", "got_in")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Detections:
-    """N objects detected in one frame.
-
-    Attributes:
-        boxes: ``(N, 4)``, cut at the frame's edge.
-        scores: ``(N,)``, 0..1.
-        classes: ``(N, len(OBJECTS))``, probability 0..1 of each class.
-        embeddings: ``(N, E)`` unit vectors of appearance; ``(N, 0)`` where there are none.
-    """
-
-    boxes: Floats
-    scores: Floats
-    classes: Floats
-    embeddings: Floats
-
-    @classmethod
-    def of(cls, boxes: object, scores: object, classes: object, embeddings: object = None) -> Detections:
-        """From anything that NumPy reads, tensors on a CPU as well."""
-        score = np.asarray(scores, np.float64).reshape(-1)
-        count = len(score)
-        return cls(
-            np.asarray(boxes, np.float64).reshape(count, 4),
-            score,
-            np.asarray(classes, np.float64).reshape(count, len(OBJECTS)),
-            np.zeros((count, 0)) if embeddings is None else np.asarray(embeddings, np.float64),
-        )
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Detections:
-        """Rows by number or by mask."""
-        return Detections(self.boxes[rows], self.scores[rows], self.classes[rows], self.embeddings[rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import fcntl
 import logging
 import os
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 
 APPEARED, GONE = "A box has appeared.", "The box is gone."
-SYSTEM_PYTHON = "/usr/bin/python3"
 Visit = tuple[float, float, tuple[int, int, int, int]]
 """From second, to second, rectangle ``(x, y, width, height)`` in pixels of 320x240."""
 
@@ -265,37 +263,6 @@ def start(tmp_path: Path, checkpoint: Path, forked: Callable[..., Forked]) -> Ca
         return forked("run", "-c", config, first=first, OMP_NUM_THREADS="1", WATCHDOG_USEC="3000000", **told)
 
     return start
-
-
-@pytest.fixture
-def rtsp_server() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts real RTSP servers: a port, and a user and a password where it shall ask for them."""
-    check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
-    if (
-        not Path(SYSTEM_PYTHON).exists()
-        or subprocess.run([SYSTEM_PYTHON, "-c", check], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("no GStreamer RTSP server (apt install gir1.2-gst-rtsp-server-1.0 python3-gi)")
-    script = Path(__file__).parents[1] / "pipeline" / "rtsp_server.py"
-    servers: list[subprocess.Popen[bytes]] = []
-
-    def start(port: int, *credentials: str) -> subprocess.Popen[bytes]:
-        servers.append(
-            subprocess.Popen(
-                [SYSTEM_PYTHON, script, str(port), *credentials],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        )
-        assert servers[-1].stdout is not None
-        assert servers[-1].stdout.readline().strip() == b"ready"
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.kill()
-        server.communicate()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import yaml
-from daemon_here import running, until
+from daemon_here import running
 from doc_pages import ROOT, page, sections, table
 from prometheus_client import Metric
 from running_daemon import unused_port
@@ -23,7 +23,6 @@ def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     )
     with running(config) as daemon:
         (daemon.configuration.state / VERIFIED).write_text('{"ok": true}')
-        until(daemon, lambda: daemon.narrating.narrator)
         families = [f for f in daemon.metrics.registry.collect() if f.name.startswith("narrated_")]
     found = {}
     for family in families:

@@ -54,7 +54,6 @@ def test_what_two_boxes_share(a: Box, b: Box) -> None:
 @given(BOXES)
 def test_a_hull_holds_all_and_no_more(boxes: list[Box]) -> None:
     around = hull(boxes)
-    assert around is not None
     assert all(intersection(box, around) == area(box) for box in boxes)
     assert around[:2] == (min(b[0] for b in boxes), min(b[1] for b in boxes))
     assert max(b[0] + b[2] for b in boxes) == around[0] + around[2]

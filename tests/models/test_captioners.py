@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from models import CAPTIONERS, load_captioner
-from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.checkpoint import save
 from models.encoders.encoder import Encoder
@@ -67,36 +66,18 @@ def captioner(
 
 def rounded(described: list[list[Sentence]]) -> list[list[tuple[Any, ...]]]:
     """Sentences up to rounding: a batch may add in another order than its singles."""
-    return [
-        [
-            (s.text, s.type, s.object, _rounded(s.box), round(s.salience, 3), round(s.confidence, 3))
-            for s in told
-        ]
-        for told in described
-    ]
 
+    def plain(s: Sentence) -> tuple[Any, ...]:
+        box = tuple(round(v, 3) for v in s.box or ())
+        return s.text, s.type, s.object, box, round(s.salience, 3), round(s.confidence, 3)
 
-def _rounded(box: Box | None) -> tuple[float, ...]:
-    return tuple(round(v, 3) for v in box or ())
+    return [[plain(s) for s in told] for told in described]
 
 
 def part(pairs: PairBatch, which: slice, clusters: int | None = None) -> PairBatch:
-    assert pairs.maps is not None
     cut = {name: getattr(pairs, name)[which, :clusters] for name in ("masks", "boxes", "active", "valid")}
-    assert pairs.before is not None
-    assert pairs.after is not None
-    return replace(
-        pairs,
-        before=pairs.before[which],
-        after=pairs.after[which],
-        maps=(pairs.maps[0][which], pairs.maps[1][which]),
-        **cut,
-    )
-
-
-def none_of(pairs: PairBatch) -> dict[str, torch.Tensor]:
-    """No clusters at all, not even padding."""
-    return {name: getattr(pairs, name)[:, :0] for name in ("masks", "boxes", "active", "valid")}
+    before, after, *maps = (each[which] for each in (pairs.before, pairs.after, *pairs.maps))
+    return replace(pairs, before=before, after=after, maps=tuple(maps), **cut)
 
 
 def test_its_name_is_its_key() -> None:
@@ -129,6 +110,8 @@ def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
 def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
     described = captioner.describe(pairs, ALL)
+    assert captioner.train().describe(pairs, ALL) == described, "without dropout"
+    assert captioner.training
     if captioner.whole:
         assert all(len(told) <= 1 or captioner.joined for told in described)
     else:
@@ -147,7 +130,6 @@ def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) ->
                 assert (s.box, s.salience) == (None, 1.0)
                 continue
             assert s.box in [tuple(box) for box in pairs.boxes[b].tolist()]
-            assert s.box is not None
             assert all(0 <= v <= 1 for v in s.box)
 
 
@@ -175,17 +157,12 @@ def test_padding_changes_nothing(captioner: Captioner, make_pairs: MakePairs) ->
 
 @pytest.mark.parametrize("clusters", [0, 1, 3])
 def test_no_clusters_no_sentences(captioner: Captioner, make_pairs: MakePairs, clusters: int) -> None:
-    pairs = make_pairs([[], []])
-    pairs = replace(
-        pairs,
-        masks=torch.zeros(2, clusters, 224, 224, dtype=torch.bool),
-        boxes=torch.zeros(2, clusters, 4),
-        active=torch.zeros(2, clusters),
-        valid=torch.zeros(2, clusters, dtype=torch.bool),
-    )
+    one = part(make_pairs([[], []]), slice(2), clusters=0)  # no clusters at all, not even padding
+    shapes = {"masks": (224, 224), "boxes": (4,), "active": (), "valid": ()}
+    padding = {name: getattr(one, name).new_zeros(2, clusters, *shape) for name, shape in shapes.items()}
+    pairs = replace(one, **padding)
     told = [["a car"], []]
     if captioner.whole:  # it needs none
-        one = replace(pairs, **none_of(pairs))
         assert rounded(captioner.describe(pairs, ALL)) == rounded(captioner.describe(one, ALL))
         sentences = captioner.vocabulary.batch(told)
         assert captioner.log_likelihood(pairs, sentences)[0, 0] < 0
@@ -225,7 +202,6 @@ def test_images_and_their_maps_give_the_same(captioner: Captioner, make_pairs: M
     told = [captioner.describe(make_pairs(PLACES, with_maps=w), ALL) for w in (True, False)]
     assert rounded(told[0]) == rounded(told[1])
     pairs = make_pairs(PLACES)
-    assert pairs.maps is not None
     halves = replace(pairs, maps=(pairs.maps[0].half(), pairs.maps[1].half()))
     sentences = captioner.vocabulary.batch(TOLD)
     torch.testing.assert_close(
@@ -248,14 +224,6 @@ def test_save_and_load_give_equal_sentences(
     assert loaded.arguments() == captioner.arguments()
     assert not loaded.training
     assert save(loaded, tmp_path / "again.safetensors") == sha256
-
-
-def test_describing_keeps_the_training_mode(captioner: Captioner, make_pairs: MakePairs) -> None:
-    pairs = make_pairs(PLACES)
-    expected = captioner.describe(pairs, ALL)
-    captioner.train()
-    assert captioner.describe(pairs, ALL) == expected  # without dropout
-    assert captioner.training
 
 
 def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> None:

@@ -15,10 +15,9 @@ def test_the_default_is_the_grounded_one() -> None:
     assert all(load_captioner(path).name == name for name, path in SHIPPED.items())
 
 
-def test_ddla_says_how_it_was_made() -> None:
+def test_ddla_says_how_it_was_made_without_the_test_scene() -> None:
     record = load_captioner(SHIPPED["ddla"]).record
     assert record["command"].startswith("narrated-train train --data ")
-    assert record["training"]["seed"] >= 1
     assert f"--seed {record['training']['seed']}" in record["command"]
     assert all(len(record[f"{split}_sha256"]) == 64 for split in ("train", "val"))
     assert record["train_pairs"] >= 1000
@@ -26,30 +25,24 @@ def test_ddla_says_how_it_was_made() -> None:
     [chosen] = [point for point in record["curves"] if point["epoch"] == record["best_epoch"]]
     metric = chosen[record["metric"]]
     assert metric in {pick(point[record["metric"]] for point in record["curves"]) for pick in (min, max)}
-
-
-def test_the_grounded_one_says_how_it_was_made() -> None:
-    record = load_captioner().record
-    assert record["command"].startswith("narrated-train train --")
-    assert record["seed"] >= 1
-    assert record["start"]
-    assert record["teachers"]
-    assert record["steps"]
-    assert len(record["frames"]["sha256"]) == 64
-    assert record["frames"]["learnt"] >= 1000
-    assert record["versions"].keys() >= {"narrated", "torch", "numpy"}
+    composed = json.loads(SHIPPED["ddla"].with_suffix(".compose.json").read_text())
+    assert composed["options"]["seed"] >= 1
+    assert all(len(sha256) == 64 and "vtest" not in clip for clip, sha256 in composed["clips"].items())
 
 
 def test_the_grounded_one_names_every_camera_with_source_licence_and_hashes() -> None:
     record = load_captioner().record
+    assert record["command"].startswith("narrated-train train --")
+    assert all(record[name] for name in ("seed", "start", "teachers", "steps"))
+    assert len(record["frames"]["sha256"]) == 64
+    assert record["frames"]["learnt"] >= 1000
     assert len(record["cameras"]) >= 50
     for camera in record["cameras"]:
         assert camera["licence"], camera["name"]
         assert camera["files"], camera["name"]
-        assert all(len(sha256) == 64 for sha256 in camera["files"].values()), camera["name"]
+        assert all(len(sha) == 64 and "vtest" not in name for name, sha in camera["files"].items())
     used = Counter(camera["used"] for camera in record["cameras"])
     assert used["to validate"] == len(record["validation_cameras"]) >= 5
-    assert not [name for camera in record["cameras"] for name in camera["files"] if "vtest" in name]
 
 
 def test_the_grounded_one_has_seen_no_camera_that_it_is_tested_on(bench: Path) -> None:
@@ -64,11 +57,3 @@ def test_finds_changes_as_it_was_trained_to() -> None:
     assert (default["size"], default["max_shift"], default["max_clusters"]) == ([288, 384], 8, 16)
     assert default["eps"] < paper["eps"]
     assert default["min_area"] == 0.001
-
-
-def test_ddla_has_its_data_recorded_clip_by_clip_without_the_test_scene() -> None:
-    composed = json.loads(SHIPPED["ddla"].with_suffix(".compose.json").read_text())
-    assert composed["options"]["seed"] >= 1
-    assert composed["clips"]
-    assert all(len(sha256) == 64 for sha256 in composed["clips"].values())
-    assert not [clip for clip in composed["clips"] if "vtest" in clip]

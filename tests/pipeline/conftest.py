@@ -1,31 +1,24 @@
-"""Footage that the tests make themselves, and a real RTSP server."""
+"""Footage that the tests make themselves, and what watches a real RTSP server."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import queue
-import shutil
-import signal
-import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
 import pytest
 from av.packet import Packet
+from rtsp_relay import RtspRelay
 
 from pipeline.sources import Frame, Source, SourceOptions
 from pipeline.sources.rtsp import open_camera
-
-SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 def picture(index: int, width: int = 320, height: int = 240) -> np.ndarray:
@@ -75,73 +68,11 @@ def make_clip(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-class RtspServer:
-    """GStreamer's RTSP server in a process; killed and started again on the same port."""
-
-    def __init__(self, credentials: tuple[str, ...] = ()) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.credentials = credentials
-        self.process: subprocess.Popen[str] | None = None
-        self.start()
-
-    def url(self, path: str = "stream", user: str = "") -> str:
-        return f"rtsp://{user}127.0.0.1:{self.port}/{path}"
-
-    def start(self) -> None:
-        script = Path(__file__).with_name("rtsp_server.py")
-        self.process = subprocess.Popen(
-            [SYSTEM_PYTHON, str(script), str(self.port), *self.credentials],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._expect("ready")
-
-    def tell(self, command: str) -> None:
-        """A command of `rtsp_server.py`; returns when it is carried out."""
-        assert self.process is not None
-        assert self.process.stdin is not None
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        self._expect("done")
-
-    def _expect(self, word: str) -> None:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline().strip() == word
-
-    def freeze(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        pipe.close()
-            self.process = None
-
-
 @pytest.fixture
-def rtsp_relay() -> Iterator[Callable[..., Any]]:
-    """Puts a relay with faults (`rtsp_relay.py`) in front of a server; closes it after the test."""
-    spec = importlib.util.spec_from_file_location("rtsp_relay", Path(__file__).with_name("rtsp_relay.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def rtsp_relay() -> Iterator[Callable[..., RtspRelay]]:
+    """Puts a relay with faults in front of a server; closes it after the test."""
     with contextlib.ExitStack() as relays:
-        yield lambda server, seed=1: relays.enter_context(module.RtspRelay(server.port, seed))
+        yield lambda server, seed=1: relays.enter_context(RtspRelay(server.port, seed))
 
 
 class Watch:
@@ -219,23 +150,3 @@ def clean() -> Iterator[Callable[[str], Clean]]:
     """Decodes all of a stream beside what is tested."""
     with contextlib.ExitStack() as streams:
         yield lambda url: streams.enter_context(contextlib.closing(Clean(url)))
-
-
-@pytest.fixture
-def rtsp_server() -> Iterator[Callable[..., RtspServer]]:
-    """Starts servers and kills them after the test; skips where Debian's GstRtspServer is absent."""
-    check = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
-    if (
-        shutil.which(SYSTEM_PYTHON) is None
-        or subprocess.run([SYSTEM_PYTHON, "-c", check], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("no GStreamer RTSP server (apt install gir1.2-gst-rtsp-server-1.0 python3-gi)")
-    servers: list[RtspServer] = []
-
-    def start(*credentials: str) -> RtspServer:
-        servers.append(RtspServer(credentials))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.kill()

@@ -35,9 +35,7 @@ def test_remarks_are_kept_and_can_be_taken_back(path: Path) -> None:
         assert (first.opinion, first.object, first.type, first.who) == ("corrected", "van", "moved", "ben")
         assert (second.opinion, second.object, second.type, second.who) == ("wrong", None, None, "ann")
         review, note = found["yard-1"].review, found["yard-2"].note
-        assert review
         assert review.who == "ann"
-        assert note
         assert (note.text, note.who) == ("the neighbour's van; \u2014 see 'yard'", "ben")
         assert (found["yard-1"].note, found["yard-2"].review) == (None, None)
     with closing(FeedbackStore(path)) as store:

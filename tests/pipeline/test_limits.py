@@ -84,7 +84,6 @@ def test_a_summary_counts_the_minute_and_names_what_it_holds() -> None:
     assert not summary.is_over(START + timedelta(seconds=59))
     assert summary.is_over(START + timedelta(seconds=60))
     closed = summary.close()
-    assert closed is not None
     text, covers = closed[0].text, closed[1]
     assert covers == ("id2", "id3", "id4")
     assert "three people left on the right" in text

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from pipeline.sources import Frame, open_source
 from pipeline.thresholds import PairThresholds, calibrate
 
 BAND = PairThresholds(16.0, 50.0)
+Scene = Callable[[float], np.ndarray]
 
 
 def times(pairs: list[FramePair]) -> list[tuple[float, float]]:
@@ -47,71 +49,81 @@ def test_a_step_gives_one_pair_once_it_has_settled() -> None:
     assert pair.l2 == pytest.approx(np.sqrt((difference**2).mean()))
 
 
-def test_a_small_person_is_enough() -> None:
-    distant = street()
-    distant[60:68, 70:73] = 230  # 0.16 % of the frame
-    pairs = found(film(lambda t: distant if t >= 10 else street(), 30))
-    assert len(pairs) == 1
-    assert pairs[0].l2 < 6
+def small_person(t: float) -> np.ndarray:
+    luma = street()
+    if t >= 10:
+        luma[60:68, 70:73] = 230  # 0.16 % of the frame
+    return luma
 
 
-def test_what_keeps_moving_is_proposed_after_the_longest_wait() -> None:
-    pairs = found(film(lambda t: street(int(5 * (t - 10))) if t >= 10 else street(), 16))
-    assert times(pairs)[0] == (0.0, 13.0)
+def fading(t: float, *, person: bool = False) -> np.ndarray:
+    """Six levels a minute, for a quarter of an hour; somebody crosses now and then."""
+    luma = street(20 if person and t % 100 == 50 else None).astype(float)
+    luma[60:84, 60:84] += min(t, 900) * 0.1
+    return luma.astype(np.uint8)
 
 
-def test_what_arrives_and_then_stands_waits_for_it_to_stand() -> None:
-    walk = film(lambda t: street(None if t < 10 else min(70, int(40 * (t - 9.5)))), 30)
-    assert times(found(walk)) == [(0.0, 12.5)]  # the last step is at 11.5
+def bag(t: float) -> np.ndarray:
+    """It is put down by somebody who goes elsewhere."""
+    luma = street(70 if t == 10 else None)
+    luma[10:34, 10:34] = 230 if t >= 10 else luma[10:34, 10:34]
+    return luma
 
 
-def test_somebody_who_crosses_is_told_once_where_most_of_him_is_seen() -> None:
-    def crossing(t: float) -> np.ndarray:
-        return street({10.0: -6, 10.5: 40, 11.0: 80, 11.5: 153}.get(t))
-
-    (pair,) = found(film(crossing, 40))
-    assert times([pair])[0][1] in {10.5, 11.0}
-    assert not pair.beyond_upper
+def flash(t: float) -> np.ndarray:
+    return street(70 if 10 <= t <= 11 else None, brightness=0.2 if t == 10.5 else 1.0, grey=240)
 
 
-def test_two_who_cross_are_told_twice() -> None:
-    pairs = found(film(lambda t: street(70 if t in {10.0, 10.5, 20.0} else None), 40))
-    assert [after for _, after in times(pairs)] == [10.0, 20.0]
-    assert times(pairs)[1][0] > 10.5
+def evening(t: float) -> np.ndarray:
+    return street(70 if t >= 30 else None, brightness=0.2 if t >= 10 else 1.0, grey=255)
 
 
-def test_one_who_stays_longer_is_told_twice_coming_and_going() -> None:
-    pairs = found(film(lambda t: street(70 if 10 <= t < 20 else None), 40))
-    assert times(pairs) == [(0.0, 11.0), (11.0, 21.0)]
+CROSSING = {10.0: -6, 10.5: 40, 11.0: 80, 11.5: 153}
+OVER = "beyond upper"
+SCENES: dict[str, tuple[Scene, int, *tuple[Any, ...]]] = {  # seconds of film, then each pair's two frames
+    "a small person is enough": (small_person, 30, (0, 11)),
+    "what keeps moving, after the longest wait": (
+        lambda t: street(int(5 * (t - 10)) if t >= 10 else None), 16, (0, 13), (13, 15),
+    ),
+    "what arrives and then stands, once it stands: the last step is at 11.5": (
+        lambda t: street(None if t < 10 else min(70, int(40 * (t - 9.5)))), 30, (0, 12.5),
+    ),
+    "who crosses, once, where most of him is seen": (lambda t: street(CROSSING.get(t)), 40, (0, 10.5)),
+    "two who cross, twice": (
+        lambda t: street(70 if t in {10.0, 10.5, 20.0} else None), 40, (0, 10), (11.0, 20),
+    ),
+    "one who stays longer, coming and going": (
+        lambda t: street(70 if 10 <= t < 20 else None), 40, (0, 11), (11, 21),
+    ),
+    "lights out": (lambda t: street(brightness=0.2 if t >= 10 else 1.0), 60, (0, 11, OVER)),
+    "lights on": (lambda t: street(brightness=1.65 if t >= 10 else 1.0), 60, (0, 11, OVER)),
+    "then the new scene is the reference": (evening, 60, (0, 11, OVER), (11, 31)),
+    "a flash is nothing": (lambda t: street(brightness=1.65 if t == 10 else 1.0), 60),
+    "somebody in a flash is shown outside it": (flash, 40, (0, 10)),
+    "slow drift, by the long baseline alone": (fading, 1300, (0, 300), (300, 600), (600, 900)),
+    "the long baseline reaches back over who crossed": (
+        lambda t: fading(t, person=True), 320, (0, 50), (110.5, 150), (210.5, 250), (0, 300),
+    ),
+    "the reference is renewed while nothing happens": (
+        lambda t: street(70 if t >= 130 else None), 140, (120, 131),
+    ),
+    "what is unfinished at the end": (lambda t: street(70 if t >= 9.5 else None), 10, (0, 9.5)),
+    "lights out at the end": (lambda t: street(brightness=0.2 if t >= 9.5 else 1.0), 10, (0, 9.5, OVER)),
+    "what goes elsewhere keeps no change from settling": (bag, 30, (0, 11)),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("brightness", [0.2, 1.65])
-def test_a_scene_switch_gives_one_pair_beyond_upper(brightness: float) -> None:
-    (pair,) = found(film(lambda t: street(brightness=brightness if t >= 10 else 1.0), 60))
-    assert pair.beyond_upper
-    assert times([pair]) == [(0.0, 11.0)]
+@pytest.mark.parametrize("case", SCENES.values(), ids=SCENES)
+def test_when_a_pair_is_proposed(case: tuple[Scene, int, *tuple[Any, ...]]) -> None:
+    scene, seconds, *expected = case
+    pairs = found(film(scene, seconds))
+    shown = zip(times(pairs), pairs, strict=True)
+    assert [(*ends, OVER) if pair.beyond_upper else ends for ends, pair in shown] == expected
 
 
-def test_after_a_scene_switch_the_new_scene_is_the_reference() -> None:
-    def evening(t: float) -> np.ndarray:
-        return street(70 if t >= 30 else None, brightness=0.2 if t >= 10 else 1.0, grey=255)
-
-    pairs = found(film(evening, 60))
-    assert [p.beyond_upper for p in pairs] == [True, False]
-    assert times(pairs)[1] == (11.0, 31.0)
-
-
-def test_a_flash_is_nothing() -> None:
-    assert found(film(lambda t: street(brightness=1.65 if t == 10 else 1.0), 60)) == []
-
-
-def test_somebody_in_a_flash_is_shown_outside_it() -> None:
-    def passing(t: float) -> np.ndarray:
-        return street(70 if 10 <= t <= 11 else None, brightness=0.2 if t == 10.5 else 1.0, grey=240)
-
-    (pair,) = found(film(passing, 40))
-    assert not pair.beyond_upper
-    assert times([pair])[0][1] in {10.0, 11.0}
+def test_only_a_crossing_has_returned() -> None:
+    pairs = found(film(lambda t: street(70 if 10 <= t < 20 or t == 50 else None), 80))
+    assert [p.returned for p in pairs] == [False, False, True]
 
 
 @pytest.mark.parametrize("leaving", [11.0, 13.0])
@@ -129,33 +141,6 @@ def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving: float) ->
     assert 10.0 <= shown == shown_again < leaving <= after
 
 
-def test_slow_drift_is_caught_by_the_long_baseline_alone() -> None:
-    def fading(t: float) -> np.ndarray:
-        luma = street().astype(float)
-        luma[60:84, 60:84] += min(t, 900) * 0.1  # six levels a minute
-        return luma.astype(np.uint8)
-
-    pairs = found(film(fading, 1300))
-    assert times(pairs) == [(0.0, 300.0), (300.0, 600.0), (600.0, 900.0)]
-    assert not any(pair.beyond_upper for pair in pairs)
-
-
-def test_the_long_baseline_reaches_back_over_somebody_who_crossed() -> None:
-    def fading(t: float) -> np.ndarray:
-        luma = street(20 if t % 100 == 50 else None).astype(float)
-        luma[60:84, 60:84] += t * 0.1
-        return luma.astype(np.uint8)
-
-    pairs = times(found(film(fading, 320)))
-    assert pairs[-1] == (0.0, 300.0)
-    assert [after for _, after in pairs] == [50.0, 150.0, 250.0, 300.0]
-
-
-def test_the_reference_is_renewed_while_nothing_happens() -> None:
-    (pair,) = found(film(lambda t: street(70 if t >= 130 else None), 140))
-    assert times([pair]) == [(120.0, 131.0)]
-
-
 @pytest.mark.parametrize(("pause_s", "settling_s"), [(2.5, 1.0), (3.0, 0.0), (580.0, 0.0)])
 def test_a_pair_across_a_pause_is_proposed_at_once(pause_s: float, settling_s: float) -> None:
     back = 19.5 + pause_s
@@ -169,27 +154,12 @@ def test_sparse_stills_are_compared_one_by_one() -> None:
     assert times(found(stills)) == [(60.0, 120.0), (180.0, 240.0), (300.0, 360.0)]
 
 
-def test_what_is_unfinished_at_the_end_is_proposed() -> None:
-    assert times(found(film(lambda t: street(70 if t >= 9.5 else None), 10))) == [(0.0, 9.5)]
-    (lights_out,) = found(film(lambda t: street(brightness=0.2 if t >= 9.5 else 1.0), 10))
-    assert lights_out.beyond_upper
-
-
 def test_a_change_of_resolution_takes_a_new_reference() -> None:
     large, small = street(), street(70)[::2, ::2]
     for first, then in ((large, small), (small, large)):
         assert found([frame(t / 2, first if t < 20 else then) for t in range(40)]) == []
         full = [{"full": first}, {"full": then}]  # the same luma size, another full size
         assert found([frame(t / 2, street(70 if t < 20 else None), **full[t // 20]) for t in range(40)]) == []
-
-
-def test_what_goes_elsewhere_does_not_keep_a_change_from_settling() -> None:
-    def bag(t: float) -> np.ndarray:
-        luma = street(70 if t == 10 else None)
-        luma[10:34, 10:34] = 230 if t >= 10 else luma[10:34, 10:34]
-        return luma
-
-    assert times(found(film(bag, 30))) == [(0.0, 11.0)]
 
 
 def test_late_frames_are_left_out_and_a_clock_set_back_takes_a_new_reference() -> None:
@@ -223,11 +193,6 @@ def test_no_more_than_a_few_frames_are_held() -> None:
     gc.freeze()  # else everything that other tests left is looked through thirty times
     assert sum(1 for _ in candidate_pairs(endless(), BAND)) == 23
     assert most <= 6
-
-
-def test_only_a_crossing_has_returned() -> None:
-    pairs = found(film(lambda t: street(70 if 10 <= t < 20 or t == 50 else None), 80))
-    assert [p.returned for p in pairs] == [False, False, True]
 
 
 SHOTS = st.lists(

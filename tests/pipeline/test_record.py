@@ -1,19 +1,25 @@
+from __future__ import annotations
+
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 import rfc8785
 from jsonschema import Draft202012Validator
+from narrations import narration
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
+from pipeline.narration.narration import FrameStamp
 from pipeline.record import (
     ChainEnd,
     Evidence,
+    Record,
     RecordError,
     build_record,
     check_camera,
@@ -22,54 +28,30 @@ from pipeline.record import (
     next_stream_id,
     read_record,
 )
-from pipeline.sources import Clock
+
+CAR = Sentence("A car has appeared on the left.", "appeared", "car", (0.41, 0.22, 0.18, 0.5), 0.77, 0.81)
+PERSON = Sentence("A person has left.", "disappeared", "person", (0.1, 0.5, 0.05, 0.2), 0.5, 0.6)
+MS = 1714521600000  # of the narration at second 0
 
 
-@pytest.fixture(scope="module")
-def make_narration():
-    """Narrations as the narrator would hand them on; any field may be replaced."""
-
-    def make(second=0.0, camera="front_door", **changed):
-        after = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(seconds=second)
-        narration = Narration(
-            id=f"{camera}-{second:g}",
-            camera=camera,
-            before=FrameStamp(after - timedelta(seconds=1), 0, "a" * 64),
-            after=FrameStamp(after, 90000, "b" * 64),
-            clock=Clock.FILE,
-            event=SceneEvent.NONE,
-            sentences=(
-                Sentence(
-                    "A car has appeared on the left.", "appeared", "car", (0.41, 0.22, 0.18, 0.5), 0.77, 0.81
-                ),
-                Sentence("A person has left.", "disappeared", "person", (0.1, 0.5, 0.05, 0.2), 0.5, 0.6),
-            ),
-            l2=12.34567,
-            model=ModelStamp("ddla", "c" * 64),
-            settings_sha256="d" * 64,
-        )
-        return replace(narration, **changed)
-
-    return make
+def record(**changed: Any) -> Record:
+    """The first record of a chain; any field of its narration may be replaced."""
+    return build_record(narration(**{"sentences": (CAR, PERSON), **changed}), ChainEnd())
 
 
-def test_a_record_has_the_specified_members(make_narration):
-    record = build_record(
-        make_narration(),
-        ChainEnd(),
-        suppressed=3,
-        latency_ms={"changes": 1.23456},
-        evidence=Evidence(before="sha256:" + "1" * 64, after="sha256:" + "2" * 64),
-    )
-    members = json.loads(record.line())
+def test_a_record_has_the_specified_members() -> None:
+    pictures = Evidence(before="sha256:" + "1" * 64, after="sha256:" + "2" * 64)
+    told = narration(sentences=(CAR, PERSON), l2=12.34567)
+    made = build_record(told, ChainEnd(), suppressed=3, latency_ms={"changes": 1.23456}, evidence=pictures)
+    members = json.loads(made.line())
     digest = members.pop("hash")
     assert members == {
         "schema": "narrated/2",
-        "id": "front_door-0",
-        "camera": "front_door",
+        "id": "yard-0",
+        "camera": "yard",
         "seq": 1,
-        "before": {"time": "2024-05-01T11:59:59.000000Z", "pts": 0, "sha256": "a" * 64},
-        "after": {"time": "2024-05-01T12:00:00.000000Z", "pts": 90000, "sha256": "b" * 64},
+        "before": {"time": "2024-04-30T23:59:59.000000Z", "pts": 0, "sha256": "a" * 64},
+        "after": {"time": "2024-05-01T00:00:00.000000Z", "pts": 1, "sha256": "b" * 64},
         "clock": "file",
         "event": "change",
         "text": "A car has appeared on the left. A person has left.",
@@ -95,13 +77,13 @@ def test_a_record_has_the_specified_members(make_narration):
         "suppressed": 3,
         "model": {"name": "ddla", "sha256": "c" * 64},
         "config_sha256": "d" * 64,
-        "stream_id": "1714564800000-0",
+        "stream_id": f"{MS}-0",
         "latency_ms": {"changes": 1.2},
         "evidence": {"before": "sha256:" + "1" * 64, "after": "sha256:" + "2" * 64},
         "prev": "0" * 64,
     }
     assert digest == hashlib.sha256(rfc8785.dumps(members)).hexdigest()
-    assert record.objects == ("car", "person")
+    assert made.objects == ("car", "person")
 
 
 GROUNDED = Sentence(
@@ -120,88 +102,72 @@ GROUNDED = Sentence(
 )
 
 
-def test_a_sentence_that_says_more_is_recorded_with_what_it_says(make_narration):
-    record = build_record(make_narration(sentences=(GROUNDED,), abstained="unsure"), ChainEnd())
-    members = json.loads(record.line())
+def test_a_sentence_that_says_more_is_recorded_with_what_it_says() -> None:
+    made = record(sentences=(GROUNDED,), abstained="unsure")
+    members = json.loads(made.line())
     [sentence] = members["sentences"]
     assert members["abstained"] == "unsure"
     assert sentence["count"] == 2
     assert (sentence["box_before"], sentence["box_after"]) == ([0.1, 0.2, 0.2, 0.3], [0.5, 0.2, 0.2, 0.3])
     assert sentence["outline_before"] == [[0.1, 0.2], [0.3, 0.2], [0.2, 0.5]]
     assert sentence["outline_after"][2] == [0.6, 0.5]
-    assert sentence["time"] == "2024-05-01T11:59:59.250000Z"
-    assert read_record(record.line()).line() == record.line()
-    assert hash_holds(record.line())
-    assert record.sentences[0].before == GROUNDED.before
+    assert sentence["time"] == "2024-04-30T23:59:59.250000Z"
+    assert made.sentences[0].before == GROUNDED.before
+    partly = replace(GROUNDED, count=1, before=None, outline_before=(), moment_s=None)
+    [sentence] = json.loads(record(sentences=(partly,)).line())["sentences"]
+    assert sentence.keys() & {"count", "box_before", "outline_before", "time"} == set()
+    assert sentence.keys() >= {"box_after", "outline_after"}
 
 
-def test_a_record_of_the_first_schema_is_read_as_it_was_written(make_narration):
-    members = json.loads(build_record(make_narration(), ChainEnd()).line())
-    members |= {
-        "schema": "narrated/1",
-        "hash": "4498cb6fe20b603aed10d66e259208424fc6e11ff53838f218ee64fa02a3ae88",
-    }
+TRICKY = Sentence('A "hash":"' + "f" * 64 + '", was seen.', "unknown", "unknown", None, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("said", [(CAR, PERSON), (GROUNDED,), (TRICKY,)])
+def test_a_record_reads_back_and_its_hash_holds(said: tuple[Sentence, ...]) -> None:
+    made = record(sentences=said)
+    line = made.line()
+    assert read_record(line) == made
+    assert read_record(line).line() == line
+    assert hash_holds(line)
+    assert not hash_holds(line.replace(b"text", b"test", 1))
+    second = build_record(narration(1), ChainEnd.of(made))
+    assert (second.seq, second.prev) == (2, made.hash)
+
+
+def test_a_record_of_the_first_schema_is_read_as_it_was_written() -> None:
+    members = json.loads(record().line()) | {"schema": "narrated/1"}
+    del members["hash"]
+    members["hash"] = hashlib.sha256(rfc8785.dumps(members)).hexdigest()
     line = rfc8785.dumps(members)
     assert hash_holds(line)
     assert read_record(line).line() == line
 
 
-def test_a_member_that_says_nothing_is_left_out(make_narration):
-    partly = replace(GROUNDED, count=1, before=None, outline_before=(), moment_s=None)
-    [sentence] = json.loads(build_record(make_narration(sentences=(partly,)), ChainEnd()).line())["sentences"]
-    assert sentence.keys() & {"count", "box_before", "outline_before", "time"} == set()
-    assert sentence.keys() >= {"box_after", "outline_after"}
+def test_the_same_narration_gives_the_same_bytes_whatever_the_noise_in_the_last_digits() -> None:
+    noisy = replace(CAR, salience=0.1 + 0.2, box=(1e-9, -1e-9, 0.3, 1.00000001))
+    plain = replace(CAR, salience=0.3, box=(0.0, 0.0, 0.3, 1.0))
+    assert record(sentences=(noisy,), l2=12.00000001).line() == record(sentences=(plain,), l2=12.0).line()
 
 
-def test_a_record_reads_back_and_its_hash_holds(make_narration):
-    record = build_record(make_narration(), ChainEnd())
-    line = record.line()
-    assert read_record(line) == record
-    assert read_record(line).line() == line
-    assert hash_holds(line)
-    assert not hash_holds(line.replace(b"car", b"cat"))
-    second = build_record(make_narration(1), ChainEnd.of(record))
-    assert (second.seq, second.prev) == (2, record.hash)
-
-
-def test_the_hash_is_found_even_if_a_text_speaks_of_hashes(make_narration):
-    tricky = Sentence('A "hash":"' + "f" * 64 + '", was seen.', "unknown", "unknown", None, 0.0, 1.0)
-    line = build_record(make_narration(sentences=(tricky,)), ChainEnd()).line()
-    assert hash_holds(line)
-    assert json.loads(line)["sentences"][0]["box"] is None
-    assert read_record(line).sentences[0].text == tricky.text
-
-
-def test_the_same_narration_gives_the_same_bytes_whatever_the_noise_in_the_last_digits(make_narration):
-    sentence = Sentence(
-        "A car has left.", "disappeared", "car", (1e-9, -1e-9, 0.3, 1.00000001), 0.1 + 0.2, 1.0
-    )
-    other = replace(sentence, salience=0.3, box=(0.0, 0.0, 0.3, 1.0))
-    first = build_record(make_narration(sentences=(sentence,), l2=12.00000001), ChainEnd())
-    second = build_record(make_narration(sentences=(other,), l2=12.0), ChainEnd())
-    assert first.line() == second.line()
-
-
-def test_times_are_utc_with_microseconds(make_narration):
+def test_times_are_utc_with_microseconds() -> None:
     zone = timezone(timedelta(hours=2))
     stamp = FrameStamp(datetime(2024, 5, 1, 14, 0, 0, 120_000, tzinfo=zone), 1, "b" * 64)
-    record = build_record(make_narration(after=stamp), ChainEnd())
-    assert record.after.time == "2024-05-01T12:00:00.120000Z"
-    assert record.after.moment == stamp.time
+    made = record(after=stamp)
+    assert made.after.time == "2024-05-01T12:00:00.120000Z"
+    assert made.after.moment == stamp.time
     with pytest.raises(RecordError, match="no time zone"):
-        build_record(make_narration(after=replace(stamp, time=datetime(2024, 5, 1))), ChainEnd())  # noqa: DTZ001
+        record(after=replace(stamp, time=datetime(2024, 5, 1)))  # noqa: DTZ001
 
 
-def test_scene_events_keep_their_names(make_narration):
+def test_scene_events_keep_their_names() -> None:
     for event in SceneEvent:
-        record = build_record(make_narration(event=event), ChainEnd())
-        assert record.event == ("change" if event is SceneEvent.NONE else event.value)
+        assert record(event=event).event == ("change" if event is SceneEvent.NONE else event.value)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "-rf", "a b", "käse", "x" * 65, "a\n", "a{b}", "a*"])
-def test_camera_names_that_are_not(name, make_narration):
+def test_camera_names_that_are_not(name: str) -> None:
     with pytest.raises(RecordError, match="A-Z a-z 0-9 _"):
-        build_record(make_narration(camera=name), ChainEnd())
+        record(camera=name)
     for safe in ("front_door", "A", "cam-1.left", "x" * 64):
         assert check_camera(safe) == safe
 
@@ -213,23 +179,20 @@ def test_camera_names_that_are_not(name, make_narration):
         ({"l2": 300.0}, "l2"),
         ({"settings_sha256": "short"}, "config_sha256"),
         ({"id": ""}, "id"),
-        ({"sentences": (Sentence("A.", "exploded", "car", None, 0.5, 0.5),)}, "sentences.0.type"),
-        (
-            {"sentences": (Sentence("A.", "moved", "car", (0.5, 0.5, 1.5, 0.1), 0.5, 0.5),)},
-            "sentences.0.box.2",
-        ),
+        ({"sentences": (replace(CAR, type="exploded"),)}, "sentences.0.type"),
+        ({"sentences": (replace(CAR, box=(0.5, 0.5, 1.5, 0.1)),)}, "sentences.0.box.2"),
         ({"sentences": (replace(GROUNDED, count=0),)}, "sentences.0.count"),
         (
-            {"sentences": (replace(GROUNDED, outline_after=((0.1, 0.1), (2.0, 0.2), (0, 0))),)},
+            {"sentences": (replace(GROUNDED, outline_after=((0.1, 0.1), (2, 0.2), (0, 0))),)},
             "outline_after.1.0",
         ),
         ({"sentences": (replace(GROUNDED, outline_before=((0.1, 0.1),)),)}, "outline_before"),
-        ({"sentences": (Sentence("\ud800", "moved", "car", None, 0.5, 0.5),)}, "text"),
+        ({"sentences": (replace(CAR, text="\ud800"),)}, "text"),
     ],
 )
-def test_a_narration_that_does_not_fit_is_refused_by_field(changed, field, make_narration):
+def test_a_narration_that_does_not_fit_is_refused_by_field(changed: dict[str, Any], field: str) -> None:
     with pytest.raises(RecordError, match=re.escape(field)):
-        build_record(make_narration(**changed), ChainEnd())
+        record(**changed)
 
 
 @pytest.mark.parametrize(
@@ -244,43 +207,39 @@ def test_a_narration_that_does_not_fit_is_refused_by_field(changed, field, make_
         (lambda m: m["after"].update(time="2024-13-01T00:00:00.000000Z"), "after.time"),
         (lambda m: m["after"].update(time="2024-05-01T12:00:00Z"), "after.time"),
         (lambda m: m.update(camera="../x"), "camera"),
-        (lambda m: m.update(stream_id="1714564800000"), "stream_id"),
+        (lambda m: m.update(stream_id=str(MS)), "stream_id"),
     ],
 )
-def test_reading_refuses_what_is_no_record_by_field(change, field, make_narration):
-    members = json.loads(build_record(make_narration(), ChainEnd()).line())
+def test_reading_refuses_what_is_no_record_by_field(change: Callable[..., Any], field: str) -> None:
+    members = json.loads(record().line())
     change(members)
     with pytest.raises(RecordError, match=re.escape(field)):
         read_record(json.dumps(members))
-
-
-def test_reading_refuses_other_lines():
     for line in (b"", b"{", b"[]", b"\xff", b"null"):
         with pytest.raises(RecordError):
             read_record(line)
 
 
-def test_stream_ids_rise_even_if_the_clock_does_not():
-    time = datetime(2024, 5, 1, 12, tzinfo=UTC)
-    ms = 1714564800000
-    assert next_stream_id(time, (0, 0)) == (ms, 0)
-    assert next_stream_id(time, (ms, 0)) == (ms, 1)
-    assert next_stream_id(time - timedelta(hours=1), (ms, 7)) == (ms, 8)
-    assert next_stream_id(datetime(1970, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)  # 0-0 is no valid id
-    assert next_stream_id(datetime(1969, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)
+def test_stream_ids_rise_even_if_the_clock_does_not() -> None:
+    time = datetime(2024, 5, 1, tzinfo=UTC)
+    assert next_stream_id(time, (0, 0)) == (MS, 0)
+    assert next_stream_id(time, (MS, 0)) == (MS, 1)
+    assert next_stream_id(time - timedelta(hours=1), (MS, 7)) == (MS, 8)
+    for year in (1969, 1970):
+        assert next_stream_id(datetime(year, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)  # 0-0 is no valid id
 
 
-def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
+def test_the_json_schema_accepts_records_and_nothing_else() -> None:
     schema = json_schema()
     Draft202012Validator.check_schema(schema)
     fits = Draft202012Validator(schema).is_valid
     nobox = Sentence("The light has changed.", "none", "unknown", None, 1.0, 1.0)
-    for record in (
-        build_record(make_narration(), ChainEnd(), latency_ms={"decode": 3.0}),
-        build_record(make_narration(event=SceneEvent.LIGHT, sentences=(nobox,)), ChainEnd()),
-        build_record(make_narration(sentences=(GROUNDED,), abstained="unsure"), ChainEnd()),
+    for made in (
+        record(),
+        record(event=SceneEvent.LIGHT, sentences=(nobox,)),
+        record(sentences=(GROUNDED,), abstained="unsure"),
     ):
-        members = json.loads(record.line())
+        members = json.loads(made.line())
         sentence = members["sentences"][0]
         assert fits(members)
         assert set(schema["required"]) <= members.keys() <= set(schema["properties"])
@@ -292,7 +251,7 @@ def test_the_json_schema_accepts_records_and_nothing_else(make_narration):
         assert not fits({**members, "sentences": [{**sentence, "outline_after": [[0, 0], [1, 1]]}]})
 
 
-def test_a_held_record_has_few_bytes_and_everything_that_is_counted(make_narration):
+def test_a_held_record_has_few_bytes_and_everything_that_is_counted() -> None:
     contour = tuple((0.1 + k / 100, 0.2) for k in range(32))
     long = Sentence(
         "The white car that came in from the background has left towards the camera, after 3 s.",
@@ -307,13 +266,13 @@ def test_a_held_record_has_few_bytes_and_everything_that_is_counted(make_narrati
         until_s=0.5,
         duration_s=3.0,
     )
-    sent, held = (build_record(make_narration(sentences=(long,), held=h), ChainEnd()) for h in ("", "hourly"))
+    sent, held = (record(sentences=(long,), held=h) for h in ("", "hourly"))
     kept = {"text", "type", "object", "confidence", "action", "track", "since", "until", "duration_s"}
     (ours,), (theirs,) = sent.members()["sentences"], held.members()["sentences"]
     assert {name: ours[name] for name in kept} == {name: theirs[name] for name in kept}
     assert len(rfc8785.dumps([ours])) > 500 >= len(rfc8785.dumps([theirs]))
     assert held.abstained is None
-    many = build_record(make_narration(sentences=(long,) * 16, held="cooldown"), ChainEnd())
+    many = record(sentences=(long,) * 16, held="cooldown")
     assert len(rfc8785.dumps(many.members()["sentences"])) <= 500
     assert many.text.count("has left") == 16
     assert many.abstained == "held"

@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from narrations import narration
+from still import shown
 
 from models.boxes import Box
+from models.detections import Detections
 from models.families import OBJECTS
 from models.sentences import Sentence
 from pipeline.camera_state import CameraState
-from pipeline.changes import SceneEvent
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
-from pipeline.narration.narration import FrameStamp, ModelStamp, Narration
+from pipeline.narration.narration import FrameStamp
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
-from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
-from pipeline.tracking import Detections
 
-START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 STREET = np.random.default_rng(0).integers(60, 120, (180, 320, 3)).astype(np.uint8)
 BENCH = (0.4, 0.4, 0.06, 0.25)
 Way = Callable[[float], Box | None]
@@ -38,17 +35,15 @@ def watched(state: CameraState, name: str, way: Way, seconds: float, start: floa
     kinds = []
     for k in range(round(5 * seconds)):
         t, image = start + k / 5, STREET.copy()
-        found = Detections.of([], [], np.zeros((0, len(OBJECTS))), np.zeros((0, 4)))
+        found = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 4))))
         if box := way(t):
             x, y = max(box[0], 0.0), box[1]
             right = min(box[0] + box[2], 1.0)
             if right - x > 0.3 * box[2]:
                 image[int(y * 180) : int((y + box[3]) * 180), int(x * 320) : int(right * 320)] = (200, 30, 30)
-                classes = [[0.8 if each == name else 0.02 for each in OBJECTS]]
-                found = Detections.of([[x, y, right - x, box[3]]], [0.8], classes, np.full((1, 4), 0.5))
-        picture = LazyPicture(lambda image=image: image)  # type: ignore[misc]
-        frame = Frame("yard", START + timedelta(seconds=t), Clock.FILE, k, image[..., 0], picture)
-        kinds += [event.kind for event in state.track(MotionFrame(frame, image), found)]
+                arrays = [x, y, right - x, box[3]], 0.8, [0.8 if each == name else 0.02 for each in OBJECTS]
+                found = Detections(*(np.array([each]) for each in arrays), np.full((1, 4), 0.5))
+        kinds += [event.kind for event in state.track(MotionFrame(shown(image, t), image), found)]
     return kinds
 
 
@@ -86,36 +81,17 @@ def test_a_place_where_something_comes_to_rest_is_no_scenery() -> None:
     assert not state.scenery.knows("car", BENCH)
 
 
-def narration(*sentences: Sentence) -> Narration:
-    before, after = (FrameStamp(START + timedelta(seconds=s), s, "a" * 64) for s in (0, 300))
-    return Narration(
-        "n",
-        "yard",
-        before,
-        after,
-        Clock.FILE,
-        SceneEvent.NONE,
-        sentences,
-        5.0,
-        ModelStamp("m", "b" * 64),
-        "c" * 64,
-    )
-
-
 def test_slow_change_at_a_place_is_reported_once_where_the_camera_was_watched() -> None:
     state = camera()
-    luma = STREET[..., 0]
-    frames = [
-        Frame("yard", START + timedelta(seconds=s), Clock.FILE, s, luma, LazyPicture(lambda: STREET))
-        for s in (0, 300)
-    ]
     came = Sentence("", "appeared", "person", BENCH, salience=1.0, confidence=0.9, after=BENCH)
     went = replace(came, type="disappeared", before=BENCH, after=None)
     bag = replace(came, object="bag")
 
     def told(cause: Cause, *sentences: Sentence) -> int:
-        pair = FramePair(frames[0], frames[1], 5.0, cause=cause)
-        return len(state.without_known(narration(*sentences), pair).sentences)
+        pair = FramePair(shown(STREET), shown(STREET, 300), 5.0, cause=cause)
+        before, after = (FrameStamp(each.time, each.pts, "a" * 64) for each in (pair.before, pair.after))
+        said = narration(before=before, after=after, sentences=sentences)
+        return len(state.without_known(said, pair).sentences)
 
     assert [told(Cause.PAUSE, each) for each in (came, went, came)] == [1, 1, 1]
     assert [told(Cause.BASELINE, each) for each in (came, went, came)] == [1, 0, 0]

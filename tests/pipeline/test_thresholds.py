@@ -37,7 +37,6 @@ def test_quiet_and_static_footage_gives_the_lowest_bounds(sigma: float) -> None:
 def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
     rng = np.random.default_rng(2)
     found = calibrate(frames(noisy(rng, sigma, street()) for _ in range(40)))
-    assert found
     reference = noisy(rng, sigma, street())
     assert all(largest(reference, noisy(rng, sigma, street())) < found.lower for _ in range(20))
     assert largest(reference, noisy(rng, sigma, street(60))) > found.lower
@@ -48,7 +47,6 @@ def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
 @pytest.mark.parametrize("when", [range(8), range(20), range(30), range(40)])
 def test_passers_by_do_not_raise_the_lower_threshold(when: range) -> None:
     found = calibrate(frames(passing(np.random.default_rng(3), 120, 6.0, when)))
-    assert found
     assert found.lower == pytest.approx(8 + 1.5 * 6 * 2**0.5, rel=0.25)
 
 
@@ -56,7 +54,6 @@ def test_footage_that_is_busy_everywhere_stays_within_the_bounds() -> None:
     rng = np.random.default_rng(4)
     lumas = [np.roll(rng.permutation(street().ravel()).reshape(SIZE), k, 1) for k in range(30)]
     found = calibrate(frames(lumas))
-    assert found
     assert found.upper == UPPER_BOUNDS[1]
     assert found.lower >= LOWER_BOUNDS[1]
 
@@ -70,14 +67,12 @@ def test_upper_is_several_times_ordinary_activity() -> None:
     lumas = [walls(k) for k in range(60)]
     usual = np.quantile([l2_luma(a, b)[0] for a, b in pairwise(lumas)], 0.95)
     found = calibrate(frames(lumas))
-    assert found
     assert found.upper == pytest.approx(2.5 * usual, abs=0.02)
     assert UPPER_BOUNDS[0] < found.upper < UPPER_BOUNDS[1]
 
 
 def test_one_lamp_does_not_decide_the_upper_threshold() -> None:
     found = calibrate(frames(street(brightness=0.3 if 30 <= k < 60 else 1.0) for k in range(90)))
-    assert found
     assert found.upper == UPPER_BOUNDS[0]
 
 
@@ -91,8 +86,6 @@ def test_memory_is_bounded_and_thinning_changes_little(monkeypatch: pytest.Monke
     all_maps = calibrate(frames(lumas))
     monkeypatch.setattr(module, "_HELD", 64)
     thinned = calibrate(frames(lumas))
-    assert all_maps
-    assert thinned
     assert thinned != all_maps
     assert thinned.lower == pytest.approx(all_maps.lower, rel=0.1)
 
@@ -101,7 +94,6 @@ def test_a_change_of_resolution_starts_again() -> None:
     rng = np.random.default_rng(6)
     small = [noisy(rng, 20.0, street())[:48, :80] for _ in range(10)]
     found = calibrate(frames([*small, *(noisy(rng, 1.0, street()) for _ in range(20))]))
-    assert found
     assert found.lower == LOWER_BOUNDS[0]
 
 
@@ -116,7 +108,6 @@ def test_real_quiet_stretches_lie_below_and_people_above(clips: Path) -> None:
     with open_source(str(clips / "intel_one-by-one-person-detection.mp4")) as source:
         film = list(source)
     found = calibrate(film)
-    assert found
     peaks = {(b.time - film[0].time).total_seconds(): largest(a.luma, b.luma) for a, b in pairwise(film)}
     empty = [p for t, p in peaks.items() if t < 4 or 47 < t < 49 or 71.5 < t < 73 or 88.5 < t < 90]
     assert len(empty) > 12

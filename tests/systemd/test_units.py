@@ -1,8 +1,9 @@
-"""The unit is sound and hardened, as far as systemd's own tools tell."""
+"""The units are sound and hardened, as far as systemd's own tools tell."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -10,23 +11,37 @@ import sys
 from pathlib import Path
 
 import pytest
-from confined_units import assert_sound, exposure, needs_systemd, runnable
+from confined_units import assert_reads_the_record, assert_sound, exposure, needs_systemd, runnable
 
-from daemon.config.configuration import load_configuration
+from daemon.threads.narrator_thread import BATCH_LIMIT_S
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 UNIT = FOLDER / "narrated.service"
 
 
 @needs_systemd
-def test_verify_finds_nothing(tmp_path: Path) -> None:
-    assert_sound(runnable(UNIT, tmp_path))
+def test_the_verification_by_its_timer_is_sound(tmp_path: Path) -> None:
+    for kind in ("service", "timer"):
+        shutil.copy(FOLDER / f"narrated-verify.{kind}", tmp_path)
+    for kind in ("service", "timer"):
+        assert_sound(tmp_path / f"narrated-verify.{kind}")
 
 
 @needs_systemd
-@pytest.mark.parametrize(("dropped_in", "most"), [("", 1.5), ("gpu.conf", 2.0)])
-def test_exposure_is_low(tmp_path: Path, dropped_in: str, most: float) -> None:
-    unit = runnable(UNIT, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "dropped_in", "most"),
+    [
+        ("narrated", "", 1.5),
+        ("narrated", "gpu.conf", 2.0),
+        ("narrated-collect", "", 1.3),
+        ("narrated-forward", "", 1.5),
+        ("narrated-serve", "", 1.4),
+        ("narrated-worker", "", 1.5),
+    ],
+)
+def test_a_unit_is_sound_and_little_exposed(tmp_path: Path, name: str, dropped_in: str, most: float) -> None:
+    unit = runnable(FOLDER / f"{name}.service", tmp_path)
+    assert_sound(unit)
     if dropped_in:
         lines = (FOLDER / dropped_in).read_text().split("[Service]\n")[1]
         unit.write_text(unit.read_text().replace("[Install]", f"{lines}\n[Install]"))
@@ -35,47 +50,21 @@ def test_exposure_is_low(tmp_path: Path, dropped_in: str, most: float) -> None:
 
 def test_what_the_program_relies_on() -> None:
     lines = UNIT.read_text().splitlines()
-    for line in (
-        "Type=notify",
-        "NotifyAccess=main",
-        "WatchdogSec=30",
-        "StateDirectory=narrated",
-        "Environment=NUMBA_CACHE_DIR=%C/narrated/numba",
-        "CacheDirectory=narrated",
-    ):
-        assert line in lines
-    assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
+    assert {"Type=notify", "NotifyAccess=main", "ExecReload=/bin/kill -HUP $MAINPID"} <= {*lines}
     assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines)  # numba cannot run under it
 
 
+def test_the_collector_loads_nothing_that_compiles_at_run_time() -> None:
+    """Its unit allows no memory that is both written and run."""
+    script = "import sys, daemon.collect.collector, daemon.collect.pictures; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"numba", "llvmlite", "onnxruntime", "torch", "cv2"} & set(shown.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["narrated-forward", "narrated-serve"])
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
-def test_the_user_can_be_made(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    done = subprocess.run(
-        ["systemd-sysusers", f"--root={tmp_path}", FOLDER / "narrated.sysusers"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "narrated:" in (tmp_path / "etc" / "passwd").read_text()
-
-
-@pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd-tmpfiles is not installed")
-def test_the_folder_can_be_made(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\nnarrated:x:0:0::/:/bin/sh\n")
-    (tmp_path / "etc" / "group").write_text("root:x:0:\nnarrated:x:0:\n")
-    done = subprocess.run(
-        ["systemd-tmpfiles", "--create", f"--root={tmp_path}", FOLDER / "narrated.tmpfiles"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "etc" / "narrated").is_dir()
+def test_a_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path, name: str) -> None:
+    assert_reads_the_record(FOLDER / f"{name}.service", tmp_path)
 
 
 BROKEN = {
@@ -114,17 +103,23 @@ def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(
     assert "narrated" in done.stderr
 
 
-def test_the_sample_names_the_redis_that_debian_installs() -> None:
-    assert (
-        load_configuration(FOLDER.parent / "configs" / "narrated.yaml").redis.url == "redis://127.0.0.1:6379"
+def test_a_worker_without_its_credential_ends_and_is_not_tried_again() -> None:
+    """As systemd runs it: `$$` is a dollar sign."""
+    text = (FOLDER / "narrated-worker.service").read_text()
+    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
+    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", text, re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-m", "daemon.cli", *line.replace("$$", "$").split()],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "CREDENTIALS_DIRECTORY"},
+        timeout=300,
+        check=False,
     )
-    installed = Path("/etc/redis/redis.conf")
-    if not installed.exists():
-        pytest.skip("redis-server is not installed")
-    lines = installed.read_text().splitlines()
-    assert "port 6379" in lines
-    assert any(line.split()[:2] == ["bind", "127.0.0.1"] for line in lines)
-    assert not any(line.startswith("unixsocket ") for line in lines)
+    assert str(done.returncode) in final.split(), done.stderr
+    assert "LoadCredential=redis:" in done.stderr
+    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", text, re.MULTILINE)
+    assert int(seconds) >= 2 * BATCH_LIMIT_S
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cv2
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.encoders.encoder import ENCODERS, Encoder
+from models.papers.captioner import Sees
 from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from train.cli import main
@@ -59,6 +61,30 @@ def run(
         return int(exit_.value.code or 0), shown.out, shown.err
 
     return call
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR takes seconds to start; `test_metrics` tries it."""
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """So small a training is slowed down by a second thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def spot_the_diff(clips: Path) -> Path:
+    """The released annotations."""
+    folder = clips.parent / "spot-the-diff"
+    if not folder.is_dir():
+        pytest.skip("no Spot-the-diff annotations beside the checkout (../shared/data)")
+    return folder
 
 
 @pytest.fixture
@@ -121,13 +147,25 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def splits(sample_folder: Path, toy_encoder: ToyEncoder, features: Path) -> tuple[Split, Split]:
-    """Training and validation split with the toy encoder's maps."""
-    options = ChangeOptions(eps=3.0)
-    first, second = (
-        load_split(sample_folder, name, toy_encoder, options, cache=features) for name in ("train", "val")
-    )
-    return first, second
+def load(toy_encoder: ToyEncoder, features: Path) -> Callable[..., tuple[Split, Split]]:
+    """Loads the training and the validation split of a folder, with the toy encoder's maps."""
+
+    def load(folder: Path, sees: Sees | None = None) -> tuple[Split, Split]:
+        more = {"sees": sees} if sees else {}
+        options = ChangeOptions(eps=3.0)
+        first, second = (
+            load_split(folder, name, toy_encoder, options, cache=features, **more)
+            for name in ("train", "val")
+        )
+        return first, second
+
+    return load
+
+
+@pytest.fixture
+def splits(sample_folder: Path, load: Callable[..., tuple[Split, Split]]) -> tuple[Split, Split]:
+    """Both splits of `sample_folder`, of pairs that have clusters."""
+    return load(sample_folder)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typing import Any
 from pipeline.disk import make_folder, replace_file
 from train.footage.cameras import CameraFiles, FootageError, cameras_in, sample_frames, stated_sources
 from train.footage.frames import read_labels, write_camera, written_cameras
-from train.footage.teachers import TeacherError, TeacherFile, Teachers, teachers
+from train.footage.teachers import TeacherFile, Teachers, teachers
 from train.progress import Progress
 from train.samples import SampleError
 
@@ -50,8 +50,6 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
     SampleError if `out` holds a camera that was made of other footage or by other teachers.
     """
     tell = progress or (lambda _what, _done, _whole: None)
-    if not options.teachers and options.labels is None:
-        raise TeacherError("no teacher: give a detector's file with --teacher, or label files with --labels")
     cameras, there = cameras_in(options.clips), written_cameras(options.out)
     stated = stated_sources(options.clips)
     times = avoided_times(options.avoid) if options.avoid is not None else {}

@@ -161,6 +161,13 @@ def _footage(run: ChainRun) -> _LabelledFootage:
         sources[name] = source
     digest = hashlib.sha256(repr(frames).encode()).hexdigest()
     learn = [frame for frame in frames if frame.camera not in held]
+    for name, own in by_camera(learn).items():  # now, and not when the detector is trained
+        folder = Path(sources[name]["footage"])
+        if not (folder / own[0].file).exists():
+            raise TrainError(
+                f"the footage of {name} is no longer in {folder}, and objects are followed through it: put "
+                "it back, or label again from where it is, which keeps the labels"
+            )
     return _LabelledFootage(learn, [frame for frame in frames if frame.camera in held], sources, digest)
 
 
@@ -188,11 +195,6 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     cameras = []
     for name, own in by_camera(footage.learn).items():
         folder = Path(footage.sources[name]["footage"])
-        if not (folder / own[0].file).exists():
-            raise TrainError(
-                f"the footage of {name} is no longer in {folder}, and objects are followed through it: put "
-                "it back, or label again from where it is, which keeps the labels"
-            )
         key = detector.key + (run.reid.name if run.reid else "")
         snapshots = collect(collector, own, folder, scratch / "seen", key)
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))

@@ -95,8 +95,9 @@ def observed_pairs(
             continue
         known = pair.gap_s is not None and rng.random() >= UNKNOWN_GAP
         gap_s = pair.gap_s if known and pair.gap_s is not None else np.nan
-        seen = with_views((before, after), shift, clusters, gap_s)
-        yield from ((pair, observed) for _, observed in captioner.observe([seen]))
+        [observed] = captioner.observe([with_views((before, after), shift, clusters, gap_s)])
+        if observed:
+            yield pair, observed
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from sklearn.linear_model import LogisticRegression
 
 from models.boxes import Box, box_of, centre, holds, iou
 from models.families import OBJECTS, family_of
-from models.grounded.association import CHANGE_COLUMNS, Floats
-from models.grounded.grounded import Association, Grounded
+from models.grounded.association import CHANGE_COLUMNS, Association, Floats
+from models.grounded.grounded import Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
 from pipeline.narration.batch import with_views
@@ -85,7 +85,8 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
         if not clusters:
             continue
         gap_s = np.nan if pair.get("gap_s") is None else float(pair["gap_s"])
-        for _, observed in captioner.observe([with_views((before, after), shift, clusters, gap_s)]):
+        [observed] = captioner.observe([with_views((before, after), shift, clusters, gap_s)])
+        if observed:
             association = captioner.associate(observed)
             known = [_label_observations(pair, association, side) for side in (0, 1)]
             moved = tuple(_has_moved(change) for change in pair["changes"])
@@ -100,7 +101,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
     match = _regression([_matches(each) for each in known])
     change, move = list[_Labelled](), list[_Labelled]()
     for each in known:
-        signs = each.association.signs(each.association.match(match))
+        signs = each.association.outcome_signs(each.association.match(match))
         for side in (0, 1):
             label = each.labels[side]
             rows = label != UNKNOWN
@@ -225,7 +226,7 @@ def _families(change: Mapping[str, Any]) -> set[str]:
 
 def _matches(known: DecisionExample) -> _Labelled:
     """Signs of the pairs of which it is known whether they are one."""
-    pairs, (before, after) = known.association.pairs, known.labels
+    pairs, (before, after) = known.association, known.labels
     decided = (before >= NONE)[:, None] & (after >= NONE)[None]
     unsure = np.array([word is None for word in known.moved] + 3 * [False])  # IGNORED, UNKNOWN and NONE
     decided &= ~(unsure[before][:, None] | unsure[after][None])

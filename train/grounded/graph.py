@@ -17,10 +17,7 @@ class _Graph(Detector):
     """The detector as a function of pictures uint8 RGB ``(B, h, w, 3)``; its outputs: see `Answers`."""
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
-        maps = self.maps(pictures.permute(0, 3, 1, 2))
-        answered = zip(maps, self.tower, self.answer, strict=True)
-        cells = [answer(tower(level)).flatten(2).transpose(1, 2) for level, tower, answer in answered]
-        return torch.cat(cells, dim=1), *maps
+        return self.outputs(pictures.permute(0, 3, 1, 2))
 
 
 def export_onnx(detector: Detector) -> bytes:

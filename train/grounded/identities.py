@@ -26,8 +26,8 @@ from models.boxes import Box, overlaps
 from models.detections import Detections
 from models.embedding import AppearanceEmbedding
 from models.families import first_of
-from models.grounded.detections import Floats, decode, pool_features
-from models.grounded.inference import OnnxDetector
+from models.grounded.inference import OnnxDetector, decode
+from models.grounded.observations import Floats, pool_features
 from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name

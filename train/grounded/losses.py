@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.grounded.detections import BINS
 from models.grounded.detector import Answer
+from models.grounded.inference import BINS
 
 NEAREST = 10  # cells that one object is assigned to at most
 _SCORE, _PLACE = 1.0, 4.0  # exponents of class score and overlap in the alignment

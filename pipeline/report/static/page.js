@@ -5,47 +5,41 @@ document.addEventListener("input", ({ target }) => {
   if (target.matches(".split")) target.closest(".stage").style.setProperty("--split", `${target.value}%`);
 });
 
-// Search of a page that is one file: cards without all of the words are hidden.
-const search = (form) => {
-  const apply = () => {
-    const words = form.querySelector("[type=search]").value.toLowerCase().split(/\s+/);
-    for (const card of document.querySelectorAll("article"))
-      card.hidden = !words.every((word) => card.innerText.toLowerCase().includes(word));
-  };
-  form.addEventListener("input", apply);
-  form.addEventListener("submit", (event) => event.preventDefault());
-};
-
 // Narrations as they come.
 const follow = (feed) => {
-  const MOST = 100;
+  const EVERY_MS = 2000;
   const status = document.getElementById("following");
-  const cameras = document.getElementById("cameras");
-  const element = (html) => document.createRange().createContextualFragment(html).firstElementChild;
-  const source = new EventSource(feed.dataset.events);
-  source.addEventListener("open", () => { status.textContent = "following"; });
-  source.addEventListener("error", () => { status.textContent = "connection lost, trying again"; });
-  source.addEventListener("camera", (event) => {
-    const { name, html } = JSON.parse(event.data);
-    const old = [...cameras.children].find((tile) => tile.dataset.camera === name);
-    if (old) old.replaceWith(element(html)); else cameras.append(element(html));
-  });
-  source.addEventListener("narration", (event) => {
-    const { id, visit, html, text } = JSON.parse(event.data);
-    if ([...feed.children].some((card) => card.dataset.id === id)) return;
-    feed.querySelector(".empty")?.remove();
-    if (visit) [...feed.children].find((card) => card.dataset.visit === visit)?.remove();
-    feed.prepend(element(html));
-    document.getElementById("spoken").textContent = text;
-    while (feed.children.length > MOST) feed.lastElementChild.remove();
-  });
+  const show = (page) => {
+    for (const id of ["cameras", "today"]) {
+      const [old, now] = [document, page].map((each) => each.getElementById(id));
+      if (old && now && old.outerHTML !== now.outerHTML) old.replaceWith(now);
+    }
+    const known = new Map([...feed.children].map((card) => [card.dataset.id, card]));
+    const { dataset, children } = page.getElementById("feed");
+    feed.dataset.seen = dataset.seen;
+    const cards = [...children].map((card) => known.get(card.dataset.id) ?? card);
+    const fresh = cards.filter((card) => !known.has(card.dataset.id));
+    for (const card of fresh) card.classList.add("fresh");
+    feed.replaceChildren(...cards);
+    document.getElementById("spoken").textContent = fresh.map((card) => card.querySelector(".statements")?.innerText).join(" ");
+  };
+  const ask = async () => {
+    try {
+      const answer = await fetch(`/feed?seen=${feed.dataset.seen}`, { headers: { accept: "text/html" }, redirect: "error" });
+      if (!answer.ok) throw new Error(answer.status);
+      if (answer.status === 200) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      status.textContent = "following";
+    } catch { status.textContent = "connection lost, trying again"; }
+    setTimeout(ask, EVERY_MS);
+  };
+  ask();
 };
 
 // Areas and lines drawn on a camera's picture, as lines of the configuration.
 const draw = (form) => {
-  const { kind, name, points, yaml, undo, clear, copy } = form.elements;
+  const { kind, name, points, yaml, undo, clear, copy, write } = form.elements;
   const canvas = form.querySelector(".canvas");
-  const shapes = canvas.querySelectorAll("svg > *");
+  const shapes = canvas.querySelectorAll(".drawn > *");
   const read = () => points.value.trim().split(/\s+/).filter(Boolean).map((point) => point.split(",").map(Number));
   const share = (value) => Math.min(Math.max(value, 0), 1).toFixed(3).replace(/\.?0+$/, "");
   const show = () => {
@@ -54,6 +48,7 @@ const draw = (form) => {
     for (const shape of shapes) shape.setAttribute("points", outline.join(" "));
     const list = `[${corners.map((point) => `[${point.map(share).join(", ")}]`).join(", ")}]`;
     const called = JSON.stringify(name.value.trim() || name.placeholder);
+    if (write) write.hidden = !["zones", "lines"].includes(kind.value);
     const least = kind.value === "lines" ? 2 : 3;
     yaml.value = corners.length < least ? `# ${least} points or more` : {
       zones: `zones:\n  - {name: ${called}, polygon: ${list}}`,
@@ -73,7 +68,7 @@ const draw = (form) => {
     form.querySelector("[role=status]").textContent = document.execCommand("copy") ? "copied" : "press Ctrl-C";
   });
   form.addEventListener("input", show);
-  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("submit", (event) => { if (!write || write.hidden) event.preventDefault(); });
   show();
 };
 
@@ -89,8 +84,7 @@ const press = (event) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
-  const [form, feed, drawing] = ["search", "feed", "draw"].map((id) => document.getElementById(id));
-  if (form) search(form);
+  const [feed, drawing] = ["feed", "draw"].map((id) => document.getElementById(id));
   if (feed) follow(feed);
   if (drawing) draw(drawing);
   document.addEventListener("keydown", press);

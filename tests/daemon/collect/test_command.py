@@ -4,22 +4,24 @@ import threading
 
 import pytest
 from forked_commands import forker
+from houses import House
 from narrations import narration
-from serving_here import Served, ServedHouse
+from serving_here import Served
 from waiting import until
 
-from pipeline.journal import DAILY, Journal, verify
+from pipeline.journal import DAILY, Journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import Publisher, drain
 
 
 @pytest.fixture
 def edge(tmp_path, server):
     """A daemon's journal and pictures elsewhere, published."""
-    house = ServedHouse(tmp_path / "edge")
+    house = House(tmp_path / "edge")
     for second in range(3):
         house.tell(second, camera="edge-cam", evidence=house.pictures(second))
     publisher = Publisher(server.url)
-    drain(house._journals["edge-cam"], publisher, threading.Event())
+    drain(house.journals["edge-cam"], publisher, threading.Event())
     publisher.close()
     yield house
     house.close()

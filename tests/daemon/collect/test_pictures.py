@@ -3,8 +3,9 @@
 import logging
 
 import pytest
+from houses import House
 from running_daemon import unused_port
-from serving_here import Served, ServedHouse
+from serving_here import Served
 from waiting import until
 
 from daemon.collect.pictures import PictureFetcher, PictureSource, PictureSourceError
@@ -17,7 +18,7 @@ QUOTED = "correct%20horse%3A%20b%40ttery"
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
-    made = ServedHouse(tmp_path_factory.mktemp("house") / "state")
+    made = House(tmp_path_factory.mktemp("house") / "state")
     for second in range(3):
         made.tell(second, evidence=made.pictures(second))
     yield made

@@ -16,7 +16,7 @@ import pytest
 from embedded_redis import EmbeddedServer
 
 from daemon.cli import VERBS
-from models import load_captioner
+from models import SHIPPED, load_captioner
 
 Run = Callable[..., Any]
 
@@ -80,14 +80,6 @@ def test_every_verb_has_help(narrated: Run) -> None:
 def test_a_misspelt_verb_is_put_right(narrated: Run) -> None:
     done = narrated("chekc-config")
     assert (done.code, "Did you mean 'check-config'?" in done.err) == (2, True)
-
-
-def test_a_captioner_that_does_not_ship_is_a_mistake_of_usage(
-    narrated: Run, pictures: tuple[Path, Path]
-) -> None:
-    done = narrated("describe", "--captioner", "poet", *pictures)
-    assert done.code == 2
-    assert "ddla" in done.err
 
 
 def test_version(narrated: Run) -> None:
@@ -190,34 +182,30 @@ def test_verify_finds_a_changed_byte(narrated: Run, clip: Path, checkpoint: Path
     assert told["problems"][0]["line"] == 1
 
 
-def test_schemas(narrated: Run) -> None:
-    record = json.loads(narrated("tail", "--schema").out)
-    assert "hash" in record["properties"]
-
-
-def test_doctor(narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer) -> None:
-    config = tmp_path / "n.yaml"
-    config.write_text(
-        f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{server.url}'}}\n"
-        f"captioner: {{model: {checkpoint}}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
-    )
-    done = narrated("doctor", "-c", config)
+def test_doctor(narrated: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = narrated("doctor")
     assert done.code == 0, done.out
-    assert [line.partition(":")[0] for line in done.out.splitlines()] == [
-        "ok     versions",
-        "ok     kernels",
-        "ok     captioner",
-        "ok     configuration",
-        "ok     Redis",
-    ]
-    config.write_text(
-        f"version: 1\nstate: /proc/narrated\nredis: {{url: 'unix://{tmp_path}/none.sock'}}\n"
-        f"captioner: {{model: {tmp_path}/none.safetensors}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
-    )
-    done = narrated("doctor", "-c", config, "--json")
+    checks = [line.partition(":")[0] for line in done.out.splitlines()]
+    assert checks == ["ok     versions", "ok     kernels", "ok     captioner"]
+    monkeypatch.setitem(SHIPPED, "grounded", Path("none.safetensors"))
+    done = narrated("doctor")
     assert done.code == 1
-    failed = {check["name"] for check in json.loads(done.out)["checks"] if check["ok"] is False}
-    assert failed == {"captioner", "configuration", "Redis"}
+    assert "FAILED captioner: no checkpoint at none.safetensors" in done.out
+
+
+def test_check_config_says_whether_the_server_answers(
+    narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
+) -> None:
+    config = tmp_path / "n.yaml"
+    for url, warned in ((server.url, ""), (f"unix://{tmp_path}/none.sock", "narrated: redis.url: unix://")):
+        config.write_text(
+            f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{url}'}}\n"
+            f"captioner: {{model: {checkpoint}}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"
+        )
+        done = narrated("check-config", "-c", config)
+        assert (done.code, done.out) == (0, f"{config}: fine, 1 camera\n")
+        assert done.err.startswith(warned)
+        assert bool(done.err) == bool(warned)
 
 
 def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None:

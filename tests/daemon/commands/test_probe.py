@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,17 @@ from daemon.config.settings import Camera
 @pytest.fixture
 def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
     """URL of a real RTSP server that asks for a password."""
-    rtsp_server(free_port, "user", "secret")
+    rtsp_server("user", "secret", port=free_port)
     return f"rtsp://user:secret@127.0.0.1:{free_port}/stream"
 
 
 def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., Any]) -> None:
-    done = narrated("probe", camera, "--seconds", "4", "--json")
+    done = narrated("probe", camera, "--seconds", "4")
     assert done.code == 0, done.err
-    found = json.loads(done.out)
-    assert (found["width"], found["height"]) == (320, 240)
-    assert found["codec"].startswith("h264")
-    assert found["keyframe_s"] == pytest.approx(0.5, abs=0.2)
-    assert found["packets"] > 0
+    assert "320 x 240, h264" in done.out
+    keyframes = re.search(r"keyframes +every ([\d.]+) s", done.out)
+    assert keyframes
+    assert float(keyframes[1]) == pytest.approx(0.5, abs=0.2)
     assert "secret" not in done.out
     wrong = narrated("probe", camera.replace("secret", "other"))
     assert wrong.code == 1
@@ -46,17 +45,14 @@ def test_probe_tells_of_the_sub_stream_as_well(
         f"version: 1\ncameras:\n  yard: {{url: '{camera}', screening: '{small}'}}\n"
         f"  gate: {{url: '{camera}', screening: '{lost}'}}\n"
     )
-    done = narrated("probe", "yard", "-c", config, "--seconds", "1", "--json")
+    done = narrated("probe", "yard", "-c", config, "--seconds", "1")
     assert done.code == 0, done.err
-    found = json.loads(done.out)
-    assert (found["width"], found["screening"]["width"]) == (320, 160)
-    assert found["screening"].keys() == found.keys() - {"screening"}
-    assert found["screening"]["hz"] == pytest.approx(30, rel=0.5)
-    done = narrated("probe", "gate", "-c", config, "--seconds", "0.5", "--json")
+    assert re.findall(r"(\d+) x \d+", done.out) == ["320", "160"]
+    done = narrated("probe", "gate", "-c", config, "--seconds", "0.5")
     assert done.code == 3
-    assert json.loads(done.out)["width"] == 320
-    assert "(404)" in json.loads(done.out)["screening"]["error"]
+    assert re.findall(r"(\d+) x \d+", done.out) == ["320"]
     assert "sub-stream: rtsp://***@" in done.err
+    assert "(404)" in done.err
     assert "secret" not in done.out + done.err
 
 

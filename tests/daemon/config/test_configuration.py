@@ -131,28 +131,31 @@ def test_a_zone_that_cannot_be_used(zone: str, key: str) -> None:
     assert found[0].startswith(f"n.yaml:6: cameras.a.zones.0.{key}: "), found
 
 
-def test_removed_keys_are_read_once_more_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    text = (
-        "version: 1\nredis: {url: embedded, maxlen: 5}\nsigning: {every: 1m}\n"
-        "captioner: {checkpoint: own.safetensors, batch: 2}\n"
-        "defaults: {clusters: {eps: 3}, pairs: {settle: 1s, lower: 7}}\n"
-        "cameras:\n  a: {url: x}\n  b: {url: y, rtsp: {stall_timeout: 3s}}\n"
-    )
+def test_a_configuration_of_the_version_before_is_read_once_more_with_warnings(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    text = """version: 1
+redis: {url: embedded, maxlen: 100000}
+signing: {key: null, every: 10m}
+captioner: {checkpoint: own.safetensors, batch: 8, wait: 500ms, device: cpu}
+defaults:
+  rtsp: {open_timeout: 5s, stall_timeout: 10s, clock_skew: 2s, idle_keyframes: false, hardware: none}
+  pairs: {sample: 2/s, lower: 7, upper: auto, settle: 750ms, max_wait: 3s, max_gap: 60s, long_gap: 5m}
+  clusters: {size: null, eps: 20}
+  narrate: {max_sentences: 16, min_salience: 0.05, colours: true, beam_size: 1, merge: 0s, deadline: 30s}
+  evidence: {keep: all, format: jpeg, quality: 85}
+cameras:
+  a: {url: x}
+  b: {url: y, rtsp: {stall_timeout: 3s}}
+"""
     configuration = parse_configuration(text, "n.yaml")
     assert configuration.captioner.checkpoint == Path("own.safetensors")
     assert configuration.redis.url is None
     assert configuration.cameras["a"].pairs.lower == 7
     warned = [record.getMessage().split(": ")[:2] for record in caplog.records]
-    assert warned == [
-        ["n.yaml:2", "redis.url"],
-        ["n.yaml:2", "redis.maxlen"],
-        ["n.yaml:3", "signing.every"],
-        ["n.yaml:4", "captioner.checkpoint"],
-        ["n.yaml:4", "captioner.batch"],
-        ["n.yaml:5", "defaults.clusters"],
-        ["n.yaml:5", "defaults.pairs.settle"],
-        ["n.yaml:8", "cameras.b.rtsp.stall_timeout"],
-    ]
+    assert len(warned) == 23
+    assert {("n.yaml:2", "redis.url"), ("n.yaml:8", "defaults.clusters")} <= set(map(tuple, warned))
+    assert warned[-1] == ["n.yaml:13", "cameras.b.rtsp.stall_timeout"]
 
 
 @pytest.mark.parametrize("text", ["captioner: ddla", "captioner: {model: ddla}"])
@@ -233,12 +236,6 @@ def test_words_for_true_and_false_are_those_of_yaml_1_1(word: str, value: bool) 
 def test_a_mistake_in_the_defaults_is_reported_once() -> None:
     text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
     assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
-
-
-def test_a_misspelt_section_is_missed_and_named() -> None:
-    missed, named = problems("version: 1\ncamras:\n  door: {url: x}\n")
-    assert missed.startswith("n.yaml:1: cameras: ")
-    assert named == 'n.yaml:2: camras: unknown key; did you mean "cameras"?'
 
 
 @pytest.mark.parametrize("text", ["", "- a", "a: [", "a: !!python/object:os.system {}"])

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 
+from daemon.commands.options import choose_captioner
 from daemon.config import device
 from daemon.config.device import DeviceError, choose_device
 
@@ -38,7 +40,7 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         choose_device("cuda")
 
 
-@pytest.mark.parametrize("name", ["gpu0", "mps", "meta", "cuda:", "cuda:-1", "CUDA", ""])
+@pytest.mark.parametrize("name", ["gpu0", "mps", "cuda:", "cuda:-1", "CUDA"])
 def test_what_is_no_device_is_told(name: str) -> None:
-    with pytest.raises(DeviceError, match="write auto, cpu, cuda or cuda:1"):
-        choose_device(name)
+    with pytest.raises(typer.BadParameter, match="write auto, cpu, cuda or cuda:1"):
+        choose_captioner(None, name)

@@ -127,7 +127,6 @@ def test_odd_values_of_every_key_are_taken_or_refused_in_the_words_of_yaml(odd: 
     }
     example["forward"] |= {
         "mqtt": {"home": {"url": "mqtt://10.0.0.2"}},
-        "webhook": {"office": {"url": "https://example.com/"}},
         "apprise": {"phone": {"url": "json://10.0.0.2", "filter": {"object": "person"}}},
     }
     assert parse_configuration(yaml.safe_dump(example))

@@ -132,13 +132,11 @@ def test_no_verb_tells_a_password(
         forgetful(*arguments)
         for arguments in (
             ("check-config", "-c", config),
-            ("doctor", "-c", config),
-            ("doctor", "-c", config, "--json"),
             ("tail", "-c", config, "--count", "1"),
             ("tail", "--redis", f"redis://:{IN_URL}@127.0.0.1:9", "--count", "1"),
             ("tail", "--redis", f"ftp://me:{IN_URL}@127.0.0.1"),
             ("probe", url),
-            ("probe", "gate", "-c", config, "--json"),
+            ("probe", "gate", "-c", config),
             ("probe", "query", "-c", config),
             ("replay", clip, "--redis", f"http://me:{IN_URL}@127.0.0.1", "--captioner-file", checkpoint),
             ("replay", url, "-c", config),

@@ -16,7 +16,8 @@ from daemon.service import daemon as module
 from daemon.service.daemon import Daemon
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
-from pipeline.journal import Journal, read_journal, verify
+from pipeline.journal import Journal, read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
 TIMES = 6

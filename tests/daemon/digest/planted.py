@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import random
 from collections import defaultdict
@@ -13,6 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from chained import write_chained
 
 from pipeline.record import format_time
 
@@ -136,7 +136,6 @@ def write(
     folder: Path, visits: Iterable[Visit], more: Iterable[tuple[str, datetime, dict[str, Any]]] = ()
 ) -> None:
     """The journals: an arrival and a departure a visit, and further records `(camera, time, members)`."""
-    folder.mkdir(parents=True)
     told: defaultdict[str, list[tuple[datetime, int, dict[str, Any]]]] = defaultdict(list)
     for n, visit in enumerate(visits):
         end = visit.begin + timedelta(seconds=visit.stay_s)
@@ -145,8 +144,8 @@ def write(
     for n, (camera, at, members) in enumerate(more, 10**9):
         told[camera].append((at, n, members))
     for camera, records in told.items():
-        with (folder / f"{camera}.jsonl").open("wb") as file:
-            file.writelines(_chained(camera, sorted(records, key=lambda each: each[:2])))
+        ordered = sorted(records, key=lambda each: each[:2])
+        write_chained(folder, camera, ((at, members) for at, _, members in ordered))
 
 
 def _members(visit: Visit, track: str, at: datetime, leaves: bool) -> dict[str, Any]:
@@ -165,31 +164,3 @@ def _members(visit: Visit, track: str, at: datetime, leaves: bool) -> dict[str, 
     if leaves:
         sentence |= {"duration_s": round(visit.stay_s, 2), "until": format_time(at)}
     return {"event": "change", "text": text, "sentences": [sentence]}
-
-
-def _chained(camera: str, records: Iterable[tuple[datetime, int, dict[str, Any]]]) -> Iterator[bytes]:
-    previous = "0" * 64
-    for seq, (at, _, more) in enumerate(records, 1):
-        frame = {"pts": seq, "sha256": "a" * 64}
-        members = {
-            "schema": "narrated/2",
-            "id": f"{camera}-{seq}",
-            "camera": camera,
-            "seq": seq,
-            "before": {"time": format_time(at - timedelta(seconds=1)), **frame},
-            "after": {"time": format_time(at), **frame},
-            "clock": "file",
-            "l2": 12.5,
-            "suppressed": 0,
-            "model": {"name": "grounded", "sha256": "c" * 64},
-            "config_sha256": "d" * 64,
-            "stream_id": f"{int(at.timestamp() * 1000)}-{seq}",
-            "prev": previous,
-        } | more
-        previous = hashlib.sha256(canonical(members)).hexdigest()
-        yield canonical(members | {"hash": previous}) + b"\n"
-
-
-def canonical(members: dict[str, Any]) -> bytes:
-    """Canonical JSON, as far as these members need it."""
-    return json.dumps(members, sort_keys=True, separators=(",", ":")).encode()

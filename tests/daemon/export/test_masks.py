@@ -88,7 +88,7 @@ def frames_of(path: Path) -> list[np.ndarray]:
         return [rgb_of(frame) for frame in container.decode(video=0)]
 
 
-def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked: House, tmp_path: Path, capsys) -> None:
+def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, capsys) -> None:
     out = tmp_path / "out"
     assert tracked.export(out, "--mask", "p", "--clips", str(tracked.clip)) == 0
     assert cli.main(["verify", str(out)]) == 0
@@ -132,7 +132,7 @@ def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked: House, tmp_p
     assert picture.name in capsys.readouterr().err
 
 
-def test_a_recorders_clock_is_aligned_by_the_pictures(tracked: House, tmp_path: Path, capsys) -> None:
+def test_a_recorders_clock_is_aligned_by_the_pictures(tracked, tmp_path, capsys) -> None:
     recorder = tmp_path / "yard" / "2024-05-01_12-00-01.mp4"  # a second ahead
     recorder.parent.mkdir()
     for path in (recorder, recorder.with_name("2024-05-01_18-00-00.mp4")):
@@ -154,14 +154,15 @@ def test_a_recorders_clock_is_aligned_by_the_pictures(tracked: House, tmp_path: 
     assert not (tmp_path / "blind" / "clips").exists()
 
 
-def test_the_same_mask_gives_the_same_bytes(tracked: House, tmp_path: Path) -> None:
+@pytest.mark.parametrize("masked", [(), ("--mask", "p")])
+def test_the_same_selection_gives_the_same_bytes(tracked, tmp_path, masked) -> None:
     one, two = (tmp_path / f"{name}.zip" for name in "ab")
     for out in (one, two):
-        assert tracked.export(out, "--mask", "p", "--clips", str(tracked.clip)) == 0
+        assert tracked.export(out, *masked, "--clips", str(tracked.clip)) == 0
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked: House, tmp_path: Path) -> None:
+def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path) -> None:
     for camera in ("yard", "gate"):
         out, path = tmp_path / camera, tmp_path / f"{camera}.yaml"
         area = [list(corner) for corner in PRIVATE]
@@ -177,7 +178,7 @@ def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked: House, tmp_p
         assert all(image[rows + 8 :].max() > 60 for image in shown)
 
 
-def test_a_track_that_no_record_names_is_refused(tracked: House, tmp_path: Path, capsys) -> None:
+def test_a_track_that_no_record_names_is_refused(tracked, tmp_path, capsys) -> None:
     assert tracked.export(tmp_path / "out", "--mask", "x") == 2
     assert "none of these records names the track 'x'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from forwarding_here import Camera, Receiver, forwarding
+from forwarding_here import Receiver, forwarding
 from waiting import until
 
 from daemon.forward import digests
@@ -35,9 +33,7 @@ def hook(receiver: Receiver) -> str:
     return f"  apprise:\n    office: {{url: '{receiver.url}', {filtered}, digest: ['07:00', '19:00']}}\n"
 
 
-def test_it_is_sent_once_at_each_hour(
-    configure: Callable[..., Path], camera: Callable[..., Camera], receiver: Receiver, clock: Clock
-) -> None:
+def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock) -> None:
     path = configure(hook(receiver))
     with forwarding(path):
         camera().narrate(3)
@@ -54,7 +50,7 @@ def test_it_is_sent_once_at_each_hour(
 
 
 def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
-    configure: Callable[..., Path], camera: Callable[..., Camera], receiver: Receiver, clock: Clock
+    configure, camera, receiver, clock
 ) -> None:
     path = configure(hook(receiver))
     camera().narrate(1)
@@ -73,7 +69,7 @@ def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
     assert len(receiver.taken) == 1
 
 
-def test_the_first_one_is_of_the_next_hour(tmp_path: Path, clock: Clock) -> None:
+def test_the_first_one_is_of_the_next_hour(tmp_path, clock) -> None:
     from daemon.config.configuration import parse_configuration
 
     configuration = parse_configuration(

@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import narrations
 import pytest
-from forwarding_here import Broker, Camera, Listener, forwarding
+from forwarding_here import Broker, Listener, forwarding
 from waiting import until
 
 from daemon.config.secrets import Secrets
@@ -56,78 +57,30 @@ def message(**changed: Any) -> Message:
     return Message(record, record.sentences)
 
 
-# https://www.home-assistant.io/integrations/mqtt/#device-discovery-payload, and the pages of the integrations
-# event.mqtt, sensor.mqtt, binary_sensor.mqtt, image.mqtt: keys that are required, and those allowed besides.
-AVAILABILITY = ({"topic"}, {"payload_available", "payload_not_available", "value_template"})
-DEVICE = (
-    {"identifiers"},  # or connections
-    {
-        *("connections", "configuration_url", "hw_version", "manufacturer", "model", "model_id", "name"),
-        *("serial_number", "suggested_area", "sw_version", "via_device"),
-    },
-)
-ORIGIN = ({"name"}, {"sw_version", "support_url"})
-PAYLOAD = (
-    {"device", "origin", "components"},
-    {
-        "availability",
-        "availability_mode",
-        "availability_topic",
-        "qos",
-        "encoding",
-        "state_topic",
-        "command_topic",
-    },
-)
-ENTITY = {
-    *("availability", "availability_mode", "device", "enabled_by_default", "encoding", "entity_category"),
-    *("entity_picture", "icon", "json_attributes_template", "json_attributes_topic", "name", "object_id"),
-    *("default_entity_id", "qos", "value_template"),
+REQUIRED = {  # https://www.home-assistant.io/integrations/event.mqtt/ and those of the others
+    "event": {"state_topic", "event_types"},
+    "sensor": {"state_topic"},
+    "binary_sensor": {"state_topic"},
+    "image": {"image_topic"},
 }
-COMPONENTS = {
-    "event": ({"platform", "unique_id", "state_topic", "event_types"}, {"device_class", *ENTITY}),
-    "sensor": (
-        {"platform", "unique_id", "state_topic"},
-        {
-            *("device_class", "expire_after", "force_update", "last_reset_value_template", "options"),
-            *("state_class", "suggested_display_precision", "unit_of_measurement", *ENTITY),
-        },
-    ),
-    "binary_sensor": (
-        {"platform", "unique_id", "state_topic"},
-        {"device_class", "expire_after", "force_update", "off_delay", "payload_off", "payload_on", *ENTITY},
-    ),
-    "image": (
-        {"platform", "unique_id", "image_topic"},  # or url_topic
-        {"content_type", "image_encoding", "url_template", *ENTITY},
-    ),
-}
-
-
-def check(values: dict[str, Any], keys: tuple[set[str], set[str]]) -> None:
-    required, allowed = keys
-    assert required <= values.keys()
-    assert values.keys() <= required | allowed
 
 
 def check_payload(payload: dict[str, Any]) -> None:
-    check(payload, PAYLOAD)
-    check(payload["device"], DEVICE)
-    check(payload["origin"], ORIGIN)
-    for each in payload["availability"]:
-        check(each, AVAILABILITY)
-    ids = [entity["unique_id"] for entity in payload["components"].values()]
-    assert len(ids) == len(set(ids))
+    """By the page of device discovery."""
+    assert payload["device"].keys() >= {"identifiers", "name"}
+    assert payload["origin"]["name"]
+    assert all(each["topic"] for each in payload["availability"])
+    entities = payload["components"].values()
+    assert len({entity["unique_id"] for entity in entities}) == len(entities)
     for key, entity in payload["components"].items():
         assert re.fullmatch(r"[a-zA-Z0-9_-]+", key)
-        check(entity, COMPONENTS[entity["platform"]])
+        assert entity.keys() >= REQUIRED[entity["platform"]]
         for name in entity.keys() & {"state_topic", "image_topic", "json_attributes_topic"}:
             assert not set(entity[name]) & set("+#")
-    assert payload["qos"] in {0, 1, 2}
 
 
 @pytest.mark.parametrize("camera", ["yard", "front.door-2_x", "7"])
-def test_discovery_has_the_keys_that_home_assistant_documents(camera: str) -> None:
+def test_discovery_has_the_keys_that_home_assistant_documents(camera) -> None:
     def components(**given: Any) -> dict[str, Any]:
         payload = device(MqttSettings.model_validate({"url": "mqtt://h", **given}), camera)
         check_payload(payload)
@@ -146,9 +99,7 @@ def test_similar_names_get_different_slugs() -> None:
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", slug(name)) for name in [*names, "Ähre"])
 
 
-def test_home_assistant_receives_all_of_a_narration(
-    broker: Broker, listen: Listen, configure: Configure, camera: Callable[..., Camera], tmp_path: Path
-) -> None:
+def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, camera, tmp_path) -> None:
     picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"JPEG", "jpg")
     listener = listen(broker.port)
     with forwarding(configure(home(broker))):
@@ -178,7 +129,7 @@ def test_home_assistant_receives_all_of_a_narration(
     assert json.loads(listener.on(entities["sentence"]["json_attributes_topic"])[0])["id"] == published
 
 
-def test_a_later_subscriber_gets_the_state_and_no_old_event(broker: Broker, listen: Listen) -> None:
+def test_a_later_subscriber_gets_the_state_and_no_old_event(broker, listen) -> None:
     target = opened(broker)
     target.send(message(**now(sentences=(PERSON,))))
     late = listen(broker.port)
@@ -194,44 +145,29 @@ def test_a_later_subscriber_gets_the_state_and_no_old_event(broker: Broker, list
     target.close()
 
 
-def test_an_old_record_moves_no_state(broker: Broker, listen: Listen) -> None:
-    """A dead letter that is tried again, and what waited while the broker was away."""
-    listener, target = listen(broker.port), opened(broker)
-    target.send(message(**now(sentences=(GONE,))))
+def test_old_long_and_empty_records(broker, listen) -> None:
+    """Old ones are dead letters tried again, and what waited while the broker was away."""
+    listener, target = listen(broker.port), opened(broker, discovery=None)
+    long = replace(GONE, text=GONE.text * 40)
+    target.send(message(**now(sentences=(long,))))
     target.send(message(sentences=(PERSON,)))  # of 2024
     until(lambda: len(listener.on("narrated/yard/event")) == 2)
-    assert listener.on("narrated/yard/sentence") == [GONE.text.encode()]
-    assert listener.on("narrated/yard/object/person") == []
-    target.close()
-
-
-def test_a_state_is_never_too_long(broker: Broker, listen: Listen) -> None:
-    listener, target = listen(broker.port), opened(broker, template="{{ text * 40 }}")
-    target.send(message())
-    (state,) = until(lambda: listener.on("narrated/yard/sentence"))
-    assert len(state.decode()) == LONGEST_STATE
-    assert len(json.loads(listener.on("narrated/yard/attributes")[0])["text"]) > LONGEST_STATE
-    target.close()
-
-
-def test_a_record_without_sentences_is_an_event(broker: Broker, listen: Listen) -> None:
-    listener, target = listen(broker.port), opened(broker, discovery=None)
+    (state,) = listener.on("narrated/yard/sentence")
+    assert state.decode() == (GONE.text * 40)[: LONGEST_STATE - 1] + "…"
+    assert json.loads(listener.on("narrated/yard/attributes")[0])["text"] == GONE.text * 40
+    assert listener.on("narrated/yard/object/person") == [], "an old record moves no state"
     gap = message().record.model_copy(
         update={"event": "gap", "text": "Nothing was observed.", "sentences": ()}
     )
     target.send(Message(gap, ()))
-    (event,) = until(lambda: listener.on("narrated/yard/event"))
+    event = until(lambda: listener.on("narrated/yard/event")[2:])[0]
     assert json.loads(event)["event_type"] == "gap"
     assert not [topic for topic, _, _ in listener.received if topic.startswith("homeassistant")]
     target.close()
 
 
 def test_a_broker_that_is_killed_and_forgets_everything(
-    broker: Broker,
-    listen: Listen,
-    configure: Configure,
-    camera: Callable[..., Camera],
-    monkeypatch: pytest.MonkeyPatch,
+    broker, listen, configure, camera, monkeypatch
 ) -> None:
     monkeypatch.setattr(sender_module, "LONGEST_BACKOFF_S", 3.0)  # the subscriber is back first
     monkeypatch.setattr(sender_module, "FIRST_BACKOFF_S", 3.0)
@@ -251,18 +187,14 @@ def test_a_broker_that_is_killed_and_forgets_everything(
     assert [json.loads(each)["id"] for each in listener.on("narrated/yard/event")] == waiting
 
 
-def test_a_killed_forwarder_is_shown_as_offline(
-    broker: Broker, listen: Listen, configure: Configure, start_forward: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_killed_forwarder_is_shown_as_offline(broker, listen, configure, start_forward) -> None:
     listener, process = listen(broker.port), start_forward(configure(home(broker)))
     until(lambda: listener.on("narrated/status") == [b"online"])
     process.kill()
     until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
 
 
-def test_a_corrected_password_is_read_again(
-    mosquitto: str, tmp_path: Path, listen: Listen, configure: Configure, camera: Callable[..., Camera]
-) -> None:
+def test_a_corrected_password_is_read_again(mosquitto, tmp_path, listen, configure, camera) -> None:
     tool = shutil.which("mosquitto_passwd")
     if tool is None:
         pytest.skip("mosquitto_passwd is not installed (apt install mosquitto)")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import rfc8785
+from chained import write_chained
 
-from pipeline.record import Record, format_time
+from pipeline.record import format_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ARRIVALS = {"entered", "appeared", "placed", "got_out"}
@@ -68,46 +68,39 @@ def write_record(folder: Path, visits: str = VISITS) -> dict[str, str]:
     told = defaultdict[str, list[tuple[datetime, str, dict[str, Any]]]](list)
     for line in visits.strip().splitlines():
         camera, track, *visit = line.split(" | ")
-        for record in _visit(track, *visit):
-            told[camera].append((record.pop("_at"), track, record))
+        for at, record in _visit(track, *visit):
+            told[camera].append((at, track, record))
     for camera, at, name, record in _others():
         told[camera].append((moment(at), name, record))
     names = {}
-    folder.mkdir(parents=True)
     for camera, records in told.items():
-        names |= _write(folder, camera, sorted(records, key=lambda each: each[0]))
+        records.sort(key=lambda each: each[0])
+        write_chained(folder, camera, ((at, record) for at, _, record in records))
+        names |= {f"{camera}-{seq}": name for seq, (_, name, _) in enumerate(records, 1)}
     return names
 
 
-def _visit(track: str, thing: str, came: str, went: str, called: str, place: str) -> list[dict[str, Any]]:
-    begun = moment(came)
-    ended = moment(went) if went != "-" else None
-    walks = thing in PEOPLE
+def _visit(
+    track: str, thing: str, came: str, went: str, called: str, place: str
+) -> Iterator[tuple[datetime, dict[str, Any]]]:
+    begun, walks = moment(came), thing in PEOPLE
     first = "got_out" if track == "p12" else "placed" if thing == "bag" else "entered"
     does = {"got_out": "has got out of a car", "placed": "has been put down"}
     verb = does.get(first, "has come in" if walks else "has driven in")
-    records = [
-        _record(
-            begun,
-            _sentence(f"A {called} {verb} {place}.", "appeared", thing, begun, action=first, track=track),
-        )
-    ]
+    held = {"held": "hourly"} if track in HELD else {}
+    said = _sentence(f"A {called} {verb} {place}.", "appeared", thing, begun, action=first, track=track)
+    yield begun, _record(said, **held)
     if track in PARKED:
         parked = begun + timedelta(minutes=1)
         text = f"The {called} has parked {place}."
-        stands = _record(parked, _sentence(text, "moved", thing, parked, action="parked", track=track))
-        records.append({**stands, "continues": f"{track}-stopped"})
-    if ended:
+        said = _sentence(text, "moved", thing, parked, action="parked", track=track)
+        yield parked, _record(said, continues=f"{track}-stopped")
+    if went != "-":
+        ended = moment(went)
         span = {"since": format_time(begun), "until": format_time(ended)}
-        stay = (ended - begun).total_seconds()
+        stay = {"action": "left", "track": track, "duration_s": (ended - begun).total_seconds()}
         text = f"The {called} {place} has {'walked' if walks else 'driven'} off."
-        gone = _sentence(
-            text, "disappeared", thing, ended, action="left", track=track, duration_s=stay, **span
-        )
-        records.append(_record(ended, gone))
-    if track in HELD:
-        records = [{**record, "held": "hourly"} for record in records]
-    return records
+        yield ended, _record(_sentence(text, "disappeared", thing, ended, **stay, **span), **held)
 
 
 def _others() -> list[tuple[str, str, str, dict[str, Any]]]:
@@ -119,7 +112,7 @@ def _others() -> list[tuple[str, str, str, dict[str, Any]]]:
             key: more.pop(key) for key in ("event", "since", "until", "reason", "schema") if key in more
         }
         sentence = _sentence(text, kind, thing, moment(at), **more)
-        made.append((camera, at, name, {**_record(moment(at), sentence), **members}))
+        made.append((camera, at, name, _record(sentence, **members)))
 
     day = "2026-11-23T"
     add("yard", f"{day}08:04", "gate-opened", "The gate has opened.", "moved", "gate", action="opened")
@@ -153,39 +146,10 @@ def _others() -> list[tuple[str, str, str, dict[str, Any]]]:
 
 
 def _sentence(text: str, kind: str, thing: str, at: datetime, **more: Any) -> dict[str, Any]:
-    box = None if thing == "scene" else (0.4, 0.2, 0.1, 0.5)
+    box, time = ((0.4, 0.2, 0.1, 0.5), {"time": format_time(at)}) if thing != "scene" else (None, {})
     members = {"text": text, "type": kind, "object": thing, "box": box, "salience": 0.7, "confidence": 0.95}
-    return {**members, **({"time": format_time(at)} if thing != "scene" else {}), **more}
+    return members | time | more
 
 
-def _record(at: datetime, sentence: dict[str, Any]) -> dict[str, Any]:
-    return {"_at": at, "event": "change", "text": sentence["text"], "sentences": (sentence,)}
-
-
-def _write(folder: Path, camera: str, records: list[tuple[datetime, str, dict[str, Any]]]) -> dict[str, str]:
-    names, lines, prev = dict[str, str](), list[bytes](), "0" * 64
-    for seq, (at, name, record) in enumerate(records, 1):
-        frame = {"pts": seq, "sha256": "a" * 64}
-        members = {
-            "schema": "narrated/2",
-            "id": f"{camera}-{seq}",
-            "camera": camera,
-            "seq": seq,
-            "before": {"time": format_time(at - timedelta(seconds=1)), **frame},
-            "after": {"time": format_time(at), **frame},
-            "clock": "file",
-            "l2": 12.5,
-            "suppressed": 0,
-            "model": {"name": "grounded", "sha256": "c" * 64},
-            "config_sha256": "d" * 64,
-            "stream_id": f"{int(at.timestamp() * 1000)}-{seq}",
-            "prev": prev,
-            "hash": "0" * 64,
-        } | {key: value for key, value in record.items() if key != "_at"}
-        unhashed = Record.model_validate(members).members()
-        del unhashed["hash"]
-        prev = hashlib.sha256(rfc8785.dumps(unhashed)).hexdigest()
-        lines.append(rfc8785.dumps({**unhashed, "hash": prev}))
-        names[f"{camera}-{seq}"] = name
-    (folder / f"{camera}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-    return names
+def _record(sentence: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"event": "change", "text": sentence["text"], "sentences": [sentence]} | more

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,17 +27,19 @@ BERLIN = LocalTime.named("Europe/Berlin")
 NOW = moment("2026-11-23T19:05")
 
 
+@contextmanager
+def made(state: Path, visits: str = VISITS) -> Iterator[Search]:
+    """The made record in a state folder, to be asked."""
+    if not (state / "journal").exists():
+        write_record(state / "journal", visits)
+    with Search(state / "journal", BERLIN) as search:
+        search.index.update()
+        yield search
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("made") / "journal"
-    write_record(made)
-    return made
-
-
-@pytest.fixture
-def search(folder: Path):
-    with Search(folder, BERLIN) as opened:
-        opened.index.update()
+def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
+    with made(tmp_path_factory.mktemp("made")) as opened:
         yield opened
 
 
@@ -59,10 +63,7 @@ def test_an_answer_says_what_was_not_recorded_in_one_line(search, question, gap)
 
 
 def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
-    folder = tmp_path / "journal"
-    write_record(folder)
-    with Search(folder, BERLIN) as search:
-        search.index.update()
+    with made(tmp_path) as search:
         still = search.asker().read("which cars are still there", NOW)
         assert [visit.track for visit in search.selection.visits(still)] == ["c4"]
         begin, end = (int(moment(f"2026-11-23T{clock}").timestamp() * 1e6) for clock in ("17:00", "17:10"))
@@ -77,17 +78,13 @@ def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
 
 
 def test_now_is_not_known_since_narrated_stopped(tmp_path):
-    folder = tmp_path / "journal"
-    write_record(folder)
-
     def watch(camera: str, clock: str) -> None:
         seen = FrameStamp(moment(f"2026-11-23T{clock}"), 1, "a" * 64)
         CameraMemory(tmp_path / CAMERA_MEMORY / f"{camera}.json").save(seen, None)
 
     for camera in ("yard", "lobby", "door"):
         watch(camera, "19:04:50")
-    with Search(folder, BERLIN) as search:
-        search.index.update()
+    with made(tmp_path) as search:
         still = search.asker().read("how many people are there now", NOW)
         assert search.selection.count(still)[0].visits == 1
         assert not any("not known" in said for said in caveats(search, still))
@@ -120,32 +117,24 @@ def test_now_is_not_known_since_narrated_stopped(tmp_path):
     ],
 )
 def test_a_class_asked_for_may_be_recorded_as_the_open_one(tmp_path, question, said):
-    folder = tmp_path / "journal"
-    write_record(folder, visits=VISITS.replace("v2 | van", "v2 | vehicle"))
-    with Search(folder, BERLIN) as search:
-        search.index.update()
+    with made(tmp_path, VISITS.replace("v2 | van", "v2 | vehicle")) as search:
         doubts = [each for each in caveats(search, search.asker().read(question, NOW)) if "may be" in each]
         assert len(doubts) == bool(said)
         assert said in "".join(doubts)
 
 
 def test_riders_are_somebody(tmp_path):
-    folder = tmp_path / "journal"
-    write_record(folder, visits=VISITS.replace("b1 | cyclist", "b1 | rider"))
-    with Search(folder, BERLIN) as search:
-        search.index.update()
+    with made(tmp_path, VISITS.replace("b1 | cyclist", "b1 | rider")) as search:
         asked = search.asker().read("did anyone come between 17:15 and 17:25", NOW)
         assert search.answer(asked).count == 1
 
 
 def test_without_tracks_it_is_refused_to_say_who_is_there(tmp_path):
-    folder = tmp_path / "journal"
-    write_record(folder)
-    for path in folder.glob("*.jsonl"):
+    write_record(tmp_path / "journal")
+    for path in (tmp_path / "journal").glob("*.jsonl"):
         lines = [line for line in path.read_bytes().splitlines() if b'"track"' not in line]
         path.write_bytes(b"".join(line + b"\n" for line in lines))
-    with Search(folder, BERLIN) as search:
-        search.index.update()
+    with made(tmp_path) as search:
         asked = search.asker().read("who is still there", NOW)
         with pytest.raises(SearchError, match="no tracks"):
             search.answer(asked)
@@ -177,19 +166,24 @@ def test_before_the_first_narration_nothing_is_asked():
         Asker([], frozenset(), BERLIN, lambda _: False).read("how many cars", NOW)
 
 
-def test_cameras_that_sound_alike_are_all_meant_unless_one_is_named():
-    alike = Asker(["front_door", "front-door", "Yard", "yard"], frozenset(), BERLIN, lambda _: False)
-    assert alike.read("cars on front door", NOW).filters.cameras == ("front_door", "front-door")
-    assert alike.read("cars on front-door", NOW).filters.cameras == ("front-door",)
-    assert alike.read("cars on yard", NOW).filters.cameras == ("Yard", "yard")
-
-
-def test_a_camera_named_like_a_thing_or_a_place_needs_the_word():
-    asker = Asker(["person", "7", "entrance"], frozenset(), BERLIN, lambda name: name == "entrance")
-    assert asker.read("cars on camera person", NOW).filters.cameras == ("person",)
-    assert asker.read("cars on camera 7", NOW).filters.cameras == ("7",)
-    assert asker.read("who was at the entrance", NOW).filters.zones == ("entrance",)
-    assert asker.read("who was on camera entrance", NOW).filters.cameras == ("entrance",)
+@pytest.mark.parametrize(
+    ("question", "cameras", "zones"),
+    [
+        # All that sound alike are meant, unless one is named.
+        ("cars on front door", ("front_door", "front-door"), ()),
+        ("cars on front-door", ("front-door",), ()),
+        ("cars on yard", ("Yard", "yard"), ()),
+        # One that is named like a thing or a place needs the word.
+        ("cars on camera person", ("person",), ()),
+        ("cars on camera 7", ("7",), ()),
+        ("who was at the entrance", (), ("entrance",)),
+        ("who was on camera entrance", ("entrance",), ()),
+    ],
+)
+def test_a_camera_is_called_by_its_words(question, cameras, zones):
+    names = ["front_door", "front-door", "Yard", "yard", "person", "7", "entrance"]
+    filters = Asker(names, frozenset(), BERLIN, lambda name: name == "entrance").read(question, NOW).filters
+    assert (filters.cameras, filters.zones) == (cameras, zones)
 
 
 WORDS = (
@@ -202,7 +196,7 @@ WORDS = (
 
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(st.lists(st.sampled_from(WORDS.split()), max_size=9).map(" ".join), st.text(max_size=40)))
-def test_no_question_is_worse_than_not_understood(folder, question):
+def test_no_question_is_worse_than_not_understood(question):
     asker = Asker(["yard", "door"], frozenset({"gate"}), BERLIN, lambda name: name in ("lot", "entrance"))
     try:
         asked = asker.read(question, NOW)
@@ -213,9 +207,9 @@ def test_no_question_is_worse_than_not_understood(folder, question):
     assert not (span.since and span.until) or span.since < span.until
 
 
-def test_lengths_and_presence_are_printed(folder, capsys, monkeypatch):
+def test_lengths_and_presence_are_printed(search, capsys, monkeypatch):
     monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
-    at = ["query", "--journal", str(folder), "--timezone", "Europe/Berlin"]
+    at = ["query", "--journal", str(search.folder), "--timezone", "Europe/Berlin"]
     assert cli.main([*at, "how long was the white car there"]) == 0
     out, err = capsys.readouterr()
     assert out.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "hours"]
@@ -267,12 +261,6 @@ def test_a_day_of_a_clock_change_has_its_own_length():
         asker = Asker(["yard"], frozenset(), BERLIN, lambda _: False)
         span = asker.read("cars today", moment(now)).span
         assert span.until - span.since == timedelta(hours=hours)
-
-
-def test_offsets_change_to_the_second():
-    low, high = (int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (1, 12))
-    changes = [datetime.fromtimestamp(at, UTC) for at, _ in BERLIN.offsets(low, high)[1:]]
-    assert [f"{change:%m-%d %H:%M:%S}" for change in changes] == ["03-29 01:00:00", "10-25 01:00:00"]
 
 
 def test_a_question_without_words_finds_everything(search):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.journal import verify
+from pipeline.journal.verification import verify
 
 pytest.importorskip("ray", reason="needs the extra 'ray'")
 pytestmark = pytest.mark.slow

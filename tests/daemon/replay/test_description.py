@@ -12,18 +12,6 @@ def members(sentence: Sentence) -> dict[str, Any]:
     return Description("", None, cast("Any", None), cast("Any", narration)).sentences()[0]
 
 
-def test_a_plain_sentence_has_the_plain_members() -> None:
-    plain = Sentence("A car has appeared.", "appeared", "car", (0.1, 0.2, 0.123456, 0.4), 0.9, 0.8)
-    assert members(plain) == {
-        "text": "A car has appeared.",
-        "type": "appeared",
-        "object": "car",
-        "box": (0.1, 0.2, 0.1235, 0.4),
-        "salience": 0.9,
-        "confidence": 0.8,
-    }
-
-
 def test_a_grounded_sentence_says_where_on_either_side_and_when() -> None:
     corners = ((0.1, 0.2), (0.3, 0.2), (0.2, 0.50001))
     reported = members(

@@ -1,4 +1,4 @@
-"""The time between two pictures: from the caller, from EXIF, from names, or not known; and where it goes."""
+"""The time between two pictures: from the caller, from names, or not known; and where it goes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 
 import cv2
 import numpy as np
-import PIL.Image
 import pytest
 
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
-from daemon.replay.description import PairError, PairPaths, exif_time, read_gap, read_pair, read_pairs
+from daemon.replay.description import PairError, PairPaths, read_gap, read_pair, read_pairs
 from pipeline.sources.times import moment_in_name
 
 Run = Callable[..., Any]
@@ -30,14 +29,6 @@ def pictures(tmp_path: Path) -> tuple[Path, Path]:
     cv2.imwrite(str(tmp_path / "before.png"), empty)
     cv2.imwrite(str(tmp_path / "after.png"), full)
     return tmp_path / "before.png", tmp_path / "after.png"
-
-
-def taken(path: Path, texts: dict[int, str]) -> Path:
-    """A JPEG with these texts in its EXIF folder."""
-    exif = PIL.Image.Exif()
-    exif.get_ifd(0x8769).update(texts)
-    PIL.Image.new("RGB", (64, 48), (90, 90, 90)).save(path, exif=exif)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -59,34 +50,10 @@ def test_a_moment_in_a_name(name: str, time: datetime | None) -> None:
     assert moment_in_name(Path(f"{name}.jpg")) == time
 
 
-def test_exif_has_the_time(tmp_path: Path) -> None:
-    texts = {0x9003: "2024:05:06 07:08:09", 0x9011: "+02:00", 0x9291: "25"}
-    path = taken(tmp_path / "a.jpg", texts)
-    assert exif_time(path) == datetime(2024, 5, 6, 5, 8, 9, 250000, tzinfo=UTC)
-    del texts[0x9011]
-    assert exif_time(taken(path, texts)) == datetime(2024, 5, 6, 7, 8, 9, 250000, tzinfo=UTC)
-
-
-def test_damaged_exif_breaks_nothing(tmp_path: Path) -> None:
-    path = taken(tmp_path / "a.jpg", {0x9003: "0000:00:00 00:00:00"})
-    assert exif_time(path) is None
-    whole = taken(path, {0x9003: "2024:05:06 07:08:09"}).read_bytes()
-    for at in range(0, 120, 3):
-        for damaged in (whole[:at], whole[:at] + b"\xff\xff\xff" + whole[at + 3 :]):
-            path.write_bytes(damaged)
-            exif_time(path)
-    assert exif_time(tmp_path / "absent.jpg") is None
-
-
-def test_exif_goes_before_names_and_equal_stamps_are_ignored(tmp_path: Path) -> None:
-    one = taken(tmp_path / "20240506_070809.jpg", {0x9003: "2024:05:06 07:00:00"})
-    two = taken(tmp_path / "20240506_080809.jpg", {0x9003: "2024:05:06 07:00:30"})
-    assert read_gap(one, two) == read_gap(two, one) == 30.0
-    plain = tmp_path / "20240507_070809.jpg"
-    plain.write_bytes(b"")
-    assert read_gap(one, plain) == 86400.0
-    assert read_gap(one, one) is None
-    assert read_gap(Path("a.jpg"), two) is None
+def test_names_have_the_gap_and_equal_stamps_are_ignored() -> None:
+    one, two = Path("20240506_070809.jpg"), Path("20240507_070809.jpg")
+    assert read_gap(one, two) == read_gap(two, one) == 86400.0
+    assert read_gap(one, one) is read_gap(Path("a.jpg"), two) is None
 
 
 def test_a_line_of_pairs_has_its_gap(tmp_path: Path) -> None:

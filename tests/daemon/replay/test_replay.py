@@ -6,24 +6,17 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from embedded_redis import EmbeddedServer
-from rich.console import Console
-from waiting import until
 
-from daemon.replay import replay as replays
-from daemon.replay.replay import ReplayProgress
-from daemon.threads.narrator import JournalledPair, Narrator
-from daemon.threads.work_queue import Work, WorkQueue
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
-from pipeline.tracking import Detections
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
 
@@ -56,37 +49,6 @@ def test_jobs_do_not_change_a_byte(
     records = [read_record(line) for line in outs[0][0]]
     assert sorted(r.camera for r in records) == ["room", "room", "yard", "yard"]
     assert len({r.id for r in records}) == 4
-
-
-def test_objects_are_detected_while_other_batches_are_read_and_narrated(
-    narrated: Run, clip: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken, asked, processed = list[list[Work]](), list[object](), list[object]()
-    take, detect, process = WorkQueue.take_camera, Narrator.detect, Narrator.process
-
-    def note_taken(self: WorkQueue, size: int, limit_s: float) -> list[Work]:
-        batch = take(self, size, limit_s)
-        taken.extend([batch] if batch else [])
-        return batch
-
-    def note_asked(self: Narrator, batch: Sequence[Work]) -> list[Detections | None]:
-        asked.append(batch)
-        until(lambda: len(taken) == 2)
-        return detect(self, batch)
-
-    def note_done(
-        self: Narrator, batch: Sequence[Work], found: Sequence[Detections | None]
-    ) -> list[JournalledPair]:
-        until(lambda: len(asked) == 2)
-        processed.append(batch)
-        return process(self, batch, found)
-
-    monkeypatch.setattr(replays, "BATCH", 1)
-    monkeypatch.setattr(WorkQueue, "take_camera", note_taken)
-    monkeypatch.setattr(Narrator, "detect", note_asked)
-    monkeypatch.setattr(Narrator, "process", note_done)
-    assert narrated("replay", clip, "--captioner-file", checkpoint).code == 0
-    assert processed == asked == taken
 
 
 def test_out_holds_valid_records_subtitles_and_a_page(
@@ -217,13 +179,6 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
     assert "\x1b" not in out
     assert b"A box has appeared" not in shown
     assert b"of 1 camera " in shown
-
-
-def test_the_bar_says_one_of_one_thing() -> None:
-    shown = StringIO()
-    with ReplayProgress(Console(file=shown, force_terminal=True, width=100)) as bar:
-        bar.update("reading", 1.0, 2.0, 1)
-    assert "1 narration " in shown.getvalue()
 
 
 def test_replay_sends_everything_unless_limits_are_asked_for(

@@ -12,7 +12,7 @@ from embedded_redis import EmbeddedServer
 from running_daemon import until
 
 from daemon.replay import output
-from pipeline.journal import verify
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 
 Run = Callable[..., Any]

@@ -30,7 +30,8 @@ from models.language.places import Line, Zone
 from models.sentences import DescribeOptions
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.gate import watch
-from pipeline.journal import Journal, read_journal, verify
+from pipeline.journal import Journal, read_journal
+from pipeline.journal.verification import verify
 from pipeline.limits import LimitOptions
 from pipeline.narration.narration import Narration
 from pipeline.record import Record, read_record
@@ -115,7 +116,7 @@ def rules() -> tuple[Rule, ...]:
     from daemon.questions.asker import Asker
 
     places = ("lot", "gate line", "gate line into the yard")
-    asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__, list, lambda: list(places[1:]))
+    asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__)
     cool = {"a car leaves": 45.0}
     return tuple(read_rule(each, each, asker, cooldown_s=cool.get(each, 0.0)) for each in WHEN)
 
@@ -139,7 +140,7 @@ def run(
             journal.append = write  # type: ignore[method-assign, assignment]
             narrator = Narrator(captioner, [PLAN], {"yard": journal}, live=True, memory=state / CAMERA_MEMORY)
             try:
-                narrator.set_rules({"yard": rules()}, LOCAL)
+                narrator.set_rules("yard", rules(), LOCAL)
                 for item in watch(iter(part), PairThresholds(), tracked=True, live=True):
                     narrator.process([Work(item, since=0.0)])
             except Killed:
@@ -225,7 +226,7 @@ def test_a_new_rule_does_not_fire_for_the_past(
         journal.path.write_bytes(before[0])
     with Journal(tmp_path, "yard", fsync=False) as journal:
         other = Narrator(seeing, [PLAN], {"yard": journal}, live=True)
-        other.set_rules({"yard": rules()[:-1]}, LOCAL)
+        other.set_rules("yard", rules()[:-1], LOCAL)
         assert other.finish() == []
 
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from narrations import narration
+from houses import MIDNIGHT, House
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.search import Search
 from models.captioner import Sentence
-from pipeline.journal import Journal, SegmentLimits
+from pipeline.journal import SegmentLimits
 
 EVERYTHING, ALWAYS = Filters(), Span()
 SMALL = SegmentLimits(bytes=4000)
 """Four or five records."""
-MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
-"""From which `narrations.narration` counts its seconds."""
 
 
 def said(
@@ -44,35 +41,11 @@ def searching(folder: Path, zone: str = "UTC") -> Iterator[Search]:
         yield search
 
 
-@dataclass
-class House:
-    """A state folder with journals.
-
-    Attributes:
-        folder: of the journals.
-    """
-
-    state: Path
-    journals: dict[str, Journal] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> Path:
-        return self.state / "journal"
-
-    def tell(self, second: float, *sentences: Sentence, camera: str = "yard", **changed: Any) -> None:
-        if camera not in self.journals:
-            self.journals[camera] = Journal(self.folder, camera, fsync=False, limits=SMALL)
-        told = {"sentences": sentences} if sentences else {}
-        evidence = changed.pop("evidence", None)
-        self.journals[camera].append(narration(second, camera, **told, **changed), evidence=evidence)
-
-
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    made = House(tmp_path / "state")
+    made = House(tmp_path / "state", limits=SMALL)
     yield made
-    for journal in made.journals.values():
-        journal.close()
+    made.close()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -15,13 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from houses import House
 
 from daemon import cli
 from daemon.commands import query, selection
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 
-from .conftest import House, said, seconds
+from .conftest import said, seconds
 
 NOW = datetime(2026, 5, 14, 11, tzinfo=UTC)
 DOCS = Path(__file__).parents[3] / "docs" / "query.md"
@@ -49,7 +48,8 @@ DAY = [
 def lived(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
     """Two days in the life of a house, asked on 14 May 2026 at noon in London."""
     for moment, camera, sentence in DAY:
-        house.tell(seconds(f"2026-05-{moment}"), sentence, camera=camera)
+        second = seconds(f"2026-05-{moment}")
+        house.tell(second, sentence, camera=camera, id=f"{camera}-{second:g}")
     monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
     return house
 
@@ -105,33 +105,21 @@ def test_pictures_that_are_gone_are_never_named(house, capsys):
     path = store.find(gone)
     assert path
     path.unlink()
-    for how in (["--json"], ["--format", "csv"]):
-        assert run(house, *how) == 0
-        out = capsys.readouterr().out
-        assert gone[7:] not in out
-        assert kept[7:] in out
-
-
-def test_csv_is_read_back_and_is_no_formula(house, capsys):
-    house.tell(0, said('=HYPERLINK("http://x"), a "car", has\nappeared.'))
-    assert run(house, "--format", "csv") == 0
-    head, row = csv.reader(io.StringIO(capsys.readouterr().out))
-    told = dict(zip(head, row, strict=True))
-    assert told["text"].startswith("'=HYPERLINK")
-    assert (told["camera"], told["seq"], told["kinds"]) == ("yard", "1", "appeared")
+    assert run(house, "--json") == 0
+    out = capsys.readouterr().out
+    assert gone[7:] not in out
+    assert kept[7:] in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["--first", "--last"], "give one of them"),
-        (["--follow", "--format", "csv"], "table or jsonl"),
         (["--follow", "--count"], "cannot count"),
         (["--rule", "a vna comes"], "'vna' is not understood"),
         (["--rule", "a lorry at the entrnace"], "is no place here; did you mean entrance?"),
         (["--rule", "a lorry", "--object", "car"], "--rule goes with --camera"),
         (["--rule", "a lorry", "--camera", "nowhere"], "front_door, yard"),
-        (["--rule", "a lorry", "--format", "csv"], "as table or jsonl"),
         (["--rule", "a lorry at night", "--between", "6", "9"], "write them once"),
         (["--by", "moon"], "hour-of-day"),
         (["--since", "soon"], "write 7d"),
@@ -156,11 +144,14 @@ def test_what_cannot_be_asked_says_what_can(lived, capsys, arguments, reason):
     assert reason in err
 
 
-def test_no_journals(tmp_path, capsys):
+def test_before_the_first_narration(tmp_path, capsys):
     assert cli.main(["query", "--journal", str(tmp_path / "none")]) == 1
     assert "give a folder of journals" in capsys.readouterr().err
     assert cli.main(["query", "--journal", str(tmp_path), "--count"]) == 0
     assert capsys.readouterr().out.split() == ["visits", "narrations", "0", "0"]
+    for verb in (["query"], ["export", "--out", str(tmp_path / "o")]):
+        assert cli.main([*verb, "--journal", str(tmp_path), "how many cars"]) == 1
+        assert "no narrations yet" in capsys.readouterr().err
 
 
 def test_the_configurations_state_is_asked(lived, tmp_path, capsys):
@@ -188,22 +179,6 @@ def test_options_beside_a_question_count_more(lived, capsys):
     assert out.split()[-2:] == ["4", "5"]
 
 
-def test_before_the_first_narration_a_question_has_no_answer_yet(tmp_path, capsys):
-    assert cli.main(["query", "--journal", str(tmp_path), "how many cars"]) == 1
-    assert "no narrations yet" in capsys.readouterr().err
-    assert cli.main(["export", "--journal", str(tmp_path), "--out", str(tmp_path / "o"), "cars today"]) == 1
-    assert "no narrations yet" in capsys.readouterr().err
-
-
-def test_an_answer_that_cannot_be_written_leaves_the_old_one(lived, tmp_path, capsys):
-    out = tmp_path / "answer.csv"
-    out.write_text("old")
-    assert run(lived, "--camera", "nowhere", "--out", str(out)) == 2
-    assert out.read_text() == "old"
-    assert run(lived, "--out", str(tmp_path / "no" / "folder.csv")) == 1
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
 def test_it_loads_no_decoders_and_no_torch(lived, tmp_path):
     script = (
         "import sys; from daemon import cli\n"
@@ -212,14 +187,14 @@ def test_it_loads_no_decoders_and_no_torch(lived, tmp_path):
         "    code = cli.main(['query', *line.split('|')])\n"
         "    assert not heavy & set(sys.modules), (line, heavy & set(sys.modules))\n"
     )
-    at = ["-j", str(lived.state), "--out", str(tmp_path / "answer")]
+    at = ["-j", str(lived.state)]
     asked = [
         ["--help"],
         *(
             [*at, *more]
             for more in (["--last"], ["when did a person last come to the entrance"], ["--by", "hour"])
         ),
-        *([*at, "--camera", "yard", "--format", shape] for shape in ("jsonl", "csv")),
+        [*at, "--camera", "yard", "--json"],
         [*at, "nonsense"],
         ["-j", str(tmp_path / "nowhere")],
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from serving_here import Served, ServedHouse, said
+from houses import House, said
+from serving_here import Served
 
 
-def furnish(house: ServedHouse) -> None:
+def furnish(house: House) -> None:
     """Two cameras on two days."""
     house.tell(100, said("A person has arrived at the entrance."), evidence=house.pictures())
     house.tell(200, said("The person at the entrance has left.", "disappeared"), evidence=house.pictures())
@@ -23,14 +24,14 @@ def furnish(house: ServedHouse) -> None:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHouse]:
-    made = ServedHouse(tmp_path_factory.mktemp("house") / "state")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    made = House(tmp_path_factory.mktemp("house") / "state")
     furnish(made)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def served(house: ServedHouse) -> Iterator[Served]:
+def served(house: House) -> Iterator[Served]:
     with Served(house) as running:
         yield running

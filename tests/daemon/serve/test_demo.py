@@ -6,16 +6,13 @@ import os
 import pty
 import re
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 
 @pytest.mark.slow
-def test_it_serves_at_a_terminal_until_ctrl_c(forked: Callable[..., Any], clip: Path, tmp_path: Path) -> None:
+def test_it_serves_at_a_terminal_until_ctrl_c(forked, clip, tmp_path) -> None:
     ours, theirs = pty.openpty()
     process = forked("demo", clip, "--out", tmp_path / "demo", into=theirs, err=theirs)
     os.close(theirs)

@@ -6,14 +6,14 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from serving_here import Served, ServedHouse, said
+from houses import said
+from serving_here import Served
 
-from daemon.config.configuration import parse_configuration
+from daemon.config.configuration import load_configuration, parse_configuration
 from daemon.config.settings import Camera
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.report.card import Card
@@ -55,7 +55,7 @@ def tab(browser: Any, served: Served) -> Iterator[Any]:
     assert complaints == []
 
 
-def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) -> None:
+def test_nobody_is_shut_out(browser, served, house) -> None:
     """axe-core finds nothing serious on any page, light or dark, and nothing is wider than a phone."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
@@ -89,7 +89,7 @@ def test_nobody_is_shut_out(browser: Any, served: Served, house: ServedHouse) ->
         context.close()
 
 
-def test_before_and_after(tab: Any, house: ServedHouse) -> None:
+def test_before_and_after(tab, house) -> None:
     tab.goto(f"/record/{house.records['yard'][0].id}")
     after, split = tab.locator("img.after"), tab.locator(".split")
 
@@ -110,7 +110,7 @@ def test_before_and_after(tab: Any, house: ServedHouse) -> None:
     assert tab.locator("svg.marks.of-after").evaluate("each => getComputedStyle(each).display") == "none"
 
 
-def test_keys_lead_from_record_to_record(tab: Any, house: ServedHouse) -> None:
+def test_keys_lead_from_record_to_record(tab, house) -> None:
     first, second, _ = house.records["yard"]
     tab.goto(f"/record/{second.id}?day=2024-05-01")
     with tab.expect_navigation():
@@ -127,7 +127,7 @@ def test_keys_lead_from_record_to_record(tab: Any, house: ServedHouse) -> None:
     assert tab.get_by_role("searchbox", name="Ask").input_value() == "u"
 
 
-def test_a_bar_of_the_timeline_is_opened(tab: Any) -> None:
+def test_a_bar_of_the_timeline_is_opened(tab) -> None:
     tab.goto("/review?day=2024-05-01")
     with tab.expect_navigation():
         tab.locator("svg.plot a").first.click()
@@ -138,7 +138,7 @@ def test_a_bar_of_the_timeline_is_opened(tab: Any) -> None:
     assert "day=2024-05-01" in tab.url
 
 
-def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
+def test_a_sentence_is_corrected(tab, house) -> None:
     record = house.records["yard"][2]
     tab.goto(f"/record/{record.id}")
     sentence = tab.locator("#s1")
@@ -152,33 +152,51 @@ def test_a_sentence_is_corrected(tab: Any, house: ServedHouse) -> None:
     assert (opinion.opinion, opinion.object, opinion.type) == ("corrected", "cat", "moved")
 
 
-def test_areas_are_drawn_on_the_latest_picture(tab: Any) -> None:
-    """What is copied is what the configuration takes."""
-    tab.goto("/")
-    with tab.expect_navigation():  # until the picture is there
-        tab.get_by_role("link", name="Draw zones of yard").click()
-    canvas, lines = tab.locator(".canvas"), tab.get_by_label("Under cameras: yard:")
-    size = canvas.bounding_box()
-    for x, y in ((0.25, 0.5), (0.75, 0.5), (0.75, 0.9), (0.1, 0.1)):
-        canvas.click(position={"x": x * size["width"], "y": y * size["height"]})
-    tab.get_by_role("button", name="Take back a point").click()
-    tab.get_by_role("textbox", name="Name").fill("at the gate")
+def test_areas_are_drawn_copied_and_written(browser, house, tmp_path) -> None:
+    """What is copied is what the configuration takes; only zones and lines are written into the file."""
+    path = tmp_path / "narrated.yaml"
+    text = "version: 1\nserve: {listen: '127.0.0.1:0'}\ncameras:\n  yard:\n    url: y.mp4\n"
+    path.write_text(text)
+    with Served(house, "--config", str(path)) as served:
+        page = browser.new_page(base_url=served.url, **PHONE)
+        page.goto("/")
+        with page.expect_navigation():  # until the picture is there
+            page.get_by_role("link", name="Draw zones of yard").click()
+        canvas, lines = page.locator(".canvas"), page.get_by_label("Under cameras: yard:")
+        kind, name = page.get_by_label("It is"), page.get_by_role("textbox", name="Name")
+        write, size = page.get_by_role("button", name="Write to the file"), canvas.bounding_box()
 
-    def camera() -> Camera:
-        indented = textwrap.indent(lines.input_value(), "    ")
-        text = f"version: 1\ncameras:\n  yard:\n    url: y.mp4\n{indented}\n"
-        return parse_configuration(text).cameras["yard"]
+        def click(*points: tuple[float, float]) -> None:
+            for x, y in points:
+                canvas.click(position={"x": x * size["width"], "y": y * size["height"]})
 
-    corners = pytest.approx(np.array([[0.25, 0.5], [0.75, 0.5], [0.75, 0.9]]), abs=0.005)
-    (zone,) = camera().zones
-    assert (zone.name, np.array(zone.polygon)) == ("at the gate", corners)
-    tab.get_by_label("It is").select_option("privacy")
-    assert np.array(camera().privacy["at the gate"]) == corners
-    tab.get_by_role("button", name="Clear").click()
-    assert "3 points or more" in lines.input_value()
+        def copied() -> Camera:
+            return parse_configuration(text + textwrap.indent(lines.input_value(), "    ")).cameras["yard"]
+
+        click((0.25, 0.5), (0.75, 0.5), (0.75, 0.9), (0.1, 0.1))
+        page.get_by_role("button", name="Take back a point").click()
+        name.fill("at the gate")
+        corners = pytest.approx(np.array([[0.25, 0.5], [0.75, 0.5], [0.75, 0.9]]), abs=0.01)
+        (zone,) = copied().zones
+        assert (zone.name, np.array(zone.polygon)) == ("at the gate", corners)
+        kind.select_option("privacy")
+        assert np.array(copied().privacy["at the gate"]) == corners
+        assert not write.is_visible()
+        page.get_by_role("button", name="Clear").click()
+        assert "3 points or more" in lines.input_value()
+        kind.select_option("lines")
+        click((0.25, 0.5), (0.75, 0.5))
+        name.fill("the gate line")
+        with page.expect_navigation():
+            write.click()
+        page.get_by_text(f"It is in {path}").wait_for()
+        page.close()
+    (line,) = load_configuration(path).cameras["yard"].lines
+    assert (line.name, len(line.points)) == ("the gate line", 2)
+    assert path.read_text().startswith(text)
 
 
-def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
+def test_what_comes_appears_by_itself(tab, house) -> None:
     tab.goto("/")
     tab.get_by_text("following", exact=True).wait_for()
     record = house.tell(3 * 86_400, said("A van has come."), camera="street", evidence=house.pictures(9))
@@ -199,15 +217,12 @@ def test_what_comes_appears_by_itself(tab: Any, house: ServedHouse) -> None:
     assert tab.locator("#feed > article").count() == cards, "the visit's card is replaced"
 
 
-def test_a_report_is_searched(tab: Any, house: ServedHouse, tmp_path: Path) -> None:
+def test_a_report_shows_what_was_held_back_when_asked(tab, house, tmp_path) -> None:
     records = [*house.records["yard"], house.records["yard"][0].model_copy(update={"held": "hourly"})]
-    head = Head("What changed", search=True, held=1)
+    head = Head("What changed", held=1)
     (tmp_path / "report.html").write_text("".join(records_page(head, map(Card, records))), "utf-8")
     tab.goto((tmp_path / "report.html").as_uri())
     cards = tab.locator("article:visible")
     assert cards.count() == 3
-    tab.fill("[type=search]", "PARKED yard")
-    assert cards.count() == 1
-    tab.fill("[type=search]", "")
     tab.check("#held")
     assert cards.count() == 4

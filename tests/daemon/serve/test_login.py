@@ -10,8 +10,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
+from doc_pages import page, sections, table
+from houses import House
 from pydantic import ValidationError
-from serving_here import Served, ServedHouse
+from serving_here import Served
 
 from daemon.config.settings import ServeSettings
 from daemon.serve import access
@@ -28,7 +31,7 @@ def passwords(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(house: ServedHouse, passwords: Path) -> Iterator[Served]:
+def guarded(house: House, passwords: Path) -> Iterator[Served]:
     """Asks for a password."""
     with Served(house, "--passwords", str(passwords)) as running:
         yield running
@@ -40,11 +43,11 @@ def log_in(
     return client.post("/login", data={"name": name, "password": password, "next": to})
 
 
-def test_nothing_is_shown_before_a_login(guarded: Served, house: ServedHouse) -> None:
+def test_nothing_is_shown_before_a_login(guarded, house) -> None:
     record = house.records["yard"][0]
     digest = record.evidence.before.removeprefix("sha256:")
     with guarded.fresh_client() as stranger:
-        for path in ("/", "/review?day=all", f"/record/{record.id}", f"/picture/{digest}", "/events", "/no"):
+        for path in ("/", "/review?day=all", f"/record/{record.id}", f"/picture/{digest}", "/feed", "/no"):
             answer = stranger.get(path)
             assert answer.status_code == 303, path
             assert answer.headers["location"].startswith("/login?next=%2F")
@@ -54,7 +57,7 @@ def test_nothing_is_shown_before_a_login(guarded: Served, house: ServedHouse) ->
         assert stranger.get("/static/page.css").status_code == 200
 
 
-def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded: Served) -> None:
+def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded) -> None:
     with guarded.fresh_client() as client, guarded.fresh_client() as thief:
         answer = log_in(client, to="/review?day=all")
         assert (answer.status_code, answer.headers["location"]) == (303, "/review?day=all")
@@ -69,19 +72,19 @@ def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nX: y", ""])
-def test_a_login_leads_nowhere_else(guarded: Served, to: str) -> None:
+def test_a_login_leads_nowhere_else(guarded, to) -> None:
     with guarded.fresh_client() as client:
         assert log_in(client, to=to).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "a" * 43, "é", "A" * 4000])
-def test_forged_cookies_are_nobody(guarded: Served, cookie: str) -> None:
+def test_forged_cookies_are_nobody(guarded, cookie) -> None:
     headers = {"cookie": f"narrated={cookie}".encode()}
     with guarded.fresh_client() as client:
         assert client.get("/review", headers=headers).status_code == 303  # type: ignore[arg-type]
 
 
-def test_guesses_at_the_same_time_are_limited(house: ServedHouse, passwords: Path) -> None:
+def test_guesses_at_the_same_time_are_limited(house, passwords) -> None:
     """Of twenty at once, the last of them right, five are checked; after that not even the right one."""
     with Served(house, "--passwords", str(passwords)) as served, ThreadPoolExecutor(20) as pool:
 
@@ -100,7 +103,7 @@ def test_guesses_at_the_same_time_are_limited(house: ServedHouse, passwords: Pat
     assert 0 < int(refused.headers["retry-after"]) <= 301
 
 
-def test_the_limit_counts_by_network_and_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_counts_by_network_and_altogether(monkeypatch) -> None:
     now = [0.0]
     monkeypatch.setattr(access, "monotonic", lambda: now[0])
     limit = GuessLimit(2, 4, 10)
@@ -115,7 +118,7 @@ def test_the_limit_counts_by_network_and_altogether(monkeypatch: pytest.MonkeyPa
     assert limit.take("10.0.0.3") == 0
 
 
-def test_a_session_ends_with_its_week_or_its_logout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_ends_with_its_week_or_its_logout(monkeypatch) -> None:
     sessions = Sessions()
     first, second = (sessions.open("anna") for _ in range(2))
     sessions.end(first)
@@ -127,14 +130,14 @@ def test_a_session_ends_with_its_week_or_its_logout(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "text", ["", "anna", "anna:plain", "a b:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$aaaa"]
 )
-def test_a_file_without_hashes_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_hashes_is_refused(tmp_path, text) -> None:
     path = tmp_path / "passwords"
     path.write_text(text)
     with pytest.raises(ServeError, match="--new-password"):
         Passwords(path)
 
 
-def test_passwords_come_from_a_credential(tmp_path: Path) -> None:
+def test_passwords_come_from_a_credential(tmp_path) -> None:
     folder = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     assert password_file("${cred:page}", folder) == tmp_path / "page"
     for text, environment in (("${cred:../page}", folder), ("${cred:page}", {})):
@@ -145,7 +148,7 @@ def test_passwords_come_from_a_credential(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "password"), [("anna", "short"), ("an na", PASSWORD), ("", PASSWORD), ("a:b", PASSWORD)]
 )
-def test_bad_names_and_short_passwords_are_refused(name: str, password: str) -> None:
+def test_bad_names_and_short_passwords_are_refused(name, password) -> None:
     with pytest.raises(ServeError):
         password_line(name, password)
 
@@ -164,10 +167,17 @@ def test_bad_names_and_short_passwords_are_refused(name: str, password: str) -> 
         ({"proxy": True, "passwords": "x", "hosts": ["cameras.example"]}, ""),
     ],
 )
-def test_settings_that_would_let_others_in_are_refused(given: dict[str, object], words: str) -> None:
+def test_settings_that_would_let_others_in_are_refused(given, words) -> None:
     check: Callable[[object], ServeSettings] = ServeSettings.model_validate
     if words:
         with pytest.raises(ValidationError, match=re.escape(words)):
             check(given)
     else:
         assert check(given)
+
+
+def test_every_key_of_the_page_has_its_default() -> None:
+    rows = table(sections(page("serve.md"))["Settings"])
+    assert [row[0] for row in rows] == list(ServeSettings.model_fields)
+    written = {key: yaml.safe_load(default.strip("`")) for key, default, _ in rows}
+    assert ServeSettings.model_validate(written) == ServeSettings()

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
-from confined_units import NAMESPACES, no_namespaces
+from confined_units import start_confined, unit_words
 from embedded_redis import EmbeddedServer
 from numba.core.caching import _CacheLocator
 
@@ -19,7 +14,7 @@ from pipeline.journal import read_journal
 from pipeline.publisher import subscribe
 
 ROOT = Path(__file__).parents[3]
-UNIT, CONFINED = ROOT / "systemd" / "narrated.service", ROOT / "tests" / "systemd" / "confined.py"
+UNIT = ROOT / "systemd" / "narrated.service"
 PROBE = """
 import os, socket
 from pathlib import Path
@@ -55,45 +50,9 @@ def take_kernels(cache: Path) -> None:
         os.chown(path, 65534, 65534)
 
 
-@pytest.fixture
-def confined(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Starts a command under the restrictions; what it may see besides stands first."""
-    if reason := no_namespaces():
-        pytest.skip(reason)
-    state, cache = tmp_path / "state", tmp_path / "cache"
-    state.mkdir()
-    cache.mkdir()
-
-    def start(seen: list[Path], *command: object) -> subprocess.Popen[str]:
-        environment = {
-            **os.environ,
-            "NUMBA_CACHE_DIR": f"{cache}/numba",
-            "HOME": str(cache),
-            "STATE_DIRECTORY": str(state),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        whole = [
-            *NAMESPACES,
-            sys.executable,
-            CONFINED,
-            UNIT,
-            state,
-            cache,
-            *seen,
-            "--",
-            sys.executable,
-            *command,
-        ]
-        return subprocess.Popen(
-            list(map(str, whole)), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    return start
-
-
-def test_the_restrictions_hold(confined: Callable[..., Any]) -> None:
-    out, err = confined([], "-c", PROBE).communicate(timeout=500)
+def test_the_restrictions_hold(tmp_path: Path) -> None:
+    process = start_confined(UNIT, tmp_path / "own", [], ["-c", PROBE])
+    out, err = process.communicate(timeout=500)
     assert out.splitlines() == [
         "65534 2 1 0 []",
         "Read-only file system",
@@ -105,7 +64,7 @@ def test_the_restrictions_hold(confined: Callable[..., Any]) -> None:
 
 
 def test_the_daemon_runs_under_them(
-    confined: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
+    clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
 ) -> None:
     """Kernels of numba, a captioner of torch's and PyAV's decoders, too."""
     config, socket = tmp_path / "narrated.yaml", Path(server.url.removeprefix("unix://").partition("?")[0])
@@ -113,14 +72,15 @@ def test_the_daemon_runs_under_them(
         f"version: 1\nredis: {{url: '{server.url}'}}\ncaptioner: {{model: {checkpoint}, device: cpu}}\n"
         f"cameras:\n  confined: {{url: {clip}}}\n"
     )
-    take_kernels(tmp_path / "cache" / "numba")
+    own = tmp_path / "own"
+    take_kernels(own / "cache" / "numba")
     socket.chmod(0o777)  # as for the group redis of the unit's user
-    process = confined([config, clip, checkpoint, socket], "-m", "daemon.cli", "run", "-c", config)
+    process = start_confined(UNIT, own, [config, clip, checkpoint, socket], unit_words(UNIT, config))
     _, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
-    told = list(read_journal(tmp_path / "state" / "journal" / "confined.jsonl"))
+    told = list(read_journal(own / "state" / "journal" / "confined.jsonl"))
     assert len(told) == 2
-    assert (tmp_path / "state" / "journal").stat().st_uid == 65534
+    assert (own / "state" / "journal").stat().st_uid == 65534
     published = subscribe(server.url, ["confined"], "0")
     assert [next(published), next(published)] == told
     published.close()

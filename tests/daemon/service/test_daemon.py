@@ -13,7 +13,8 @@ from typing import Any
 from embedded_redis import EmbeddedServer
 from running_daemon import until, unused_port
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
 UNIT = Path(__file__).parents[3] / "systemd" / "narrated.service"
@@ -46,30 +47,6 @@ def test_a_camera_that_is_away_delays_nobody_and_sigterm_ends_within_five_second
     assert "refused" in err
     assert "hunter2" not in err
     assert verify([tmp_path / "state" / "journal" / "porch.jsonl"]).ok
-
-
-def test_what_was_not_published_is_at_the_next_start(
-    start: Callable[..., Any],
-    clip: Path,
-    still: Path,
-    tmp_path: Path,
-    server: EmbeddedServer,
-    notify: Any,
-) -> None:
-    process = start(f"  shed: {{url: {clip}}}\n", f"unix://{tmp_path}/absent.sock", notify)
-    journal = tmp_path / "state" / "journal" / "shed.jsonl"
-    notify.wait_for("READY=1")
-    until(process, lambda: len(journal.read_bytes().splitlines()) == 2)
-    process.send_signal(signal.SIGTERM)
-    err = ended(process)
-    assert "the journal keeps it for the next start" in err
-
-    process = start(f"  shed: {{url: {still}}}\n", server.url)
-    err = ended(process)
-    assert process.returncode == 0, err
-    published = subscribe(server.url, ["shed"], "0")
-    assert [next(published).seq, next(published).seq] == [1, 2]
-    published.close()
 
 
 def damaged(clip: Path, path: Path) -> Path:

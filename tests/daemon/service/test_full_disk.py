@@ -19,7 +19,8 @@ from embedded_redis import EmbeddedServer
 from forked_commands import Forked
 from running_daemon import page, unused_port
 
-from pipeline.journal import read_camera, verify
+from pipeline.journal import read_camera
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 from pipeline.record import Record, read_record
 
@@ -181,7 +182,7 @@ def narrated_run(
     rtsp_server: Callable[..., Any],
     free_port: int,
 ) -> Iterator[Narrated]:
-    rtsp_server(free_port)
+    rtsp_server(port=free_port)
     with redis.Redis.from_url(server.url) as client:
         client.delete(stream_key("ball"))
     running = Narrated(

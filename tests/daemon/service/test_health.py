@@ -41,7 +41,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     monkeypatch.setattr(module, "RENEW_S", 0.1)
     caplog.set_level(logging.INFO)
     port, camera = unused_port(), unused_port()
-    streaming = rtsp_server(camera)
+    streaming = rtsp_server(port=camera)
     ball = f"  ball: {{url: 'rtsp://127.0.0.1:{camera}/stream', {PAIRS}, evidence: {{keep: none}}}}\n"
     with EmbeddedServer() as server:
         config = configure(f"{ball}  lot: {{url: {still}}}\n", server.url)

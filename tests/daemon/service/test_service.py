@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, until, unused_port
 
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
 
@@ -104,8 +104,7 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
         until(process, ready)
         notify.wait_for("READY=1")
         seen = [phase for phase, _ in itertools.groupby(phases)]
-        whole = ["loading", "opening the cameras", "watching"]
-        assert seen in (whole, whole[1:])  # loading may be over before anybody asks
+        assert seen == ["opening the cameras", "watching"]
         code, text = page(port, "/readyz")  # systemd need not wait for a camera, but nothing is seen
         assert (code, json.loads(text)["ready"]) == (503, False)
         assert json.loads(text)["reasons"][0].startswith("no camera sends pictures: yard (")
@@ -119,8 +118,8 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     start: Callable[..., Any], still: Path, tmp_path: Path, rtsp_server: Callable[..., Any]
 ) -> None:
     port, large, small = unused_port(), unused_port(), unused_port()
-    rtsp_server(large)
-    server = rtsp_server(small)
+    rtsp_server(port=large)
+    server = rtsp_server(port=small)
     urls = f"url: 'rtsp://127.0.0.1:{large}/still', screening: 'rtsp://127.0.0.1:{small}/small'"
     process = start(
         f"  lot: {{url: {still}}}\n  yard: {{{urls}, pairs: {{lower: 20, upper: 250}}}}\n",
@@ -137,28 +136,14 @@ def test_a_sub_stream_is_seen_as_the_main_stream_is(
     for path in ("/readyz", "/healthz"):
         assert json.loads(page(port, path)[1])["screening"] == {"yard": "streaming"}
     server.kill()
-    server.wait()
     until(process, lambda: told("camera_state", "streaming") == 0)
     assert json.loads(page(port, "/healthz")[1])["screening"]["yard"] in {"backing off", "connecting"}
     assert json.loads(page(port, "/readyz")[1])["cameras"]["yard"] == "streaming"
     frames = told("frames_total", "sampled")
-    rtsp_server(small)
+    server.start()
     until(process, lambda: told("frames_total", "sampled") > frames)
     assert told("reconnections_total") == 1
     assert metrics(port)["reconnections_total", "yard", "main"] == 0
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=120)
     assert process.returncode == 0
-
-
-@pytest.mark.parametrize(
-    "address", ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464", "example.org:9464", ":9464"]
-)
-def test_pages_are_for_this_machine_only(tmp_path: Path, narrated: Callable[..., Any], address: str) -> None:
-    config = tmp_path / "narrated.yaml"
-    config.write_text(f"version: 1\nhttp: {{listen: '{address}'}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n")
-    done = narrated("check-config", "-c", config)
-    assert done.code == 78
-    assert "loopback interface only" in done.err
-    config.write_text(config.read_text().replace(address, "[::1]:9464"))
-    assert narrated("check-config", "-c", config).code == 0

@@ -23,7 +23,8 @@ from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
 from pipeline.camera_memory import CameraMemory
 from pipeline.gate import GAP_S, SEEN_S
-from pipeline.journal import read_journal, verify
+from pipeline.journal import read_journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 from pipeline.record import Record, format_time
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
@@ -120,7 +121,7 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
     free_port: int,
     tmp_path: Path,
 ) -> None:
-    camera = rtsp_server(free_port)
+    camera = rtsp_server(port=free_port)
     config = tmp_path / "narrated.yaml"
     config.write_text(
         f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{server.url}'}}\ncaptioner: {{device: cpu}}\n"
@@ -129,9 +130,7 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
 
     def play(parts: tuple[tuple[int, int], ...]) -> Any:
         film = cut(clips / CLIP, parts, tmp_path / f"{parts[0][0]}.mp4")
-        camera.stdin.write(f"play {film}\n".encode())
-        camera.stdin.flush()
-        assert camera.stdout.readline().strip() == b"done"
+        camera.tell(f"play {film}")
         return forked("run", "-c", config, OMP_NUM_THREADS="1")
 
     first = play(BEFORE)

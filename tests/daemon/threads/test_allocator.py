@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-PICTURES = """
+SCRIPT = """
 import sys
 import threading
 import numpy as np
-from daemon.threads.allocator import keep_little
+from daemon.threads.allocator import give_back, keep_little
 
 def resident_mb():
     line = next(line for line in open("/proc/self/status") if line.startswith("VmRSS"))
@@ -30,41 +30,22 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-print(resident_mb() - before)
-"""
-
-
-PLANES = """
-import numpy as np
-from daemon.threads.allocator import give_back, keep_little
-
-def resident_mb():
-    line = next(line for line in open("/proc/self/status") if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1000
-
-keep_little()
+grown = resident_mb() - before
 planes = [np.ones(130_000, np.uint8) for _ in range(300)]
 held = planes[::20]
 planes.clear()
 before = resident_mb()
 give_back()
-print(before - resident_mb(), len(held))
+print(grown, before - resident_mb())
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
-def test_planes_between_others_are_given_back() -> None:
-    given = subprocess.run([sys.executable, "-c", PLANES], capture_output=True, check=True).stdout
-    assert float(given.split()[0]) > 25  # of 39, of which 2 are held
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
-def test_pictures_that_were_let_go_take_nothing() -> None:
-    grown = {
-        way: float(
-            subprocess.run([sys.executable, "-c", PICTURES, way], capture_output=True, check=True).stdout
-        )
+def test_pictures_and_planes_that_were_let_go_take_nothing() -> None:
+    (little, given), (much, _) = (
+        map(float, subprocess.check_output([sys.executable, "-c", SCRIPT, way]).split())
         for way in ("little", "much")
-    }
-    assert grown["little"] < 25  # of which 10 are kept
-    assert grown["much"] > grown["little"] + 20
+    )
+    assert little < 25  # of which 10 are kept
+    assert much > little + 20
+    assert given > 20  # of 39, of which 2 are held

@@ -21,8 +21,9 @@ from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, VerifyOptions, verify
+from pipeline.journal import Journal
 from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Record, read_record
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
@@ -38,7 +39,7 @@ def tell(
     with Journal(folder / "journal", "room", fsync=False) as journal:
         plan = CameraPlan("room", "room.mp4", evidence=settings)
         narrator = Narrator(captioner, [plan], {"room": journal}, live=False, evidence=keeper)
-        return [t.record for t in narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
+        return [*narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
 
 
 def test_the_pictures_are_those_of_the_pair(captioner: Captioner, tmp_path: Path) -> None:
@@ -107,13 +108,6 @@ def test_two_replays_give_the_same_bytes_pictures_included(
     assert same.code == 0, same.err
     assert "4 pictures unchanged" in same.out
     assert "room: 2 records in agreement" in same.out
-    assert "in total: 2 records in agreement, 0 differences" in same.out
-    assert same.out.count("in total: 4 lines unchanged, 2 files") == 2
-    first, *_ = (tmp_path / "one" / "journal" / "room.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "room.jsonl").write_bytes(first)
-    fewer = narrated("verify", tmp_path / "one" / "journal", "--against", tmp_path / "room.jsonl")
-    assert "room: 1 record in agreement; of the others 0 of 1 event within 5 s" in fewer.out
-    assert "in total: 1 record in agreement, 1 difference" in fewer.out
     for name, line in (("narrations.jsonl", 1), ("journal/room.jsonl", 2)):
         path = tmp_path / "two" / name
         whole = path.read_bytes()
@@ -125,28 +119,6 @@ def test_two_replays_give_the_same_bytes_pictures_included(
             assert changed.code == 1
             assert f"{path}:{line}: " in changed.err
         path.write_bytes(whole)
-
-
-def test_a_replay_keeps_pictures_only_where_that_is_said(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ncameras: {room: {url: x, evidence: {keep: overlay}}}\n")
-    said = [
-        "replay",
-        clip,
-        "--captioner-file",
-        checkpoint,
-        "--camera",
-        "room",
-        "--force",
-        "--out",
-        tmp_path / "o",
-    ]
-    for more, count in ((["--no-evidence"], 0), (["-c", config], 2), (["-c", config, "--no-evidence"], 0)):
-        assert narrated(*said, *more).code == 0
-        assert len(list(tmp_path.glob("o/evidence/*/*.jpg"))) == count
-    assert b'"evidence"' not in (tmp_path / "o" / "narrations.jsonl").read_bytes()
 
 
 def test_a_signed_live_run_tells_what_its_replay_tells(
@@ -245,8 +217,8 @@ def test_signing_that_fails_is_logged_once_and_tried_again(
         narrator.process([proposed(0, comes=True)])
         signing.sign()
         signing.sign()
-        assert "room" in signing.errors
-        assert len([r for r in caplog.records if "cannot be signed" in r.message]) == 1
+        assert ("room", "signed") in signing.errors
+        assert len([r for r in caplog.records if "is not signed" in r.message]) == 1
         (tmp_path / "room.signatures").rmdir()
         signing.sign()
         assert not signing.errors

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +13,8 @@ from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
 from daemon.threads import camera_thread
 from daemon.threads.cameras import Cameras
-from daemon.threads.narrator import JournalledPair, Narrator
-from daemon.threads.narrator_thread import LOOP, NarratorThread
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import WorkQueue
-from models.captioner import Captioner
-from pipeline.journal import Journal
 from pipeline.loop import Heartbeats
 from pipeline.sources import SourceOptions
 
@@ -49,40 +44,6 @@ def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
     assert heartbeats.ages_s() == {"b": 66}
 
 
-def test_a_narrator_that_hangs_is_noticed_and_not_waited_for(
-    captioner: Captioner, clip: Path, tmp_path: Path
-) -> None:
-    plan, clock = CameraPlan("room", str(clip), tracked=False), Clock()
-    free, reached = threading.Event(), threading.Event()
-    queue = WorkQueue([plan.name], capacity=8)
-    cameras = Cameras([plan], queue, lambda _, go: go(), lambda _: None)
-    health = health_of(cameras, clock)
-
-    def hang(_: JournalledPair) -> None:
-        reached.set()
-        free.wait(60)
-
-    with Journal(tmp_path / "journal", plan.name) as journal:
-        narrator = Narrator(captioner, [plan], {plan.name: journal}, live=True)
-        thread = NarratorThread(lambda: narrator, queue, health.heartbeats, hang)
-        cameras.start()
-        thread.loop.start()
-        assert reached.wait(60)
-        clock.now += 600
-        assert set(health.stuck()) == {LOOP}
-        told = health.liveness()
-        assert (told["ok"], told["hanging"]) == (False, [LOOP])
-        queue.close()
-        began = time.monotonic()
-        assert not thread.finish(began + 0.3)
-        assert time.monotonic() - began < 5
-        free.set()
-        assert thread.finish(time.monotonic() + 30)
-        assert not health.stuck()
-    cameras.stop()
-    assert cameras.join(time.monotonic() + 10)
-
-
 @pytest.mark.parametrize("screened", [False, True])
 def test_a_reader_that_hangs_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screened: bool
@@ -92,7 +53,7 @@ def test_a_reader_that_hangs_is_noticed(
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
         options = SourceOptions(open_timeout_s=5.0)
         plan = CameraPlan("yard", url, options, screening=url if screened else None, lower=20, upper=250)
-        cameras = Cameras([plan], WorkQueue(["yard"], 8), lambda *_: None, print)
+        cameras = Cameras([plan], WorkQueue(["yard"], 8))
         health = health_of(cameras)
         cameras.start()
         waiting, _ = silent.accept()  # for an answer

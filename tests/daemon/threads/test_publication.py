@@ -1,9 +1,7 @@
 """The publisher's thread, with real journals and a real server."""
 
-import errno
 import os
 import signal
-from pathlib import Path
 
 import pytest
 import redis
@@ -13,7 +11,8 @@ from waiting import until
 
 from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
-from pipeline.journal import Journal, verify
+from pipeline.journal import Journal
+from pipeline.journal.verification import verify
 from pipeline.publisher import NO_ENTRY, Publisher, lease_key, stream_key
 
 
@@ -85,27 +84,6 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
     assert caplog.text.count("camera yard is not published") == 1
 
 
-@pytest.mark.logs_errors
-@pytest.mark.parametrize("known", [False, True])
-def test_a_conflict_heals_when_the_stream_is_deleted(publish, journals, client, known):
-    client.xadd(stream_key("yard"), {"id": "theirs"}, id="9999999999999-0")
-    publishing = publish()
-    if known:  # the stream's end was asked for before there was anything to publish
-        until(lambda: client.exists(lease_key("yard")))
-    tell(journals, publishing, "yard", range(3))
-    until(lambda: "delete the stream" in publishing.errors.get("yard", ""))
-    client.delete(stream_key("yard"))
-    until(lambda: len(ids(client, "yard")) == 3)
-
-
-def test_a_stream_that_is_flushed_while_nothing_happens_comes_back(publish, journals, client):
-    publishing = publish()
-    tell(journals, publishing, "yard", range(8))
-    until(lambda: journals["yard"].published.seq == 8)
-    client.flushall()
-    until(lambda: len(ids(client, "yard")) == 8)
-
-
 def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish, journals, client, tmp_path):
     publishing = publish()
     tell(journals, publishing, "yard", range(2))
@@ -166,26 +144,6 @@ def test_one_damaged_journal_is_that_cameras_trouble_only(publish, journals, cli
     until(lambda: not publishing.failing)
     assert ids(client, "yard") == [f"yard-{second}" for second in range(5)]
     assert verify([folder]).ok
-
-
-@pytest.mark.logs_errors
-def test_a_disk_that_cannot_be_read_ends_no_loop(publish, journals, client, monkeypatch):
-    publishing = publish()
-    real = Path.open
-
-    def refuse(path, *rest, **options):
-        if path == journals["yard"].path:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(path, *rest, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", refuse)
-        for camera in journals:
-            tell(journals, publishing, camera, range(3))
-        until(lambda: len(ids(client, "lot")) == 3)
-        until(lambda: "Input/output error" in publishing.failing.get("yard", ""))
-        assert publishing.loop.alive
-    until(lambda: len(ids(client, "yard")) == 3)
 
 
 def test_without_a_server_all_that_is_journalled_counts_as_published(journals):

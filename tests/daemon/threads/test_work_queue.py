@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -16,11 +15,10 @@ from daemon.threads.work_queue import (
     NEWER_CAME,
     PROPOSED,
     PUBLISHED,
-    REMOVED,
     Work,
     WorkQueue,
 )
-from pipeline.gate import Gap, MotionFrame
+from pipeline.gate import MotionFrame
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
@@ -56,7 +54,7 @@ def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest() -> None:
     queue = WorkQueue(["busy", "calm"], capacity=3)
     put_pairs(queue, "calm", 0)
     put_pairs(queue, "busy", *range(10))
-    got = taken(queue.take(10, 0.0))
+    got = taken(queue.take(10))
     assert [number for camera, number in got if camera == "busy"] == [7, 8, 9]
     assert ("calm", 0) in got
     assert dict(queue.dropped) == {"busy": 7}
@@ -67,14 +65,13 @@ def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts() -> None:
     queue.put("busy", pair("busy", 0), wait=False)
     for number in range(1, 40):
         queue.put("busy", motion("busy", number, restart=number == 2), wait=False)
-    batch = queue.take(100, 0.0)
+    batch = queue.take(100)
     numbers = [number for _, number in taken(batch)]
     assert numbers == sorted(numbers)
     assert numbers[0] == 0
     assert numbers[-1] == 39
     assert len(numbers) == 8
     assert max(later - earlier for earlier, later in pairwise(numbers)) <= 16  # they stay even
-    assert queue.thinned["busy"] == 40 - len(numbers)
     assert sum(isinstance(w.item, MotionFrame) and w.item.restart for w in batch) == 1
     assert not queue.dropped
 
@@ -83,23 +80,8 @@ def test_cameras_take_turns() -> None:
     queue = WorkQueue(["a", "b"], capacity=8)
     put_pairs(queue, "a", *range(6))
     put_pairs(queue, "b", 0)
-    assert taken(queue.take(2, 0.0)) == [("a", 0), ("b", 0)]
-    assert taken(queue.take(8, 0.0)) == [("a", i) for i in range(1, 6)]
-
-
-def test_a_batch_closes_at_its_size_or_after_its_wait() -> None:
-    queue = WorkQueue(["a"], capacity=8)
-    put_pairs(queue, "a", *range(5))
-    assert len(queue.take(4, 60.0)) == 4  # at once, else this test hangs
-    assert len(queue.take(4, 0.1)) == 1
-    assert queue.take(4, 1.0, limit_s=0.05) == []
-
-
-def test_no_wait_for_cameras_that_have_ended() -> None:
-    queue = WorkQueue(["a"], capacity=8)
-    put_pairs(queue, "a", 1)
-    queue.end("a")
-    assert taken(queue.take(4, 600.0)) == [("a", 1)]
+    assert taken(queue.take(2)) == [("a", 0), ("b", 0)]
+    assert taken(queue.take(8)) == [("a", i) for i in range(1, 6)]
 
 
 def test_a_file_waits_for_room_and_loses_nothing() -> None:
@@ -114,10 +96,9 @@ def test_a_file_waits_for_room_and_loses_nothing() -> None:
     thread.start()
     got: list[int] = []
     while not queue.ended("film"):
-        got += [number for _, number in taken(queue.take(3, 0.0, 0.05))]
+        got += [number for _, number in taken(queue.take(3))]
     thread.join(30)
     assert got == list(range(40))
-    assert not queue.thinned
 
 
 def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
@@ -141,52 +122,31 @@ def test_a_pair_is_late_after_its_deadline_and_no_other(monkeypatch: pytest.Monk
     queue.put("a", pair("a", 1), wait=False)
     queue.put("a", pair("a", 2), wait=False)
     now += 10.5
-    assert [work.late for work in queue.take(8, 0.0)] == [True, False, False]
+    assert [work.late for work in queue.take(8)] == [True, False, False]
 
 
-def test_waits_begin_when_there_is_a_captioner(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("daemon.threads.work_queue.monotonic", lambda: now)
-    queue = WorkQueue(["a"], capacity=8)
-    queue.put("a", pair("a", 0), wait=False)
-    now += 100  # the captioner loads
-    queue.restart_waits()
-    assert queue.waited_s == 0
-    now += 20
-    assert [work.late for work in queue.take(8, 0.0)] == [False]
-
-
-def test_frames_lost_while_the_captioner_loads_are_a_gap_before_the_watching_begins() -> None:
-    queue = WorkQueue(["a", "quick"], capacity=4)
-    queue.put("a", pair("a", 0), wait=False)
-    for number in range(20):
-        queue.put("a", motion("a", number), wait=False)
-    for number in range(6):
-        queue.put("quick", motion("quick", number), wait=False)
-    queue.restart_waits()
-    by_camera = {name: [w.item for w in queue.take(100, 0.0) if w.camera == name] for name in ["a"]}
-    first, gap, *watched = by_camera["a"]
-    assert isinstance(first, FramePair)
-    assert isinstance(gap, Gap)
-    assert (gap.before.pts, gap.reason) == (0, "starting")
-    assert isinstance(watched[0], MotionFrame)
-    assert gap.after is watched[0].frame
-    assert not any(isinstance(item, MotionFrame) and item.follows_loss for item in watched)
-    assert queue.held == 0
-
-
-def test_a_camera_that_is_removed_lets_its_thread_go_and_its_pairs_are_counted() -> None:
-    queue = WorkQueue(["a", "b"], capacity=1)
+def test_changes_keep_their_place_among_what_a_camera_sees() -> None:
+    queue = WorkQueue(["a", "b"], capacity=2)
     put_pairs(queue, "a", 0)
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(queue.put("a", pair("a", 1), wait=True)))
-    thread.start()
-    while queue.counters.copy()["a", PROPOSED, ""] < 2:
-        time.sleep(0.01)
-    queue.remove("a")
-    thread.join(30)
-    assert answers == [False]
-    assert +queue.counters.copy() == {("a", PROPOSED, ""): 2, ("a", DROPPED, REMOVED): 2}
+    queue.put_change("a", lambda _: None)
+    put_pairs(queue, "a", 1, 2)  # the share is full: the oldest pairs go
+    put_pairs(queue, "b", 0)
+    batches = [[(w.camera, w.is_pair) for w in queue.take(8)] for _ in range(2)]
+    assert batches == [[("a", False)], [("b", True), ("a", True)]]
+
+
+def test_a_camera_that_is_removed_is_forgotten_unless_it_is_back() -> None:
+    queue = WorkQueue(["a", "b"])
+    queue.end("b")
+    for back in (True, False):
+        queue.end("a")
+        queue.put_change("a", lambda _: queue.forget("a"))
+        if back:
+            queue.put_change("a", lambda _: None)
+            queue.begin("a")
+        while batch := queue.take(8):
+            batch[0].item.apply(None)  # type: ignore[union-attr, arg-type]
+        assert queue.is_exhausted is not back
 
 
 def test_what_was_not_taken_before_the_end_is_counted() -> None:
@@ -203,7 +163,6 @@ def test_what_was_not_taken_before_the_end_is_counted() -> None:
         ("a", DROPPED, ENDED): 4,
         ("b", DROPPED, ENDED): 2,
     }
-    assert queue.thinned == {"b": 1}
 
 
 def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds of threads
@@ -220,7 +179,7 @@ def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds o
 
     def narrate() -> None:
         while not over.is_set():
-            for work in queue.take(5, 0.0, 0.01):
+            for work in queue.take(5):
                 if work.is_pair:
                     counters.count(work.camera, PUBLISHED)
 

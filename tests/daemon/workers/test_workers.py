@@ -7,7 +7,7 @@ import signal
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,6 @@ import pytest
 import redis
 from doc_pages import page
 from embedded_redis import EmbeddedServer
-from forked_commands import Forked
 from mean_detector import DEADLY, FAULTY, Mean
 from waiting import LIMIT_S, until
 
@@ -86,7 +85,7 @@ def client(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     made.close()
 
 
-def test_workers_share_what_a_client_asks_for(server: EmbeddedServer, client: RemoteDetector) -> None:
+def test_workers_share_what_a_client_asks_for(server, client) -> None:
     asked = images(30)
     with worker(server.url) as one, worker(server.url) as two, redis.Redis.from_url(server.url) as look:
         assert same(client.detect(asked, 0.2), Mean().detect(asked, 0.2))
@@ -97,10 +96,7 @@ def test_workers_share_what_a_client_asks_for(server: EmbeddedServer, client: Re
 
 
 def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
-    server: EmbeddedServer,
-    client: RemoteDetector,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    server, client, monkeypatch, caplog
 ) -> None:
     monkeypatch.setattr(remote, "RESPONSE_S", 0.2)
     asked, right = images(3), Mean().detect(images(3))
@@ -115,12 +111,7 @@ def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
     assert "workers answer again" in caplog.text
 
 
-def test_a_worker_that_is_killed_costs_nothing(
-    server: EmbeddedServer,
-    client: RemoteDetector,
-    forked: Callable[..., Forked],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_that_is_killed_costs_nothing(server, client, forked, monkeypatch) -> None:
     monkeypatch.setattr(remote, "RESPONSE_S", 2.0)
     process = forked(first=f"from mean_detector import work; work({server.url!r}, {CHECKPOINT!r})")
     until(lambda: living_workers(lambda: server.url))
@@ -134,7 +125,7 @@ def test_a_worker_that_is_killed_costs_nothing(
         assert other.requests == 1  # what killed the other one is not delivered again
 
 
-def test_redis_is_killed_flushed_and_returns(server: EmbeddedServer, client: RemoteDetector) -> None:
+def test_redis_is_killed_flushed_and_returns(server, client) -> None:
     asked, right = images(2), Mean().detect(images(2))
     with worker(server.url) as running:
         assert same(client.detect(asked), right)
@@ -148,9 +139,7 @@ def test_redis_is_killed_flushed_and_returns(server: EmbeddedServer, client: Rem
         until(lambda: same(client.detect(asked), right) and not client.away)
 
 
-def test_a_request_that_fails_is_refused_and_fails_alone(
-    server: EmbeddedServer, client: RemoteDetector, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_request_that_fails_is_refused_and_fails_alone(server, client, caplog) -> None:
     faulty = images(4) + images(4, FAULTY) + images(4)
     with worker(server.url, batch=16) as running:
         assert same(client.detect(faulty), Mean().detect(faulty))
@@ -185,7 +174,7 @@ def png(width: int, height: int, rows: int = 0) -> bytes:
         {"0": encode_image(images(1)[0]), "least": "much"},
     ],
 )
-def test_a_bad_request_is_refused_and_ends_no_worker(server: EmbeddedServer, fields: dict[str, Any]) -> None:
+def test_a_bad_request_is_refused_and_ends_no_worker(server, fields) -> None:
     with redis.Redis.from_url(server.url) as client, worker(server.url) as running:
         for more in ({}, {"id": "bad"}):
             client.xadd(requests_key(CHECKPOINT), {"least": "0.05", **fields, **more})
@@ -200,19 +189,7 @@ def test_a_bad_request_is_refused_and_ends_no_worker(server: EmbeddedServer, fie
         assert running.requests >= 2
 
 
-def test_an_image_that_opencv_gives_up_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the memory does not suffice."""
-
-    def fail(*_: object) -> None:
-        raise cv2.error("Failed to allocate 50331648 bytes")
-
-    data = encode_image(images(1)[0])
-    monkeypatch.setattr(cv2, "imdecode", fail)
-    with pytest.raises(MessageError, match="Failed to allocate"):
-        decode_image(data)
-
-
-def test_images_travel_without_loss_and_bad_responses_are_seen() -> None:
+def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypatch) -> None:
     for image in images(3):
         assert np.array_equal(decode_image(encode_image(image)), image)
     data = encode_response(Mean().detect(images(2)))
@@ -221,10 +198,16 @@ def test_images_travel_without_loss_and_bad_responses_are_seen() -> None:
         with pytest.raises(MessageError):
             decode_response(bad, 2)
 
+    def fail(*_: object) -> None:
+        raise cv2.error("Failed to allocate 50331648 bytes")
 
-def test_the_user_of_the_page_may_do_what_a_worker_must(
-    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    image = encode_image(image)
+    monkeypatch.setattr(cv2, "imdecode", fail)
+    with pytest.raises(MessageError, match="Failed to allocate"):
+        decode_image(image)
+
+
+def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch) -> None:
     monkeypatch.setattr(remote, "RESPONSE_S", 30.0)
     path = server.url.removeprefix("unix://")
     with redis.Redis(unix_socket_path=path) as admin:
@@ -246,7 +229,7 @@ def test_the_user_of_the_page_may_do_what_a_worker_must(
         client.close()
 
 
-def test_the_captioner_sees_the_same_through_a_worker(server: EmbeddedServer) -> None:
+def test_the_captioner_sees_the_same_through_a_worker(server) -> None:
     captioner, far = load_captioner(), load_captioner()
     assert isinstance(captioner, Grounded)
     pictures = images(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,66 +12,49 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.families import OBJECTS
-from models.grounded.association import (
-    PAIR_SIGNS,
-    SIGNS,
-    Floats,
-    PairSigns,
-    Side,
-    match_probabilities,
-    pair_signs,
-    probability,
-    signs,
-)
+from models.grounded.association import PAIR_SIGNS, SIGNS, Floats, Side, associate, probability
+from models.grounded.observations import COLOUR_BINS
 
 NOT_KNOWN = math.nan
+FIRST = np.eye(len(PAIR_SIGNS) + 1)[0]
 
 
 def some_side(count: int, seed: int) -> Side:
     chance = np.random.default_rng(seed)
     box = np.concatenate([chance.random((count, 2)) * 0.8, chance.random((count, 2)) * 0.2 + 0.01], axis=1)
-    label = chance.random((count, len(OBJECTS)))
+    label, colours = chance.random((count, len(OBJECTS))), chance.random((count, COLOUR_BINS))
     family = chance.integers(0, 2, count)
     embedding, appearance = (each / 9 for each in (chance.random((count, 8)), chance.random((count, 8))))
     appearance[family > 0] = 0
-    return Side(box, chance.random(count), label, family, chance.random(count), embedding, appearance)
+    change = chance.random(count)
+    return Side(box, chance.random(count), label, family, change, embedding, appearance, colours)
 
 
-def colours(before: Side, after: Side) -> tuple[Floats, ...]:
-    return tuple(np.full((len(before), len(after)), 0.25 * k) for k in range(4))
-
-
-def of_logits(logits: Floats) -> PairSigns:
-    """Pairs of which `match_probabilities` knows no more than these log odds."""
-    every = np.zeros((*logits.shape, len(PAIR_SIGNS)))
-    every[..., 0] = logits
-    plain = np.zeros_like(logits)
-    return PairSigns(every, np.ones(logits.shape, np.bool_), plain, plain, plain)
-
-
-FIRST = np.eye(len(PAIR_SIGNS) + 1)[0]
-
-
-def matched(logits: Floats) -> Floats:
-    return match_probabilities(of_logits(logits), FIRST)
+def matched(logits: Floats, *, kin: bool = True) -> Floats:
+    """Match probabilities where no more than these log odds is known of each pair, of one family or two."""
+    pair = associate(some_side(len(logits), 0), some_side(logits.shape[1], 0), 1.0)
+    signs = np.zeros((*logits.shape, len(PAIR_SIGNS)))
+    signs[..., 0] = logits
+    return replace(pair, signs=signs, family=np.full(logits.shape, kin)).match(FIRST)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 99), st.sampled_from([0.5, 90.0, 1e6, NOT_KNOWN]))
 def test_a_pair_read_backwards_has_the_same_signs(s: int, t: int, seed: int, gap_s: float) -> None:
     before, after = some_side(s, seed), some_side(t, seed + 100)
-    pairs = pair_signs(before, after, colours(before, after), gap_s)
-    back = pair_signs(after, before, tuple(each.T for each in colours(before, after)), gap_s)
-    assert pairs.signs.shape == (s, t, len(PAIR_SIGNS))
-    assert np.isfinite(pairs.signs).all()
-    np.testing.assert_allclose(pairs.transpose().signs, back.signs)
+    pair, back = associate(before, after, gap_s), associate(after, before, gap_s)
+    assert pair.signs.shape == (s, t, len(PAIR_SIGNS))
+    assert np.isfinite(pair.signs).all()
+    np.testing.assert_allclose(pair.swap().signs, back.signs)
+    match = pair.match(np.random.default_rng(seed).normal(size=len(PAIR_SIGNS) + 1))
     weights = np.random.default_rng(seed).normal(size=len(PAIR_SIGNS) + 1)
-    match = match_probabilities(pairs, weights)
-    np.testing.assert_allclose(match, match_probabilities(back, weights).T, atol=1e-9)
-    own = signs(before, after, pairs, match, gap_s)
-    np.testing.assert_allclose(own, signs(before, after, back.transpose(), match, gap_s))
-    assert own.shape == (s, len(SIGNS))
-    assert np.isfinite(own).all()
+    np.testing.assert_allclose(match, back.match(weights).T, atol=1e-9)
+    for own, other, n in zip(
+        pair.outcome_signs(match), back.outcome_signs(match.T)[::-1], (s, t), strict=True
+    ):
+        np.testing.assert_allclose(own, other)
+        assert own.shape == (n, len(SIGNS))
+        assert np.isfinite(own).all()
 
 
 @pytest.mark.parametrize("spread", [1.0, 3.0])
@@ -90,22 +74,14 @@ def test_probabilities_are_those_of_all_ways_to_match(spread: float) -> None:
         assert np.abs(matched(logits) - one / total).max() < 0.05, "belief propagation is nearly exact"
 
 
-def test_a_rival_takes_from_a_match() -> None:
+def test_rivals_take_from_a_match_and_a_queue_is_sure_of_them_together() -> None:
     alone, rivals = matched(np.array([[2.0]])), matched(np.array([[2.0, 2.0]]))
     assert alone[0, 0] == pytest.approx(1 / (1 + math.exp(-2)), abs=1e-4)
     assert rivals[0, 0] < 0.5 < alone[0, 0]
-
-
-def test_another_family_is_no_match() -> None:
-    pairs = of_logits(np.full((2, 2), 5.0))
-    strangers = PairSigns(pairs.signs, ~np.ones((2, 2), np.bool_), *[np.zeros((2, 2))] * 3)
-    assert not match_probabilities(strangers, FIRST).any()
-
-
-def test_in_a_queue_each_has_a_partner_though_none_is_sure() -> None:
-    match = matched(np.full((3, 3), 2.0))
-    assert match.max() < 0.4
-    assert match.sum(1).min() > 0.75
+    queue = matched(np.full((3, 3), 2.0))
+    assert queue.max() < 0.4
+    assert queue.sum(1).min() > 0.75, "each has a partner, though none is sure"
+    assert not matched(np.full((2, 2), 5.0), kin=False).any()
 
 
 def test_weights_are_those_of_a_logistic_regression() -> None:
@@ -118,5 +94,5 @@ def test_weights_are_those_of_a_logistic_regression() -> None:
 
 def test_a_gap_that_is_not_known_counts_as_half_a_minute() -> None:
     before, after = some_side(3, 1), some_side(4, 2)
-    unknown, half = (pair_signs(before, after, colours(before, after), s) for s in (NOT_KNOWN, 30.0))
+    unknown, half = (associate(before, after, gap_s) for gap_s in (NOT_KNOWN, 30.0))
     np.testing.assert_array_equal(unknown.signs, half.signs)

@@ -7,8 +7,8 @@ import torch
 from rectangles import distribution, lively
 
 from models.families import CLASSES
-from models.grounded.detections import BINS, STRIDES
 from models.grounded.detector import Answer, Detector
+from models.grounded.inference import BINS, STRIDES
 
 
 @pytest.fixture(scope="module")

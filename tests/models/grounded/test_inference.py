@@ -1,19 +1,118 @@
-"""Looking: at which size, in tiles as well, and each thing once."""
+"""Inference: the sizes of pictures, decoded detections, features and colours of what is in a box."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.grounded.inference import canvas, pixels_at
+from models.boxes import suppress
+from models.detections import FAMILY, GROUPS, Detections
+from models.families import CLASSES, OBJECTS
+from models.grounded.inference import (
+    BINS,
+    STRIDES,
+    Answers,
+    canvas,
+    cells_of,
+    decode,
+    pixels_at,
+)
+from models.grounded.observations import COLOUR_BINS, colour_histograms, colour_likeness, pool_features
 from models.grounded.settings import SETTINGS
 
-WINDOW = np.array([0.5, 0.25, 0.25, 0.5], np.float32)
+Seen = tuple[tuple[float, float, float, float], Mapping[str, float]]
+SIZE = 320, 480
+LEVELS = tuple((-(-SIZE[0] // s), -(-SIZE[1] // s)) for s in STRIDES)
+
+
+def answers(*seen: Seen) -> Answers:
+    """One cell for each box, given by its edges in pixels, with a probability of each class."""
+    middle, stride = cells_of(LEVELS)
+    cells = np.full((len(middle), len(CLASSES) + 4 * BINS), -9.0, np.float32)
+    free = np.ones(len(middle), np.bool_)
+    for box, classes in seen:
+        far = np.concatenate([middle - box[:2], box[2:] - middle], axis=1) / stride[:, None]
+        cell = np.flatnonzero(free & ((far >= 0) & (far <= BINS - 1)).all(1))[0]
+        free[cell] = False
+        shares = 1 - np.abs(far[cell, :, None] - np.arange(BINS))  # of which the mean is this distance
+        cells[cell, len(CLASSES) :] = np.log(shares.clip(min=1e-9)).ravel()
+        for name, probability in classes.items():
+            cells[cell, CLASSES.index(name)] = np.log(probability / (1 - probability))
+    chance = np.random.default_rng(1)
+    return Answers(cells, tuple(chance.random((96, *size), np.float32) for size in LEVELS))
+
+
+def found(*seen: Seen, least: float = 0.05) -> Detections:
+    return decode(answers(*seen), SIZE, least)
+
+
+def names(seen: Detections) -> list[str]:
+    return [seen.name(row) for row in range(len(seen))]
+
+
+def test_every_object_has_classes_and_no_class_two_objects() -> None:
+    assert GROUPS.any(1).all()
+    assert (GROUPS.sum(0) <= 1).all()
+    by_name = dict(zip(OBJECTS, FAMILY.tolist(), strict=True))
+    assert {OBJECTS[by_name[name]] for name in ("car", "van", "bus", "truck")} == {"car"}
+    assert {OBJECTS[by_name[name]] for name in ("motorcycle", "bicycle")} == {"motorcycle"}
+    for name in ("person", "animal", "bag", "bottle", "object"):
+        assert OBJECTS[by_name[name]] == name
+
+
+def test_the_surest_of_one_family_stays() -> None:
+    seen = found(
+        ((100, 100, 200, 200), {"car": 0.6}),
+        ((104, 100, 204, 200), {"truck": 0.8, "car": 0.5}),
+        ((100, 104, 200, 204), {"person": 0.7}),
+        ((300, 100, 400, 200), {"car": 0.3}),
+    )
+    assert names(seen) == ["truck", "person", "car"]
+    assert seen.score.tolist() == pytest.approx([0.8, 0.7, 0.3], abs=1e-4)
+    assert seen.box[0].tolist() == pytest.approx([104 / 480, 100 / 320, 100 / 480, 100 / 320], abs=1e-4)
+    assert float(seen.label[0, OBJECTS.index("car")]) == pytest.approx(0.5, abs=1e-4)
+    assert seen.feature.shape == (3, 192)
+
+
+def test_what_is_unsure_or_has_no_name_is_left_out() -> None:
+    few = found(((10, 10, 90, 90), {"dog": 0.3}), ((200, 50, 250, 99), {"cat": 0.1, "clock": 0.9}), least=0.2)
+    assert names(few) == ["animal"]
+    assert names(found(((10, 10, 90, 90), {"umbrella": 0.3}))) == ["object"]
+
+
+def test_boxes_end_at_the_frame() -> None:
+    [x, y, w, h] = found(((-40, 220, 60, 380), {"car": 0.9})).box[0].tolist()
+    assert (x, y, x + w, y + h) == pytest.approx((0, 220 / 320, 60 / 480, 1), abs=1e-4)
+    assert len(found(((12, 12, 12, 12), {"car": 0.9}))) == 0, "nothing of it is in the picture"
+
+
+@given(st.integers(0, 12), st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int) -> None:
+    rivals = np.random.default_rng(seed).random((count, count)) < 0.3
+    rivals |= rivals.T
+    stay = suppress(rivals).tolist()
+    assert stay == sorted(set(stay))
+    for i in range(count):
+        before = [j for j in stay if j < i and rivals[j, i]]
+        assert bool(before) is (i not in stay)
+
+
+def test_features_are_what_is_inside() -> None:
+    level = np.zeros((2, 8, 8), np.float32)
+    level[0, :, :4], level[1, :, 4:] = 3.0, 5.0
+    box = np.array([[0.0, 0.2, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0], [0.999, 0.999, 1e-4, 1e-4]], np.float32)
+    left, both, tiny = pool_features([level, level], box)
+    np.testing.assert_allclose(left, [1.0, 0, 1, 0])
+    np.testing.assert_allclose(both, np.array([3.0, 5, 3, 5]) / 34**0.5, rtol=1e-6)
+    np.testing.assert_allclose(tiny, [0.0, 1, 0, 1])
+    assert pool_features([level, level], box[:0]).shape == (0, 4)
 
 
 def test_a_canvas_has_about_the_frames_shape() -> None:
@@ -60,3 +159,20 @@ print(resident_mb() - before)
 def test_large_pictures_leave_no_memory_behind() -> None:
     grown = subprocess.run([sys.executable, "-c", LARGE_ONES], capture_output=True, check=True).stdout
     assert float(grown) < 30
+
+
+def test_histograms_tell_colours_and_halves_apart() -> None:
+    picture = np.full((100, 300, 3), 90, np.uint8)
+    picture[:50, :100, 0] = 220  # red above
+    picture[50:, :100, 2] = 220  # blue below
+    picture[:, 100:200, 2] = 220
+    box = [[0.0, 0, 1 / 3, 1], [1 / 3, 0, 1 / 3, 1], [2 / 3, 0, 1 / 3, 1], [0.9, 0.9, 0.5, 0.5]]
+    found = colour_histograms(picture, np.array(box, np.float32))
+    assert found.shape == (4, COLOUR_BINS)
+    np.testing.assert_allclose(np.square(found).sum(1), 4.0, atol=1e-4)
+    hue_above, _, hue_below, _ = colour_likeness(found[:1], found[1:2])
+    assert float(hue_above[0, 0]) < 0.4
+    assert float(hue_below[0, 0]) > 0.9
+    assert len(colour_histograms(picture, np.zeros((0, 4), np.float32))) == 0
+    white = colour_histograms(np.full((20, 20, 3), 255, np.uint8), np.array([[0, 0, 1, 1]], np.float32))
+    assert np.flatnonzero(white[0]).tolist() == [8, 16, 25, 33]  # grey, and the last step of lightness

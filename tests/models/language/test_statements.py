@@ -14,7 +14,7 @@ LOT = Zone("in the lot", ((0.6, 0.0), (1.0, 0.0), (1.0, 1.0), (0.6, 1.0)))
 
 
 def fact(kind: str, before: Box | None, after: Box | None, **more: object) -> Fact:
-    return Fact(0, kind, "person", before, after, 0.9, **more)  # type: ignore[arg-type]
+    return Fact(kind, "person", before, after, 0.9, **more)  # type: ignore[arg-type]
 
 
 def test_a_place_is_said_by_its_zone_or_the_picture() -> None:
@@ -33,9 +33,8 @@ def test_a_move_has_an_origin_and_a_target() -> None:
 
 
 def test_a_doubtful_move_is_told_without_its_end() -> None:
-    assert (
-        render(statement_of(fact("moved", LEFT, RIGHT, doubtful=True))) == "The person on the left has moved."
-    )
+    doubtful = statement_of(fact("moved", LEFT, RIGHT, doubtful=True))
+    assert render(doubtful) == "The person on the left has moved."
 
 
 def test_what_cannot_be_said_is_refused() -> None:
@@ -48,24 +47,24 @@ def test_what_cannot_be_said_is_refused() -> None:
 def test_equal_neighbours_are_counted_and_a_far_one_is_another() -> None:
     one = Statement("appeared", "car", place="on the left")
     beside = [(0.1, 0.4, 0.1, 0.1), (0.22, 0.4, 0.1, 0.1)]
-    [both] = merge([one, one], [(None, box) for box in beside])
-    assert (both.statement.count, both.members) == (2, (0, 1))
-    first, second = merge([one, one], [(None, (0.1, 0.1, 0.05, 0.05)), (None, (0.1, 0.9, 0.05, 0.05))])
-    assert (first.statement.other, second.statement.other) == (False, True)
+    [(both, members)] = merge([one, one], [(None, box) for box in beside])
+    assert (both.count, members) == (2, (0, 1))
+    far = merge([one, one], [(None, (0.1, 0.1, 0.05, 0.05)), (None, (0.1, 0.9, 0.05, 0.05))])
+    assert [(statement.other, members) for statement, members in far] == [(False, (0,)), (True, (1,))]
     crowd = [(0.02 * n, 0.4, 0.05, 0.1) for n in range(5)]
-    [several] = merge([one] * 5, [(None, box) for box in crowd])
-    assert render(several.statement) == "Several cars have appeared on the left."
+    [(several, _)] = merge([one] * 5, [(None, box) for box in crowd])
+    assert render(several) == "Several cars have appeared on the left."
 
 
 def test_the_one_on_the_right_is_said_only_where_there_is_one() -> None:
     gone, moved = (Statement(action, "person", place="on the right") for action in ("disappeared", "moved"))
     both = merge([gone, moved], [(RIGHT, None), (RIGHT, RIGHT)])
-    assert [render(each.statement) for each in both] == [
+    assert [render(statement) for statement, _ in both] == [
         "A person on the right has gone.",
         "A person on the right has moved.",
     ]
-    [alone] = merge([gone], [(RIGHT, None)])
-    assert render(alone.statement) == "The person on the right has gone."
+    [(alone, _)] = merge([gone], [(RIGHT, None)])
+    assert render(alone) == "The person on the right has gone."
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -98,10 +99,8 @@ def test_a_statement_becomes_plain_english(statement: Statement, text: str) -> N
     assert render(statement) == text
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("name", KINDS)
-def test_every_action_of_every_object_is_one_sentence(action: str, name: str) -> None:
-    for count in (1, 2, 5):
+def test_every_action_of_every_object_is_one_sentence() -> None:
+    for action, name, count in product(ACTIONS, KINDS, (1, 2, 5)):
         text = render(Statement(action, name, count, place="on the left", end="on the right", colour="red"))
         assert text.endswith(".")
         assert text[0].isupper()

@@ -1,16 +1,34 @@
+"""DDLA, and the baselines of its paper: captioners of whole pairs, and nearest neighbours."""
+
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from scipy.ndimage import gaussian_filter
+from sklearn.neighbors import NearestNeighbors
 
+from models import load_captioner
 from models.captioner import DescribeOptions
+from models.checkpoint import save
 from models.encoders.encoder import Encoder
-from models.papers.ddla import DDLA, marginal_log_likelihood, project_masks
+from models.papers.captioner import stories
+from models.papers.ddla import (
+    DDLA,
+    MASK_FLOOR,
+    CaptMasked,
+    CaptMulti,
+    Nearest,
+    NearestMulti,
+    marginal_log_likelihood,
+    project_masks,
+)
 from models.papers.pair_batch import PairBatch
-from models.papers.vocabulary import BOS, EOS, Vocabulary
+from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary
 
 MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)], [(60, 60, 50, 30), (10, 150, 40, 40)]]
@@ -18,12 +36,14 @@ TOLD = [
     ["a red car has appeared", "the blue person is gone on the left"],
     ["nothing has changed", "a bottle"],
 ]
+STORIES = [["a red car", "the blue person is gone"], ["a bottle has moved"], ["nothing has changed"]]
+SIZES = {"features": 12, "words": 10, "hidden": 16, "attention": 8}
 
 
 @pytest.fixture
 def ddla(vocabulary: Vocabulary, encoder: Encoder) -> DDLA:
     torch.manual_seed(5)
-    captioner = DDLA(vocabulary, encoder, features=12, words=10, hidden=16, attention=8)
+    captioner = DDLA(vocabulary, encoder, **SIZES)
     torch.nn.init.normal_(captioner.prior_weights)
     captioner.fit_scaling(torch.rand(20, 4))
     return captioner.eval()
@@ -98,7 +118,7 @@ def test_prior_is_log_linear_in_the_four_features(ddla: DDLA, make_pairs: MakePa
 def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(
     vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
 ) -> None:
-    captioner = DDLA(vocabulary, encoder, prior="uniform", features=12, words=10, hidden=16, attention=8)
+    captioner = DDLA(vocabulary, encoder, prior="uniform", **SIZES)
     places = [[(6 * i, 30, 40, 50), (120, 140, 30, 3 * i + 1), (150, 20, 60, 40)] for i in range(30)]
     pairs = make_pairs(places)
     one = DescribeOptions(sentences=1)
@@ -117,13 +137,8 @@ def test_alignment_is_the_best_cluster(ddla: DDLA, make_pairs: MakePairs) -> Non
     aligned = ddla.alignment(pairs, ddla.vocabulary.batch(told))
     assert aligned[1, 1] == -1
     none = make_pairs([[]])
-    none = replace(
-        none,
-        masks=none.masks[:, :0],
-        boxes=none.boxes[:, :0],
-        active=none.active[:, :0],
-        valid=none.valid[:, :0],
-    )
+    cut = {name: getattr(none, name)[:, :0] for name in ("masks", "boxes", "active", "valid")}
+    none = replace(none, **cut)
     assert ddla.alignment(none, ddla.vocabulary.batch([["a car"]])).tolist() == [[-1]]
     log_prior = ddla.log_prior(pairs)
     for b, sentences in enumerate(told):
@@ -136,7 +151,6 @@ def test_alignment_is_the_best_cluster(ddla: DDLA, make_pairs: MakePairs) -> Non
 @torch.no_grad()
 def test_attention_sees_the_cluster_only(ddla: DDLA, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
-    assert pairs.maps is not None
     seen = project_masks(pairs.masks[0, 0], ddla.smoothing) > 1e-4
     outside = (~seen).nonzero()
     inside = seen.nonzero()
@@ -149,3 +163,135 @@ def test_attention_sees_the_cluster_only(ddla: DDLA, make_pairs: MakePairs) -> N
         assert not torch.equal(after, pairs.maps[1])
         first, second = (stepwise(ddla, p, [5, EOS])[0, 0] for p in (pairs, swapped))
         assert (abs(first - second) < 1e-5) is same
+
+
+def pyramid(mask: np.ndarray, smoothing: float) -> np.ndarray:
+    """scikit-image's pyramid_reduce, four times, on the smoothed mask."""
+    image = gaussian_filter(mask.astype(np.float64), smoothing, mode="reflect", truncate=4.0)
+    for _ in range(4):
+        image = gaussian_filter(image, 2 * 2 / 6, mode="reflect", truncate=4.0)
+        image = image.reshape(image.shape[0] // 2, 2, image.shape[1] // 2, 2).mean(axis=(1, 3))
+    return image
+
+
+@pytest.mark.parametrize("smoothing", [1.0, 2.0, 5.0])
+def test_masks_are_projected_by_the_pyramid(smoothing: float) -> None:
+    masks = np.random.default_rng(3).random((4, 224, 224)) < 0.02
+    masks[0, :30, 200:] = True  # at a corner, where the mirrored edge counts
+    projected = project_masks(torch.from_numpy(masks), smoothing).numpy()
+    assert projected.shape == (4, 14, 14)
+    np.testing.assert_allclose(projected, [pyramid(m, smoothing) for m in masks], atol=1e-6)
+    large = torch.from_numpy(masks).repeat_interleave(2, 1).repeat_interleave(4, 2)
+    np.testing.assert_allclose(project_masks(large, smoothing).numpy(), projected, atol=1e-6)
+
+
+@torch.no_grad()
+def test_the_mask_is_the_union_of_all_clusters(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    captioner = CaptMasked(vocabulary, encoder, **SIZES).eval()
+    pairs = make_pairs([PLACES[0][:2], PLACES[1][:1], []])
+    pairs.masks[1, 1] = True  # padding
+    state = captioner.encode(pairs)
+    keys, _, log_weights = state.pictures
+    matched = torch.tanh(keys + captioner.query(state.memory[0])[:, None, None, :])
+    weights = (captioner.score(matched)[..., 0] + log_weights.unsqueeze(1)).softmax(dim=2)
+    for b, clusters in enumerate((slice(0, 2), slice(0, 1))):
+        union = project_masks(pairs.masks[b, clusters].any(dim=0), captioner.options.smoothing).flatten()
+        open_cells = union > MASK_FLOOR
+        assert 0 < open_cells.sum() < 196
+        assert torch.equal(weights[b] > 0, open_cells.expand(2, -1))
+    assert (weights[2] > 0).all(), "a pair without clusters is seen unmasked"
+
+
+def test_a_story_is_its_sentences_in_a_row(vocabulary: Vocabulary) -> None:
+    tokens = vocabulary.batch([*STORIES, []])
+    joined = stories(tokens)
+    first, second = (vocabulary.encode(s) for s in STORIES[0])
+    assert joined.shape == (4, 1, len(first) + len(second))
+    assert joined[0, 0].tolist() == [*first[:-1], BOS, *second]
+    assert joined[1, 0].tolist() == [*vocabulary.encode(STORIES[1][0]), *[PAD] * 5]
+    assert (joined[3] == PAD).all()
+    # As many tokens as before, so that perplexities per token compare.
+    assert (joined != PAD).sum() == (tokens != PAD).sum()
+
+
+@pytest.mark.slow
+def test_a_story_is_told_without_being_given_its_length(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    torch.manual_seed(2)
+    captioner = CaptMulti(vocabulary, encoder, features=24, words=16, hidden=32, attention=16, dropout=0.0)
+    places = [[(20, 30, 40, 50), (150, 20, 60, 40)], [(60, 60, 50, 30)], []]
+    pairs, sentences = make_pairs(places, seed=3), vocabulary.batch(STORIES)
+    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.01)
+    expected = [["A red car.", "The blue person is gone."], ["A bottle has moved."], []]
+    for step in range(1, 251):  # as long as it needs
+        optimiser.zero_grad()
+        captioner.loss(pairs, sentences).backward()
+        optimiser.step()
+        if step % 25 == 0:
+            told = captioner.describe(pairs)
+            surest = all(s.confidence > 0.9 for each in told for s in each)
+            if surest and [[s.text for s in each] for each in told] == expected:
+                break
+    for options in (DescribeOptions(), DescribeOptions(sentences=1)):
+        described = captioner.describe(pairs, options)
+        assert [[s.text for s in told] for told in described] == expected
+        assert all(s.confidence > 0.8 for told in described for s in told)
+    log_p = captioner.log_likelihood(pairs, sentences)
+    assert log_p.shape == (3, 2)
+    assert log_p[0, 0] < 0 == log_p[0, 1]
+
+
+RANDOM = np.random.default_rng(3)
+TWELVE = [[tuple(int(v) for v in (*RANDOM.integers(0, 150, 2), 40, 50))] for _ in range(12)]
+KNOWN = [*STORIES[:2], [], STORIES[2]] * 3
+
+
+@pytest.mark.parametrize("pool", [1, 2, 14])
+def test_the_nearest_is_scikit_learns(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, pool: int
+) -> None:
+    captioner = Nearest(vocabulary, encoder, pool=pool)
+    known, asked = make_pairs(TWELVE, seed=1), make_pairs(TWELVE[::-1], seed=2)
+    told = [[f"{'a ' * (i + 1)}car"] for i in range(12)]
+    captioner.memorise([(known, vocabulary.batch(told))])
+    search = NearestNeighbors(n_neighbors=1).fit(captioner.pair_features(known).numpy())
+    expected = search.kneighbors(captioner.pair_features(asked).numpy(), return_distance=False)[:, 0]
+    assert len(set(expected.tolist())) >= 3
+    texts = [told[0].text for told in captioner.describe(asked)]
+    assert texts == [f"{('a ' * (i + 1)).capitalize()}car." for i in expected]
+
+
+def test_of_a_pair_that_it_knows_it_tells_the_annotation(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
+) -> None:
+    pairs, sentences = make_pairs(TWELVE), vocabulary.batch(KNOWN)
+    captioner = NearestMulti(vocabulary, encoder, pool=14)
+    captioner.memorise([(pairs, sentences)])
+    assert captioner.memory.shape == (9, 16 * 196), "a pair without sentences is of no use"
+    described = captioner.describe(pairs, DescribeOptions(sentences=9))
+    texts = [[s.text for s in described[k]] for k in (0, 1, 3)]
+    assert texts == [["A red car.", "The blue person is gone."], ["A bottle has moved."], []]
+    log_p = captioner.log_likelihood(pairs, sentences)
+    assert torch.equal(log_p[[0, 1, 3]], torch.zeros(3, 2))
+    wrong = captioner.log_likelihood(pairs, sentences.roll(1, dims=0))
+    assert (wrong[0] < -1e3).any()
+
+
+def test_memorising_forgets_what_was_before_and_is_saved(
+    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, tmp_path: Path
+) -> None:
+    captioner = Nearest(vocabulary, encoder)
+    with pytest.raises(ValueError, match="nothing is memorised yet"):
+        captioner.describe(make_pairs(TWELVE))
+    for number in (4, 12):
+        pairs = make_pairs(TWELVE[:number])
+        captioner.memorise([(pairs, vocabulary.batch(KNOWN[:number]))])
+        assert len(captioner.memory) == len(captioner.told) == number * 3 // 4
+        save(captioner, tmp_path / f"{number}.safetensors")
+        loaded = load_captioner(tmp_path / f"{number}.safetensors", encoder=encoder)
+        assert loaded.describe(pairs) == captioner.describe(pairs)
+    with pytest.raises(ValueError, match="at least 1"):
+        Nearest(vocabulary, encoder, pool=0)

@@ -79,49 +79,45 @@ CAR, PERSON, BOTTLE, NOTHING = (
 )
 
 
-def test_most_salient_first_and_the_faint_left_out(told: Callable[..., list[str]]) -> None:
-    lines = [(CAR, 0.3, 0.9), (PERSON, 0.5, 0.9), (BOTTLE, 0.15, 0.9), (CAR, 0.05, 0.9)]
-    assert told(lines, min_salience=0.35) == ["The person is gone.", "A red car has appeared."]
-    assert told(lines, min_salience=0.7) == ["The person is gone."]
-    assert len(told(lines, min_salience=0.0)) == 4
-    assert len(told(lines, min_salience=0.0, max_sentences=3)) == 3
+SAID = {CAR: "A red car has appeared.", PERSON: "The person is gone.", BOTTLE: "A bottle has moved."}
+FAINT = [(CAR, 0.3, 0.9), (PERSON, 0.5, 0.9), (BOTTLE, 0.15, 0.9), (CAR, 0.05, 0.9)]
+UNSURE = [(CAR, 0.3, 0.4), (CAR, 0.6, 0.4), (BOTTLE, 0.1, 0.4)]
 
 
-def test_a_given_number_is_told_whatever_the_gates(told: Callable[..., list[str]]) -> None:
-    lines = [(CAR, 0.3, 0.4), (CAR, 0.6, 0.4), (BOTTLE, 0.1, 0.4)]
-    assert told(lines, sentences=3, min_confidence=0.9, max_sentences=1) == [
-        "A red car has appeared.",
-        "A red car has appeared.",
-        "A bottle has moved.",
-    ]
-    assert told(lines, sentences=1) == ["A red car has appeared."]
-    assert told(lines, sentences=0) == []
+@pytest.mark.parametrize(
+    ("lines", "options", "expected"),
+    [  # the most salient first, the faint left out
+        (FAINT, {"min_salience": 0.35}, [PERSON, CAR]),
+        (FAINT, {"min_salience": 0.7}, [PERSON]),
+        (FAINT, {"min_salience": 0.0}, [PERSON, CAR, BOTTLE, CAR]),
+        (FAINT, {"min_salience": 0.0, "max_sentences": 3}, [PERSON, CAR, BOTTLE]),
+        # a given number is told whatever the gates
+        (UNSURE, {"sentences": 3, "min_confidence": 0.9, "max_sentences": 1}, [CAR, CAR, BOTTLE]),
+        (UNSURE, {"sentences": 1}, [CAR]),
+        (UNSURE, {"sentences": 0}, []),
+        # what is unsure is left out
+        ([(CAR, 0.5, 0.6), (BOTTLE, 0.5, 0.9)], {"min_confidence": 0.7}, [BOTTLE]),
+        # nothing changed: that is not told
+        ([(NOTHING, 0.6, 0.9), (CAR, 0.4, 0.9)], {}, [CAR]),
+        ([(NOTHING, 0.6, 0.9), (CAR, 0.4, 0.9)], {"sentences": 1}, []),
+        # the same change is told once: twice here, once elsewhere
+        ([(CAR, 0.3, 0.9), (CAR, 0.4, 0.9), (CAR, 0.3, 0.9)], {}, [CAR, CAR]),
+        # equal priors by area: 60 x 60 before 50 x 60
+        ([(BOTTLE, 0.5, 0.9), (CAR, 0.5, 0.9)], {}, [BOTTLE, CAR]),
+        ([(PERSON, 0.3, 0.9), (BOTTLE, 0.3, 0.9), (CAR, 0.3, 0.9)], {}, [PERSON, CAR, BOTTLE]),
+    ],
+)
+def test_which_sentences_are_told(
+    told: Callable[..., list[str]],
+    lines: list[tuple[str, float, float]],
+    options: dict[str, float],
+    expected: list[str],
+) -> None:
+    assert told(lines, **options) == [SAID[each] for each in expected]
 
 
-def test_unsure_sentences_are_left_out(told: Callable[..., list[str]]) -> None:
-    lines = [(CAR, 0.5, 0.6), (BOTTLE, 0.5, 0.9)]
-    assert told(lines, min_confidence=0.7) == ["A bottle has moved."]
-
-
-def test_nothing_changed_is_not_told(told: Callable[..., list[str]]) -> None:
-    lines = [(NOTHING, 0.6, 0.9), (CAR, 0.4, 0.9)]
-    assert told(lines) == ["A red car has appeared."]
-    assert told(lines, sentences=1) == []
-    assert told(lines, sentences=1, no_change=True) == ["Nothing has changed."], "but its words are scored"
-
-
-def test_the_same_change_is_told_once(told: Callable[..., list[str]]) -> None:
-    here_twice_and_elsewhere = [(CAR, 0.3, 0.9), (CAR, 0.4, 0.9), (CAR, 0.3, 0.9)]
-    assert told(here_twice_and_elsewhere) == ["A red car has appeared."] * 2
-    assert len(told([(CAR, 0.5, 0.9), (BOTTLE, 0.5, 0.9)])) == 2
-
-
-def test_equal_priors_are_told_by_area(told: Callable[..., list[str]]) -> None:
-    assert told([(BOTTLE, 0.5, 0.9), (CAR, 0.5, 0.9)])[0] == "A bottle has moved."  # 60 x 60 before 50 x 60
-    assert told([(PERSON, 0.3, 0.9), (BOTTLE, 0.3, 0.9), (CAR, 0.3, 0.9)])[2] == "A bottle has moved."
-
-
-def test_words_are_cut_at_the_longest_sentence(told: Callable[..., list[str]]) -> None:
+def test_words_that_are_scored_and_words_that_are_cut(told: Callable[..., list[str]]) -> None:
+    assert told([(NOTHING, 0.6, 0.9)], sentences=1, no_change=True) == ["Nothing has changed."]
     assert told([(CAR, 1.0, 0.9)], max_words=3) == ["A red car."]
 
 

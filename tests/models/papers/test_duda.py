@@ -88,9 +88,6 @@ def test_the_loss_is_half_changed_half_distractor(duda: DUDA, make_pairs: MakePa
 @torch.no_grad()
 def test_what_the_differences_see(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> None:
     pairs = make_pairs(PLACES)
-    assert pairs.maps is not None
-    assert pairs.before is not None
-    assert pairs.after is not None
     pixels, maps = CaptPixDiff(vocabulary, encoder), CaptRepDiff(vocabulary, encoder)
     signed = project_masks((pairs.after.float() - pairs.before.float()) / 255, 0.0)
     seen = pixels.features(pairs)

@@ -29,7 +29,6 @@ def test_a_layer_equals_the_published_one() -> None:
     ours = Layer(16, 4, 32, 0.0)
     theirs = torch.nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=True).eval()
     attention = theirs.self_attn
-    assert attention.in_proj_weight is not None
     attention.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key_value.weight]))
     attention.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key_value.bias]))
     attention.out_proj.load_state_dict(ours.out.state_dict())

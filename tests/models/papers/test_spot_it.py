@@ -118,7 +118,6 @@ def test_a_last_batch_of_one_pair_can_be_trained_on(
 ) -> None:
     captioner = SpotIt(vocabulary, encoder, **SMALL).train()
     statistics = captioner.norm.running_var
-    assert statistics is not None
     before = statistics.clone()
     captioner.loss(make_pairs(PLACES[:1]), vocabulary.batch(TOLD[:1])).backward()
     assert torch.equal(statistics, before)

@@ -11,17 +11,10 @@ import pytest
 from narrations import narration
 from unpublished import unpublished
 
-from pipeline.journal import (
-    Journal,
-    JournalError,
-    JournalLockedError,
-    SegmentLimits,
-    read_camera,
-    read_journal,
-    verify,
-)
+from pipeline.journal import Journal, JournalError, SegmentLimits, read_camera, read_journal
 from pipeline.journal.signatures import Signatures, SigningKey, new_key
-from pipeline.record import ChainEnd, read_record
+from pipeline.journal.verification import verify
+from pipeline.record import ChainEnd
 
 SMALL = SegmentLimits(bytes=4000)  # five records
 
@@ -103,22 +96,6 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
             assert journal.find((5, 0)) == (ChainEnd(), None)
 
 
-def test_a_backlog_goes_over_segments_and_is_read_while_they_close(tmp_path):
-    with opened(tmp_path) as journal:
-        for second in range(12):
-            journal.append(narration(second))
-        journal.acknowledge(journal.backlog(11)[1])
-        for second in range(12, 30):
-            journal.append(narration(second))
-        assert numbers(journal) == list(range(1, 31))
-        assert [read_record(line).seq for line in journal.backlog(99)[0]] == list(range(12, 31))
-        journal.acknowledge(ChainEnd())
-        lines, last = journal.backlog(13)
-        assert last.seq == len(lines) == 13
-        journal.acknowledge(last)
-        assert journal.backlog(100)[1].seq == 30
-
-
 def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):
     fill(tmp_path, range(3))
     path = tmp_path / "yard.jsonl"
@@ -148,18 +125,6 @@ def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
     assert verify([tmp_path]).ok
     (tmp_path / "yard.start").unlink()
     assert not verify([tmp_path]).ok
-
-
-def test_a_published_position_survives_the_deletion_of_its_segment(tmp_path):
-    with opened(tmp_path) as journal:
-        for second in range(8):
-            journal.append(narration(second))
-        last = journal.closed()[0].last_record().seq
-        journal.acknowledge(journal.end_at(last))
-        delete_oldest(journal)
-        assert [record.seq for record, _ in unpublished(journal)] == list(range(last + 1, 9))
-    with opened(tmp_path) as journal:
-        assert journal.published.seq == last
 
 
 def test_words_and_signatures_are_as_private_as_pictures_whatever_the_umask(tmp_path):
@@ -231,42 +196,6 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
     assert caplog.text.count("cannot be used: File too large; narrations are held in memory") == 1
     assert "is written again; held narrations now on disk: 5" in caplog.text
     assert verify([tmp_path]).lines == 7
-
-
-@pytest.mark.logs_errors
-def test_what_is_lost_at_the_end_is_named(tmp_path, caplog):
-    with opened(tmp_path, hold=3) as journal, disk_full_at(10):
-        journal.append(narration(0))
-        journal.close()
-    assert "narrations lost: 1: File too large" in caplog.text
-    assert verify([tmp_path]).lines == 0
-
-
-@pytest.mark.logs_errors
-def test_narrations_go_on_in_the_journal_that_appears_later(tmp_path):
-    """The disk was mounted after the start."""
-    mounted, folder = tmp_path / "mounted", tmp_path / "state"
-    fill(mounted, range(3))
-    folder.write_text("in the way, as a folder on a disk that is not there")
-    journal = opened(folder, hold=2)
-    assert not journal.is_open
-    assert [journal.append(narration(second)) for second in (9, 10)] == [None, None]
-    with pytest.raises(JournalError, match="narrations held already: 2"):
-        journal.append(narration(11))
-    folder.unlink()
-    mounted.rename(folder)
-    assert journal.append(narration(12)).seq == 6
-    assert (journal.held, journal.trouble) == (0, "")
-    with pytest.raises(JournalLockedError):
-        opened(folder)
-    journal.close()
-    assert [record.id for record in read_camera(folder, "yard")][2:] == [
-        "yard-2",
-        "yard-9",
-        "yard-10",
-        "yard-12",
-    ]
-    assert verify([folder]).ok
 
 
 @pytest.mark.logs_errors

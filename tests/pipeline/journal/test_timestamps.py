@@ -12,8 +12,9 @@ from running_daemon import unused_port
 from time_stamps import make_authority, serve_authority
 
 from daemon.threads.signatures import JournalSigning
-from pipeline.journal import Journal, VerifyOptions, verify
+from pipeline.journal import Journal
 from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
+from pipeline.journal.verification import VerifyOptions, verify
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
 
@@ -89,14 +90,6 @@ def test_a_rewritten_journal_does_not_fit_its_stamp(stamped, roots, tmp_path):
     for given in (roots, None):
         (problem,) = check(stamped, given).problems
         assert "record 3 is not the one that was stamped" in problem.reason
-
-
-def test_a_stamp_of_a_record_that_is_gone_shows_an_end_cut_off(stamped):
-    path = stamped / "yard.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
-    (problem,) = verify([stamped]).problems
-    assert "record 3 was stamped" in problem.reason
-    assert "cut off its end" in problem.reason
 
 
 def test_another_authority_does_not_count(stamped, tmp_path):

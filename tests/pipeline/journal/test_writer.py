@@ -1,6 +1,5 @@
 """What one journal holds, and what a crash or somebody else leaves in it."""
 
-import hashlib
 import os
 import tempfile
 from itertools import product
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from narrations import narration
 from unpublished import unpublished
 
-from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first, read_journal, verify
-from pipeline.record import RecordError, format_stream_id, hash_holds, read_record
+from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first, read_journal
+from pipeline.journal.verification import verify
+from pipeline.record import RecordError, format_stream_id, read_record
 
 
 def fill(folder, seconds=range(3), camera="yard"):
@@ -50,18 +50,6 @@ def test_a_second_writer_is_turned_away(tmp_path):
         Journal(tmp_path, "yard")
     with Journal(tmp_path, "yard"), Journal(tmp_path, "lot"):
         pass
-
-
-@pytest.mark.parametrize("content", [b"", b"half a na", b"0" * 33, b"0" * 40 + b"\n", b"G" * 32])
-def test_what_is_no_name_is_written_anew_and_stays(tmp_path, content):
-    name = tmp_path / "yard.writer"
-    name.write_bytes(content)
-    writers = []
-    for _ in range(2):
-        with Journal(tmp_path, "yard", fsync=False) as journal:
-            writers.append(journal.writer)
-    assert len(set(writers)) == 1
-    assert name.read_bytes() == writers[0].encode() + b"\n"
 
 
 def test_wrong_narrations_are_refused_and_change_nothing(tmp_path):
@@ -126,19 +114,6 @@ def test_stream_ids_of_published_lines_that_a_power_failure_took_are_not_used_ag
         assert record.seq == 2
         assert record.stream_id == format_stream_id((lost.stream_id[0], 1))
     assert verify([tmp_path]).ok
-
-
-def test_a_position_that_cannot_be_saved_is_told_once_and_counts_all_the_same(tmp_path, caplog):
-    with Journal(tmp_path, "yard") as journal:
-        for second in range(3):
-            journal.append(narration(second))
-        (tmp_path / "yard.published.tmp").mkdir()
-        for _, position in list(unpublished(journal)):
-            journal.acknowledge(position)
-        assert list(unpublished(journal)) == []
-    assert caplog.text.count("cannot save") == 1
-    with Journal(tmp_path, "yard") as journal:
-        assert len(list(unpublished(journal))) == 3
 
 
 def test_verify_follows_each_camera_of_a_merged_file(tmp_path):
@@ -234,18 +209,6 @@ def test_what_a_crash_tore_is_moved_aside_and_the_chain_goes_on(tmp_path, kept, 
     assert verify([path]).lines == kept + 1
     if kept and torn:
         assert path.with_suffix(".torn").read_bytes() == torn + b"\n"
-
-
-def test_what_has_a_hash_but_is_no_record_is_no_line_of_a_journal(tmp_path):
-    """Its hash is that of the line without it, as of every record."""
-    bare = b'{"kind":"something else"}'
-    line = b'{"hash":"%s",' % hashlib.sha256(bare).hexdigest().encode() + bare[1:] + b"\n"
-    assert hash_holds(line[:-1])
-    path = fill(tmp_path)
-    path.write_bytes(path.read_bytes() + line)
-    with Journal(tmp_path, "yard") as journal:
-        assert journal.append(narration(3)).seq == 4
-    assert path.with_suffix(".torn").read_bytes() == line + b"\n"
 
 
 def test_the_latest_records_come_first_and_no_file_stays_open(tmp_path):

@@ -6,10 +6,8 @@ import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from models.language.templates import Statement, render
 from pipeline.changes import ChangeOptions
 from pipeline.changes.difference import difference
 from pipeline.narration.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
+from train.footage.cameras import frames_of
 
 ROAD = 118
 PAINTS = {
@@ -54,14 +53,6 @@ def name(after: Any, before: Any = None, box: tuple[float, float, float, float] 
     return colour_name(after, box, mask, scene_cast(after, mask))
 
 
-@pytest.mark.parametrize(("told", "paint"), PAINTS.items())
-def test_paint_is_named_whatever_glass_tyres_and_shadow(told: str, paint: tuple[int, int, int]) -> None:
-    mask = np.zeros((120, 160), bool)
-    mask[36:84, 48:112] = True
-    after = street(paint)
-    assert colour_name(after, BOX, mask, scene_cast(after, mask)) == told
-
-
 def whole() -> Any:
     """The mask of a pair in which the whole box has changed, and a little around it."""
     mask = np.zeros((24, 32), bool)
@@ -69,12 +60,19 @@ def whole() -> Any:
     return mask
 
 
-def test_the_scenes_cast_is_taken_off() -> None:
-    evening = np.array([0.97, 0.99, 1.02])
-    assert -4.5 < scene_cast(np.clip(street(None) * evening, 0, 255).astype(np.uint8), whole()).b < -2
-    for told, paint in PAINTS.items():
-        after = np.clip(street(paint) * evening, 0, 255).astype(np.uint8)
-        assert colour_name(after, BOX, whole(), scene_cast(after, whole())) == told
+def lit(image: Any, *light: float) -> Any:
+    return np.clip(image * np.array(light), 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("light", [(1.0, 1.0, 1.0), (0.97, 0.99, 1.02)])
+@pytest.mark.parametrize(("told", "paint"), PAINTS.items())
+def test_paint_is_named_whatever_glass_tyres_shadow_and_cast(
+    told: str, paint: tuple[int, int, int], light: tuple[float, ...]
+) -> None:
+    after = lit(street(paint), *light)
+    cast = scene_cast(after, whole())
+    assert colour_name(after, BOX, whole(), cast) == told
+    assert (-4.5 < cast.b < -2) == (light[0] < 1)
 
 
 def test_what_changed_is_no_part_of_the_scene() -> None:
@@ -86,21 +84,23 @@ def test_what_changed_is_no_part_of_the_scene() -> None:
 
 
 def test_no_colour_is_told_under_sodium_lamps() -> None:
-    after = np.clip(street(PAINTS["white"]) * np.array([1.0, 0.75, 0.4]), 0, 255).astype(np.uint8)
+    after = lit(street(PAINTS["white"]), 1.0, 0.75, 0.4)
     assert colour_name(after, BOX, whole(), scene_cast(after, whole())) is None
 
 
 @pytest.mark.parametrize(
-    ("paint", "second"),
-    [("red", "blue"), ("white", "black"), ("yellow", "green")],
+    "paints",
+    [
+        (PAINTS["red"], PAINTS["blue"]),  # two colours are none
+        (PAINTS["white"], PAINTS["black"]),
+        (PAINTS["yellow"], PAINTS["green"]),
+        ((110, 40, 120),),  # between two colours
+        ((70, 150, 160),),
+        ((196, 186, 160),),
+    ],
 )
-def test_two_colours_are_none(paint: str, second: str) -> None:
-    assert name(street(PAINTS[paint], PAINTS[second])) is None
-
-
-@pytest.mark.parametrize("paint", [(110, 40, 120), (70, 150, 160), (196, 186, 160)])
-def test_between_two_colours_none_is_told(paint: tuple[int, int, int]) -> None:
-    assert name(street(paint)) is None
+def test_two_colours_and_what_lies_between_two_are_none(paints: tuple[tuple[int, int, int], ...]) -> None:
+    assert name(street(*paints)) is None
 
 
 def test_only_what_changed_counts() -> None:
@@ -162,8 +162,7 @@ def test_of_whom_one_sees_a_part_nothing_is_told() -> None:
     assert worn(dark, (0.4, 0.2, 0.15, 0.8)) is None, "cut by the frame's edge"
     assert worn(dark, (0.3, 0.2, 0.5, 0.6)) is None, "sitting, or two"
     assert worn(dark, (0.46, 0.3, 0.02, 0.1)) is None, "too small"
-    night = np.clip(dark * np.array([1.0, 0.75, 0.4]), 0, 255).astype(np.uint8)
-    assert worn(night) is None
+    assert worn(lit(dark, 1.0, 0.75, 0.4)) is None
 
 
 def test_looks_are_those_of_vehicles_and_people() -> None:
@@ -209,29 +208,13 @@ def test_sentences_say_the_colour_that_both_sides_agree_on() -> None:
     assert with_colours([], red, blue, whole()) == []
 
 
-def scorer_of(bench: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("narration_score", bench / "score.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def frames_of(clip: Path, wanted: set[int]) -> dict[int, Any]:
-    found = {}
-    with av.open(str(clip)) as container:
-        for number, frame in enumerate(container.decode(video=0)):
-            if number in wanted:
-                found[number] = frame.to_ndarray(format="rgb24")
-            if number >= max(wanted):
-                break
-    return found
-
-
 @pytest.mark.footage
 def test_nine_names_of_ten_are_right_on_real_vehicles(bench: Path, clips: Path) -> None:
-    same_colour = scorer_of(bench).same_colour
+    spec = importlib.util.spec_from_file_location("narration_score", bench / "score.py")
+    assert spec
+    assert spec.loader
+    scorer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scorer)
     options = ChangeOptions(size=(288, 384), max_shift=8, delta=38, eps=3, min_samples=10, min_area=0.001)
     pairs = [json.loads(line) for line in (bench / "visible" / "pairs.jsonl").read_text().splitlines()]
     sides = [
@@ -249,7 +232,10 @@ def test_nine_names_of_ten_are_right_on_real_vehicles(bench: Path, clips: Path) 
         for side in ("before", "after"):
             wanted.setdefault(pair[side]["clip"], set()).add(pair[side]["frame"])
     paths = {path.name: path for path in clips.rglob("*") if path.name in wanted}
-    frames = {clip: frames_of(paths[clip], numbers) for clip, numbers in wanted.items()}
+    frames = {
+        clip: dict(zip(sorted(numbers), frames_of(paths[clip], sorted(numbers)), strict=True))
+        for clip, numbers in wanted.items()
+    }
     right = []
     for pair, side, change in sides:
         before, after = (frames[pair[s]["clip"]][pair[s]["frame"]] for s in ("before", "after"))
@@ -258,7 +244,7 @@ def test_nine_names_of_ten_are_right_on_real_vehicles(bench: Path, clips: Path) 
         mask = difference(before, after, options).mask
         image = before if side == "before" else after
         told = colour_name(image, tuple(change[f"box_{side}"]), mask, scene_cast(image, mask))
-        right.append(None if told is None else same_colour(told, change["colour"]))
+        right.append(None if told is None else scorer.same_colour(told, change["colour"]))
     named = [verdict for verdict in right if verdict is not None]
     assert len(right) > 150
     assert sum(named) / len(named) >= 0.93

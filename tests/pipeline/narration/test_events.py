@@ -141,7 +141,7 @@ def test_what_stays_in_view_has_moved_only_where_its_frames_show_it(after: Box, 
 
 
 def test_events_that_share_their_frames_have_ids_of_their_own_and_the_same_every_time() -> None:
-    first, second = event("entered", None, DOOR, edge="left"), event("entered", None, HALL, track="a-2")
+    first, second = (event("entered", None, DOOR, edge="left", track=track) for track in ("a-1", "a-2"))
     ids = [narrate(each)[0].id for each in (first, second, first)]
     assert ids[0] == ids[2] != ids[1]
 

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 from still import Still
 
+import models
+from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS
+from models.language.places import Zone
 from models.language.templates import Statement
 from models.papers.ddla import DDLA
 from models.papers.vocabulary import Vocabulary
+from models.papers.wording import read
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resize
 from pipeline.narration.batch import align_images
-from pipeline.narration.narration import EVENT_SENTENCES, narrate
+from pipeline.narration.narration import (
+    EVENT_SENTENCES,
+    LATE,
+    Narration,
+    facts_sentence,
+    narrate,
+    narrate_facts,
+)
 from pipeline.pairs import FramePair
+from pipeline.record import ChainEnd, build_record, read_record
 from pipeline.sources import Clock, Frame, Image
 
 ALL = DescribeOptions(min_salience=0.0)
@@ -158,8 +170,6 @@ def test_the_options_threshold_goes_before_the_captioners() -> None:
     assert {options.min_confidence for options in captioner.asked} == {0.0}, "it is asked for all it can say"
     [narration] = narrate(changes, captioner, DescribeOptions(max_sentences=1))  # type: ignore[arg-type]
     assert len(narration.sentences) == 1
-    [narration] = narrate(changes, captioner, DescribeOptions(sentences=3))  # type: ignore[arg-type]
-    assert (len(narration.sentences), narration.abstained) == (3, "")
 
 
 def test_beside_a_change_of_light_only_what_is_sure_is_told() -> None:
@@ -200,3 +210,71 @@ def test_outlines_and_colours_come_with_the_sides() -> None:
     assert drawn.text == "A red car has appeared."
     [bare] = narrate([change], Says(came), DescribeOptions(colours=False))  # type: ignore[arg-type]
     assert bare.text == "A car has appeared."
+
+
+LEFT, RIGHT, TOP = (0.1, 0.4, 0.1, 0.2), (0.8, 0.4, 0.1, 0.2), (0.45, 0.0, 0.1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "text"),
+    [
+        ([], "Something has changed."),
+        ([LEFT], "Something has changed on the left."),
+        ([LEFT, LEFT, RIGHT], "Something has changed on the left and on the right."),
+        ([LEFT, TOP, RIGHT], "Something has changed in several places."),
+    ],
+)
+def test_the_sentence_says_where(boxes: list[Box], text: str) -> None:
+    sentence = facts_sentence(boxes, DescribeOptions())
+    assert sentence.text == text
+    wording = read(text)  # type and object are what any reader of the text would find
+    assert (sentence.type, sentence.object) == (wording.type, wording.object)
+    assert sentence.confidence == 0
+
+
+def test_its_box_holds_all_clusters_and_a_zone_is_a_place() -> None:
+    lot = Zone("in the Lot", ((0, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)))
+    sentence = facts_sentence([LEFT, RIGHT], DescribeOptions(zones=(lot,)))
+    assert sentence.text == "Something has changed in the Lot and on the right."
+    assert sentence.box == pytest.approx((0.1, 0.4, 0.8, 0.2))
+    assert facts_sentence([(0, 0, 1, 1)], DescribeOptions()).text == "Something has changed."
+
+
+def facts(pair: FramePair, **options: Any) -> Narration:
+    """What is told without a captioner, under the id that it would have had with one."""
+    captioner = models.load_captioner(models.SHIPPED["ddla"])
+    (change,) = _changes(pair)
+    narration = narrate_facts(change, captioner, LATE, settings_sha256="d" * 64, **options)
+    (usual,) = narrate([change], captioner, settings_sha256="d" * 64)
+    assert (narration.id, narration.before, narration.after) == (usual.id, usual.before, usual.after)
+    return narration
+
+
+def test_a_change_is_told_and_the_record_says_that_no_captioner_did() -> None:
+    narration = facts(_pair((30, 100)))
+    assert narration.text == "Something has changed on the left."
+    record = build_record(narration, ChainEnd())
+    assert record.fallback == LATE
+    assert read_record(record.line()) == record
+    assert b'"fallback":"late"' in record.line()
+
+
+def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look() -> None:
+    assert facts(_pair()).sentences == ()
+    assert facts(_pair(), placed=False).text == "Something has changed."
+    dark = _pair()
+    bright = np.clip(dark.before.image.astype(int) + 100, 0, 255).astype(np.uint8)
+    lit = dataclasses.replace(dark, after=_frame(bright, 1), beyond_upper=True)
+    assert facts(lit).text == "The light has changed."
+
+
+@pytest.mark.parametrize("options", [None, DescribeOptions(depth=True)])
+def test_a_journal_takes_it_without_a_hash_of_the_settings(options: DescribeOptions | None) -> None:
+    captioner = models.load_captioner(models.SHIPPED["ddla"])
+    (change,) = _changes(_pair((30, 40)))
+    (told,) = narrate([change], captioner, options)
+    late = narrate_facts(change, captioner, LATE, options)
+    for narration in (told, late):
+        assert read_record(build_record(narration, ChainEnd()).line()).id == late.id
+    (other,) = narrate([change], captioner, DescribeOptions(colours=False))
+    assert other.id != told.id

@@ -10,21 +10,12 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 
 import pytest
-import redis
 from unpublished import unpublished
 from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import (
-    CHANNEL,
-    NO_ENTRY,
-    Delivery,
-    Publisher,
-    ServerAwayError,
-    drain,
-    stream_key,
-)
+from pipeline.publisher import CHANNEL, NO_ENTRY, Delivery, Publisher, ServerAwayError, drain, stream_key
 
 KEY = stream_key("yard")
 
@@ -104,22 +95,6 @@ def test_killed_and_its_file_lost(any_server, journal, narration, background, on
     assert running.published == 101
 
 
-def test_frozen(server, journal, narration, background, on_stream):
-    """Our own attempts, frozen with the server, are carried out when it thaws: they must not count twice."""
-    with background(journal, server.url, timeout_s=0.15):
-        journal.append(narration(0))
-        until(settled(journal))
-        for freeze in range(3):
-            server._process.send_signal(signal.SIGSTOP)
-            for second in range(20):
-                journal.append(narration(1 + 20 * freeze + second))
-                time.sleep(0.01)
-            time.sleep(0.2)
-            server._process.send_signal(signal.SIGCONT)
-            until(settled(journal))
-    assert on_stream(server) == list(journal)
-
-
 def test_out_of_memory(server, client, journal, narration, background, publish_to, on_stream):
     for second in range(20):
         journal.append(narration(second))
@@ -185,34 +160,6 @@ def test_flushed_with_a_long_journal(any_server, client, journal, narration, del
     assert [record.seq for record in on_stream(any_server)] == list(range(301, 402))
 
 
-def test_consumer_group_deleted(server, client, journal, narration, background):
-    """The group is its readers' business: publishing goes on, and a group made again reads everything."""
-
-    def read(group):
-        found = []
-        while answer := client.xreadgroup(group, "one", {KEY: ">"}, count=50):
-            entries = answer[KEY][0] if isinstance(answer, dict) else answer[0][1]
-            if not entries:
-                break
-            found += [fields["id"] for _, fields in entries]
-        return found
-
-    with background(journal, server.url):
-        for second in range(40):
-            journal.append(narration(second))
-        until(settled(journal))
-        client.xgroup_create(KEY, "readers", id="0")
-        assert len(read("readers")) == 40
-        client.xgroup_destroy(KEY, "readers")
-        for second in range(40, 60):
-            journal.append(narration(second))
-        until(settled(journal))
-        with pytest.raises(redis.ResponseError, match="NOGROUP"):
-            client.xreadgroup("readers", "one", {KEY: ">"})
-        client.xgroup_create(KEY, "readers", id="0")
-        assert read("readers") == [record.id for record in journal]
-
-
 def test_password_changed(server, client, journal, narration, on_stream, tmp_path, caplog):
     """The new one is found where the old one was, without a restart."""
     client.config_set("requirepass", "0ld")
@@ -250,25 +197,6 @@ def test_a_wrong_password_is_reported_and_a_right_one_works(
     drain(journal, publish_to(any_server.url + "?password=s3cr3t"), threading.Event())
     client.config_set("requirepass", "")
     assert on_stream(any_server) == [record]
-
-
-def test_away_for_long(any_server, journal, narration, background, on_stream, caplog):
-    """Ten minutes, two hundred times as fast: pauses of 25 ms for 5 s, and 3 s away for 600 s."""
-    with background(journal, any_server.url, timeout_s=1, longest_wait_s=0.025) as running:
-        journal.append(narration(0))
-        until(settled(journal))
-        any_server.stop(signal.SIGKILL)
-        end, second = time.monotonic() + 3, 0
-        while time.monotonic() < end:
-            second += 1
-            journal.append(narration(second))
-            time.sleep(0.005)
-        assert running.thread.is_alive()
-        any_server.start()
-        until(settled(journal))
-    assert on_stream(any_server) == list(journal)
-    assert caplog.text.count("trying again until it is back") <= 5
-    assert "redis: works again after" in caplog.text
 
 
 def test_stop_ends_the_waiting_for_a_server_that_is_away(tmp_path, journal, narration, deliver):

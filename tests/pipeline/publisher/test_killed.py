@@ -6,7 +6,8 @@ from pathlib import Path
 
 import redis
 
-from pipeline.journal import read_camera, verify
+from pipeline.journal import read_camera
+from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
 

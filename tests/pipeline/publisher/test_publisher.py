@@ -9,7 +9,6 @@ from pipeline.publisher import (
     NO_ENTRY,
     Publisher,
     PublisherError,
-    ServerAwayError,
     StreamConflictError,
     StreamMovedError,
     drain,
@@ -102,24 +101,6 @@ def test_what_was_published_but_not_acknowledged_is_not_published_twice(
     assert on_stream(any_server) == records
 
 
-def test_footage_narrated_again_while_it_is_published(
-    server, tmp_path, narration, deliver, on_stream, caplog
-):
-    """The stream is further on than a journal that has only just begun."""
-    stop, received = threading.Event(), []
-    for folder in ("first", "second"):
-        with Journal(tmp_path / folder, "yard", fsync=False) as journal:
-            delivery = deliver(journal, server.url)
-            delivery.drain(stop)
-            for second in range(5):
-                journal.append(narration(second))
-                assert delivery.drain(stop) == 1
-            received += [list(journal)]
-            delivery.release()
-    assert on_stream(server) == received[0] == received[1]
-    assert caplog.text.count("not of this journal") == 0
-
-
 def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     server, client, journal, narration, publish_to
 ):
@@ -144,28 +125,6 @@ def test_another_writer_on_the_stream_is_detected(server, client, journal, narra
     assert client.xlen(KEY) == 1
     client.delete(KEY)
     assert drain(journal, publish_to(server.url), threading.Event()) == 1
-
-
-def test_older_entries_of_others_are_reported_and_left_alone(
-    server, client, journal, narration, publish_to, caplog
-):
-    publisher, stop = publish_to(server.url), threading.Event()
-    journal.append(narration(0))
-    drain(journal, publisher, stop)
-    client.xadd(KEY, {"id": "theirs"}, id="1714521600500-0")
-    journal.append(narration(1))
-    assert drain(journal, publisher, stop) == 1
-    assert [fields["id"] for _, fields in client.xrange(KEY)] == ["yard-0", "theirs", "yard-1"]
-    assert "1714521600500-0, which is not of this journal" in caplog.text
-
-
-def test_a_key_of_another_kind_is_an_error_that_does_not_pass(
-    any_server, client, journal, narration, publish_to
-):
-    client.set(KEY, "a string")
-    with pytest.raises(PublisherError, match="WRONGTYPE") as caught:
-        publish_to(any_server.url).publish(*YARD, [journal.append(narration()).line()], NO_ENTRY)
-    assert not isinstance(caught.value, ServerAwayError)
 
 
 @pytest.mark.parametrize(

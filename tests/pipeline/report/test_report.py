@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import cv2
 import numpy as np
@@ -21,9 +22,13 @@ from narrations import narration
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, verify
+from pipeline.feedback import Feedback, Mark, Remarks
+from pipeline.journal import Journal
+from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
+from pipeline.report.card import COLOURS, Card
+from pipeline.report.pages import Head, environment, records_page
 from pipeline.report.picture import encode
 from pipeline.report.summary import ReportFacts, summarize
 from pipeline.report.words import clock_time, confidence_words, duration_words, plural
@@ -31,6 +36,9 @@ from pipeline.report.writer import write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 CAR = Sentence("A car has left.", "disappeared", "car", (0.5, 0.5, 0.25, 0.25), 0.9, 0.95)
+COME = Sentence("A red car has come in.", "appeared", "car", (0.5, 0.5, 0.2, 0.2), 0.9, 0.95)
+GONE = Sentence("A person has left.", "disappeared", "person", None, 0.5, 0.5, before=(0.1, 0.1, 0.1, 0.2))
+PICTURES = {"before": "data:image/webp;base64,AA==", "after": "data:image/webp;base64,AA=="}
 LIGHT = Sentence("The light has changed.", "none", "scene", None, 1, 1)
 
 Report = Callable[..., tuple[Path, str]]
@@ -64,7 +72,7 @@ def report(tmp_path: Path) -> Report:
     return write
 
 
-def test_the_page_sums_up_and_shows_what_the_records_hold(report: Report) -> None:
+def test_the_page_sums_up_and_shows_what_the_records_hold(report) -> None:
     facts = ReportFacts(
         "What changed in yard", (("Footage", "yard.mp4"),), {"yard": START - timedelta(hours=1)}
     )
@@ -91,14 +99,14 @@ def test_the_page_sums_up_and_shows_what_the_records_hold(report: Report) -> Non
         assert np.median(decoded) == pytest.approx(value, abs=3)
 
 
-def test_nothing_narrated_gives_an_empty_report(report: Report) -> None:
+def test_nothing_narrated_gives_an_empty_report(report) -> None:
     out, text = report([])
     assert "Nothing was found." in text
     assert (out / "narrations.jsonl").read_bytes() == b""
     assert webvtt.read(str(out / "narrations.vtt")).captions == []
 
 
-def test_each_sentence_is_a_subtitle_at_its_own_time(report: Report) -> None:
+def test_each_sentence_is_a_subtitle_at_its_own_time(report) -> None:
     early = replace(CAR, text="A dog --> has left.", moment_s=0.0)
     facts = ReportFacts(starts={"yard": START})
     out, _ = report([narration(s, sentences=(CAR, early)) for s in (2, 2.5, 3700)], facts)
@@ -113,7 +121,7 @@ def test_each_sentence_is_a_subtitle_at_its_own_time(report: Report) -> None:
     ]
 
 
-def test_several_cameras_are_merged_by_time_and_verify(tmp_path: Path) -> None:
+def test_several_cameras_are_merged_by_time_and_verify(tmp_path) -> None:
     """The yard's clock steps back: its chain must hold in the merged file all the same."""
     cameras = {}
     for camera, seconds in (("yard", (1, 5, 2, 9)), ("lot", (0, 1, 8))):
@@ -130,7 +138,7 @@ def test_several_cameras_are_merged_by_time_and_verify(tmp_path: Path) -> None:
     assert "No pictures were kept of this." in (out / "report.html").read_text()
 
 
-def test_a_failed_page_leaves_the_old_one(report: Report, tmp_path: Path) -> None:
+def test_a_failed_page_leaves_the_old_one(report, tmp_path) -> None:
     out, text = report([narration()])
     (tmp_path / "out" / "report.html.tmp").mkdir()
     with pytest.raises(OSError, match=r"report\.html"):
@@ -138,7 +146,7 @@ def test_a_failed_page_leaves_the_old_one(report: Report, tmp_path: Path) -> Non
     assert (out / "report.html").read_text() == text
 
 
-def test_pictures_do_not_stay_in_memory(tmp_path: Path) -> None:
+def test_pictures_do_not_stay_in_memory(tmp_path) -> None:
     rng, store = np.random.default_rng(1), EvidenceStore(tmp_path / "evidence", fsync=False)
     records: list[Record] = []
     for second in range(24):
@@ -192,7 +200,7 @@ def test_numbers_read_as_people_say_them() -> None:
     assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
 
 
-def test_a_visit_is_one_card_that_holds_its_earlier_records(report: Report) -> None:
+def test_a_visit_is_one_card_that_holds_its_earlier_records(report) -> None:
     def car(action: str, kind: str, **more: Any) -> tuple[Sentence]:
         return (
             Sentence(f"A car {action}.", kind, "car", CAR.box, 0.9, 0.9, action=action, track="c", **more),
@@ -210,3 +218,70 @@ def test_a_visit_is_one_card_that_holds_its_earlier_records(report: Report) -> N
     assert "Here for 8 seconds, from 00:00:01 to 00:00:09." in " ".join(visit.split())
     assert "1 earlier of this visit" in visit
     assert "1 earlier of this visit" not in other
+
+
+def test_sentences_stand_in_the_order_of_their_times() -> None:
+    """Numbers follow the order shown; feedback keeps to the place in the record."""
+    told = record(COME, GONE, replace(COME, text="A van."), at_s=9)
+    times = ("2024-05-01T00:00:08.000000Z", "2024-05-01T00:00:07.000000Z", None)
+    extra = {"since": "before 2024-05-01T00:00:00.000000Z", "duration_s": 14.0}
+    sentences = [
+        s.model_copy(update={"time": t, **(extra if t == times[1] else {})})
+        for s, t in zip(told.sentences, times, strict=True)
+    ]
+    told = told.model_copy(update={"sentences": tuple(sentences)})
+    opinion = Feedback("corrected", None, "dog", "ann", datetime.now(UTC))
+    card = Card(
+        told, ZoneInfo("Europe/Berlin"), remarks=Remarks(Mark("ann", datetime.now(UTC)), None, {1: opinion})
+    )
+    shown = card.sentences
+    assert [(s.number, s.place, s.sentence.text) for s in shown] == [
+        (1, 1, "A person has left."),
+        (2, 0, "A red car has come in."),
+        (3, 2, "A van."),
+    ]
+    assert shown[0].about == "02:00:07 · since before 02:00:00 · for 14 seconds · 50% sure"
+    assert shown[0].feedback == opinion
+    assert card.clock == "02:00:09"
+    assert [shape.number for shape in card.shapes("before")] == [1, 2, 3]
+    assert [shape.number for shape in card.shapes("after")] == [2, 3]
+
+
+def test_the_page_is_whole_and_escapes_what_it_shows() -> None:
+    evil = replace(COME, text='<script>alert("x")</script> & "more"', object="<b>")
+    cards = [Card(record(evil, at_s=1), pictures=PICTURES), Card(record(COME, at_s=2, event="light_changed"))]
+    head = Head("<i>title</i>", [("<u>", "</dl>")], ["It does not verify: <x>."])
+    page = "".join(records_page(head, cards))
+    assert page.count("<script") == 1  # its own
+    assert not re.search(r"https?:|<link|url\(|@import|<i>|<u>|<x>", page)
+    assert page.count('src="data:image/webp') == 2
+    assert page.count('class="card') == 2
+    assert "light changed" in page
+
+
+def test_marks_have_the_colours_of_the_pictures() -> None:
+    style = environment().globals["style"]
+    found = [re.search(rf"\.c{n} {{ --mark: #([0-9a-f]{{6}})", style) for n in range(len(COLOURS))]
+    assert [tuple(bytes.fromhex(match[1])) for match in found if match] == list(COLOURS)
+
+
+def test_what_was_not_recorded_is_said_in_one_sentence_each() -> None:
+    span = {"since": "2024-05-01T10:00:00.000000Z", "until": "2024-05-01T10:12:30.000000Z"}
+    gap = record().model_copy(
+        update={"event": "gap", "reason": "camera_down", **span, "sentences": (), "text": ""}
+    )
+    assert summarize([record(), gap], ReportFacts()).missing == [
+        "Nothing was recorded of yard from 1 May 2024, 10:00:00 to 1 May 2024, 10:12:30: the camera was down."
+    ]
+    page = "".join(records_page(Head(""), [Card(gap)]))
+    assert "Nothing was recorded of yard from 1 May 2024, 10:00:00" in page
+
+
+def test_footage_without_a_date_shows_the_time_into_it() -> None:
+    moment = datetime(1970, 1, 1, 0, 1, 2, tzinfo=UTC)
+    stamps = {
+        "after": replace(narration().after, time=moment),
+        "before": replace(narration().before, time=moment - timedelta(seconds=3)),
+    }
+    card = Card(record(COME, **stamps), start=moment)
+    assert (card.clock, card.day, card.gap) == ("1:02.0", "footage without a date", "3.0 s earlier")

@@ -49,7 +49,7 @@ def read(path):
         start = stream.start_time or 0
         frames = [
             (float((f.pts - start) * stream.time_base), f.key_frame, f.to_ndarray(format="gray"))
-            for f in reader.frames(container.demux(stream))
+            for f, _ in reader.frames(container.demux(stream))
         ]
     return frames, tally
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 
 from pipeline.sources import ConnectionState, SourceOptions, open_source
-from pipeline.sources.rtsp import QUIET_SHARE, Connection
 
 QUICK = SourceOptions(sample_hz=30, open_timeout_s=3.0, stall_timeout_s=2.0)
 
@@ -41,25 +37,6 @@ def test_states_from_connecting_over_stalled_and_backing_off_to_streaming(rtsp_s
     server.thaw()
     camera.until(lambda: source.report.state is ConnectionState.STREAMING)
     assert fresh(camera.more(3))
-
-
-def test_one_failing_camera_of_eight_delays_no_other(rtsp_server, watch):
-    server = rtsp_server()
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        failing = watch(
-            open_source(f"rtsp://127.0.0.1:{silent.getsockname()[1]}/a", SourceOptions(open_timeout_s=30))
-        )
-        patient = replace(QUICK, open_timeout_s=60)  # the server answers late where the machine is busy
-        others = [watch(open_source(server.url(), patient, "camera0"))]
-        others[0].until(
-            lambda: others[0].frames
-        )  # seven at once can leave GStreamer's server stuck at its start
-        others += [watch(open_source(server.url(), patient, f"camera{i}")) for i in range(1, 7)]
-        for camera in others:
-            camera.until(lambda camera=camera: len(camera.frames) >= 10)
-        assert failing.source.report.state is ConnectionState.CONNECTING
-        assert failing.source.report.errors == ()
-        assert all(camera.source.report.reconnections == 0 for camera in others)
 
 
 def test_another_resolution_and_rate_in_mid_stream(rtsp_server, watch):
@@ -128,22 +105,3 @@ def test_few_smeared_frames_are_handed_out_when_packets_are_lost(
     # Of a frame that is lost as a whole libav says nothing in H.264: what leans on it is handed out.
     assert len(smeared) <= 0.5 * len(camera.frames)
     assert source.report.reconnections == 0
-
-
-def test_a_stream_without_sound_pictures_is_stalled():
-    assert QUIET_SHARE * SourceOptions().stall_timeout_s < SourceOptions().stall_timeout_s <= 10
-    connection = Connection(stall_timeout_s=0.2)
-    connection.packet()
-    connection.picture()
-    assert connection.state is ConnectionState.STREAMING
-    time.sleep(0.15)
-    assert connection.state is ConnectionState.STALLED  # silent for more than half of the time-out
-    time.sleep(0.15)
-    connection.packet()
-    assert connection.state is ConnectionState.STALLED  # packets come, pictures do not
-    assert connection.pictureless_s > 0.2
-    connection.packet()
-    connection.picture()
-    assert connection.state is ConnectionState.STREAMING
-    connection.enter(ConnectionState.BACKING_OFF)
-    assert connection.streamed_s == 0

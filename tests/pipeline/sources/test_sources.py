@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 
 import cv2
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from pipeline.sources import Clock, SourceError, SourceOptions, open_source, redact
-from pipeline.sources.times import stamp_in_name
 
 
 @pytest.fixture(params=["video", "glob", "stills", "rtsp"])
@@ -114,20 +113,3 @@ def test_an_empty_folder_and_a_mixed_glob_are_refused(tmp_path, make_clip):
 def test_credentials_are_redacted(text, clean):
     assert redact(text) == clean
     assert redact(redact(text)) == clean
-
-
-@pytest.mark.parametrize(
-    ("name", "second"),
-    [
-        ("cam_20170721T141005.jpg", 5),
-        ("2017-07-21_14-10-05.png", 5),
-        ("x20170721141005.mp4", 5),
-        ("625_201707211410.mp4", 0),
-        ("frame_0001.jpg", None),
-        ("20171341T999999.jpg", None),
-        ("625_201713411410.mp4", None),
-    ],
-)
-def test_stamps_in_names(name, second):
-    at = None if second is None else datetime(2017, 7, 21, 14, 10, second, tzinfo=UTC)
-    assert stamp_in_name(Path(name)) == at

@@ -157,17 +157,3 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     assert [frame.time for frame in camera.frames] == sorted({frame.time for frame in camera.frames})
     assert source.report.errors == ()
     assert "s3cr3t" not in caplog.text
-
-
-def test_a_small_stream_that_pauses_for_longer_than_three_seconds_shows_nothing(make_clip, monkeypatch):
-    seconds = 100.0
-    monkeypatch.setattr(gate_module, "monotonic", lambda: seconds)
-    screen = Screen(open_source(str(make_clip()), QUICK, "yard: sub-stream"))
-    assert not screen.is_current
-    screen.loop.start()
-    screen.loop.join(60)
-    seconds = 102.9
-    assert screen.is_current
-    seconds = 103.1
-    assert not screen.is_current
-    screen.close()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -103,47 +102,33 @@ def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path,
 
 
 @pytest.mark.parametrize(
-    ("harm", "says"),
+    ("file", "content", "says"),
     [
-        ("no folder", ["nowhere", "is not a folder"]),
-        ("no training split", ["train.json", "does not exist"]),
-        ("no validation split", ["val.json", "does not exist"]),
-        ("broken json", ["train.json", "not valid JSON"]),
-        ("no image", ["train001_2.png", "images are missing"]),
-        ("broken image", ["train001_2.png", "not a readable image"]),
-        ("no sentences", ["train.json", "at least one caption"]),
-        ("no differences", ["none of 3 pairs has a cluster"]),
-        ("out is a folder", ["is a folder", "--out"]),
+        ("val.json", None, ["val.json", "does not exist"]),
+        ("train.json", '[{"img_id": "train000", "sent', ["train.json", "not valid JSON"]),
+        ("train001_2.png", None, ["train001_2.png", "images are missing"]),
+        ("train001_2.png", "no picture", ["train001_2.png", "not a readable image"]),
+        ("train.json", '[{"img_id": "train000", "sentences": ["", "2"]}]', ["at least one caption"]),
     ],
 )
 def test_bad_samples_are_one_clear_line_and_nothing_half_written(
-    *, run: Run, toy: Path, make_samples: Callable[..., Path], tmp_path: Path, harm: str, says: list[str]
+    *,
+    run: Run,
+    toy: Path,
+    make_samples: Callable[..., Path],
+    tmp_path: Path,
+    file: str,
+    content: str | None,
+    says: list[str],
 ) -> None:
-    data, out = make_samples(train=3, val=2), tmp_path / "out" / "x.safetensors"
-    out.parent.mkdir()
-    if harm == "no folder":
-        data = tmp_path / "nowhere"
-    elif harm == "no training split":
-        (data / "train.json").unlink()
-    elif harm == "no validation split":
-        (data / "val.json").unlink()
-    elif harm == "broken json":
-        (data / "train.json").write_text('[{"img_id": "train000", "sent')
-    elif harm == "no image":
-        (data / "train001_2.png").unlink()
-    elif harm == "broken image":
-        (data / "train001_2.png").write_bytes(b"no picture")
-    elif harm == "no sentences":
-        (data / "train.json").write_text('[{"img_id": "train000", "sentences": ["", "2"]}]')
-    elif harm == "no differences":
-        for number in range(3):
-            shutil.copy(data / f"train00{number}.png", data / f"train00{number}_2.png")
-    else:
-        out.mkdir()
-    result = run("train", "--data", data, "--out", out, "--config", toy)
-    told = [line for line in result[2].splitlines() if "training annotations are skipped" not in line]
-    failed((result[0], result[1], "\n".join(told)), 1, *says)
-    assert list(out.parent.iterdir()) == ([out] if harm == "out is a folder" else [])
+    data, out = make_samples(train=3, val=2), tmp_path / "out"
+    out.mkdir()
+    (data / file).unlink() if content is None else (data / file).write_text(content)
+    failed(run("train", "--data", data, "--out", out / "x.safetensors", "--config", toy), 1, *says)
+    assert list(out.iterdir()) == []
+    failed(run("train", "--data", data, "--out", out, "--config", toy), 1, "is a folder", "--out")
+    nowhere = run("train", "--data", tmp_path / "nowhere", "--out", out / "x", "--config", toy)
+    failed(nowhere, 1, "nowhere", "is not a folder")
 
 
 def test_score_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Path) -> None:
@@ -171,22 +156,18 @@ def test_score_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Path)
             "arguments.prior: Input should be 'learned' or 'uniform'",
         ),
         ("version: 1\nencoder_weights: none.pt", "encoder efficientnet_lite0 cannot be loaded"),
+        (None, "toy.yaml cannot be read"),
         ("version: [", ":1: broken YAML"),
         ("version: 1\nmin_count: !!bool x", ":2: broken YAML: not a valid bool"),
     ],
 )
 def test_a_bad_configuration_is_exit_78(
-    *, run: Run, sample_folder: Path, toy: Path, tmp_path: Path, text: str, says: str
+    *, run: Run, sample_folder: Path, toy: Path, tmp_path: Path, text: str | None, says: str
 ) -> None:
-    toy.write_text(text)
+    toy.unlink() if text is None else toy.write_text(text)
     words = ("train", "--data", sample_folder, "--out", tmp_path / "x", "--config", toy)
     failed(run(*words), 78, says)
     assert not (tmp_path / "x").exists()
-
-
-def test_a_missing_configuration_is_exit_78(run: Run, sample_folder: Path, tmp_path: Path) -> None:
-    words = ("train", "--data", sample_folder, "--out", tmp_path / "x", "--config", tmp_path / "none.yaml")
-    failed(run(*words), 78, "none.yaml cannot be read")
 
 
 def test_bare_pairs_of_stills(run: Run, tmp_path: Path) -> None:
@@ -222,42 +203,6 @@ def test_generate_refuses_what_cannot_be_shared(run: Run, tmp_path: Path) -> Non
     code, _, told = run("generate", "--out", tmp_path / "x", "--pairs", 9)
     assert code == 2
     assert "at least 10" in " ".join(told.split())
-
-
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_shipped_configurations_are_valid(path: Path) -> None:
-    from train.papers.config import load_config
-
-    assert load_config(path).version == 1
-
-
-def test_six_verbs_and_fifty_options() -> None:
-    import typer.main
-
-    from train.cli import app
-
-    group = typer.main.get_command(app)
-    commands = {name: group.get_command(None, name) for name in COMMANDS}  # type: ignore[attr-defined]
-    options = {name: [p.name for p in each.params] for name, each in commands.items()}
-    assert len(options) <= 6
-    assert sum(map(len, options.values())) <= 50, {name: len(own) for name, own in options.items()}
-
-
-def test_the_shipped_configuration_of_the_default_is_valid() -> None:
-    from models import CAPTIONERS, load_captioner
-    from pipeline.changes import ChangeOptions
-    from train.papers.config import load_config
-
-    config = load_config(CONFIGS / "grounded.yaml", seed=3)
-    assert (config.captioner, config.training.seed) == ("grounded", 3)
-    fine = {"size": (288, 384), "max_shift": 8, "delta": 38.0, "noise_factor": 1.0, "min_samples": 10}
-    expected = ChangeOptions(**fine, eps=3, min_area=0.001, max_clusters=16, light_correlation=0.9)
-    assert config.changes == expected
-    shipped = load_captioner()
-    assert isinstance(shipped, CAPTIONERS[config.captioner]())
-    assert (
-        len(shipped.weights.classifier.mean) == len(shipped.weights.embedding.bias) == config.learning.members
-    )
 
 
 def test_usage_and_help(run: Run) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from train.papers.caption_files import match_captions, read_captions
 from train.papers.metrics import scores
 from train.papers.metrics.scores import CONSTANT, plain, text_scores
 
-RELEASED = Path(__file__).parents[4] / "shared" / "data" / "spot-the-diff"
 Run = Callable[..., tuple[int, str, str]]
 GOLD = {
     "1": ["a red car has appeared on the left", "there is now a car"],
@@ -22,16 +20,7 @@ GOLD = {
 SAID = {"1": "the red car on the left is gone", "2": "a man is gone", "3": "there is no change"}
 
 
-released = pytest.mark.skipif(
-    not RELEASED.is_dir(), reason="the annotations of Spot-the-diff are not beside this checkout"
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_java(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """METEOR takes seconds to start; `test_tokens` tries it."""
-    if "with_java" not in request.keywords:
-        monkeypatch.setattr(shutil, "which", lambda _name: None)
+pytestmark = pytest.mark.usefixtures("no_java")
 
 
 def write(path: Path, content: object) -> Path:
@@ -70,52 +59,36 @@ def test_score_prints_trivial_rows_beside_the_scores(run: Run, files: tuple[Path
 
 
 def test_groups_are_scored_by_themselves(tmp_path: Path, files: tuple[Path, Path]) -> None:
-    def change(kind: str) -> dict[str, object]:
-        return {"type": kind, "object": "car"}
-
-    known = [
-        {"img_id": "1", "kind": "changed", "sentences": GOLD["1"], "changes": [change("appeared")]},
-        {
-            "img_id": "2",
-            "kind": "changed",
-            "sentences": GOLD["2"],
-            "changes": [change("fewer"), change("more")],
-        },
-        {"img_id": "3", "kind": "light", "sentences": GOLD["3"], "changes": []},
-    ]
+    known = []
+    for name, kind, types in (
+        ("1", "changed", ["appeared"]),
+        ("2", "changed", ["fewer", "more"]),
+        ("3", "light", []),
+    ):
+        changes = [{"type": each, "object": "car"} for each in types]
+        known.append({"img_id": name, "kind": kind, "sentences": GOLD[name], "changes": changes})
     found = command.score_files(write(tmp_path / "known.json", known), files[1])
     groups = found["groups"]
     assert list(groups) == ["changed", "distractor", "appeared", "more or fewer"]
     assert groups["changed"] == plain(text_scores([SAID["1"], SAID["2"]], [GOLD["1"], GOLD["2"]]))
     assert groups["distractor"]["pairs"] == 1
-    typed = [
-        {"image_id": 1, "caption": "a", "type": "drop"},
-        {"image_id": 2, "caption": "b", "type": "distractor"},
-    ]
-    assert read_captions(write(tmp_path / "typed.json", typed)).groups == {
-        "1": ("changed", "drop"),
-        "2": ("distractor",),
-    }
+    typed = [{"image_id": k, "caption": "a", "type": each} for k, each in enumerate(("drop", "distractor"))]
+    read = read_captions(write(tmp_path / "typed.json", typed))
+    assert read.groups == {"0": ("changed", "drop"), "1": ("distractor",)}
 
 
 def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
     ids = ("000000.png", "000001.png", "000000.png_n")
     gold = [{"image_id": name, "caption": text} for name, (text, *_) in zip(ids, GOLD.values(), strict=True)]
     path = write(tmp_path / "total_change_captions_reformat.json", {"annotations": gold})
-    types = write(
-        tmp_path / "type_mapping.json", {"move": ["000000.png"], "drop": ["000001.png", "000009.png"]}
-    )
+    mapping = {"move": ["000000.png"], "drop": ["000001.png", "000009.png"]}
+    types = write(tmp_path / "type_mapping.json", mapping)
     code, shown, _ = run("score", path, path, "--types", types, "--json")
     assert code == 0
-    assert {n: g["pairs"] for n, g in json.loads(shown)["groups"].items()} == {
-        "changed": 2,
-        "distractor": 1,
-        "drop": 1,
-        "move": 1,
-    }
-    plain = [
-        {"image_id": name, "caption": "x"} for name in ("000000", "CLEVR_semantic_000001.png", "000000_n")
-    ]
+    pairs = {name: group["pairs"] for name, group in json.loads(shown)["groups"].items()}
+    assert pairs == {"changed": 2, "distractor": 1, "drop": 1, "move": 1}
+    names = ("000000", "CLEVR_semantic_000001.png", "000000_n")
+    plain = [{"image_id": name, "caption": "x"} for name in names]
     named = command.score_files(path, write(tmp_path / "x.json", plain), types=types)
     assert named["groups"]["move"]["pairs"] == 1
     for content in ("[]", '{"move": ["x"]}'):
@@ -161,12 +134,8 @@ def test_captions_are_merged_by_id_and_empty_ones_stay(tmp_path: Path) -> None:
     assert (read.empty, read.annotators) == (2, {})
     silent = read_captions(write(tmp_path / "said.json", coco({"8": [""], "7": [""]})), may_be_silent=True)
     assert match_captions(read, silent, (path, path)) == ["", ""]
-
-
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
-    path = tmp_path / "gold.json"
-    path.write_text(json.dumps(coco(GOLD)), encoding="utf-8-sig")
-    assert list(read_captions(path).texts) == ["1", "2", "3"]
+    path.write_text(path.read_text(), encoding="utf-8-sig")  # a byte order mark is no fault
+    assert read_captions(path) == read
 
 
 def test_people_are_judged_by_other_people(tmp_path: Path, files: tuple[Path, Path]) -> None:
@@ -188,11 +157,8 @@ def test_people_are_judged_by_other_people(tmp_path: Path, files: tuple[Path, Pa
     assert read_captions(write(tmp_path / "named.json", named)).annotators == {"1": (first, second)}
 
 
-@pytest.mark.skipif(
-    not RELEASED.is_dir(), reason="the annotations of Spot-the-diff are not beside this checkout"
-)
-def test_the_released_annotations_give_the_papers_table_2() -> None:
-    several = read_captions(RELEASED / "train.json").annotators.values()
+def test_the_released_annotations_give_the_papers_table_2(spot_the_diff: Path) -> None:
+    several = read_captions(spot_the_diff / "train.json").annotators.values()
     people = command.human_scores([own for own in several if len(own) == 3])  # as many as in the paper
     whole = people["human, by the others"]
     assert whole["pairs"] == 413
@@ -200,14 +166,13 @@ def test_the_released_annotations_give_the_papers_table_2() -> None:
     assert whole["rouge_l"] == pytest.approx(0.31, abs=0.007)
 
 
-@pytest.mark.skipif(
-    not RELEASED.is_dir(), reason="the annotations of Spot-the-diff are not beside this checkout"
-)
-def test_the_released_annotations_score_the_constant_as_the_field_does(tmp_path: Path) -> None:
+def test_the_released_annotations_score_the_constant_as_the_field_does(
+    spot_the_diff: Path, tmp_path: Path
+) -> None:
     """All 1,270 pairs, those among them whose only reference has no word."""
-    names = {entry["img_id"] for entry in json.loads((RELEASED / "test.json").read_text())}
+    names = {entry["img_id"] for entry in json.loads((spot_the_diff / "test.json").read_text())}
     said = write(tmp_path / "said.json", [{"image_id": name, "caption": CONSTANT} for name in sorted(names)])
-    row = command.score_files(RELEASED / "test.json", said)["rows"]["said"]
+    row = command.score_files(spot_the_diff / "test.json", said)["rows"]["said"]
     assert row["pairs"] == 1270
     assert (row["bleu"][3], row["rouge_l"], row["cider"]) == pytest.approx((0.083, 0.274, 0.297), abs=6e-4)
 

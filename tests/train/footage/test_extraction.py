@@ -2,22 +2,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 import pytest
-from still import Still
+from drawn_footage import clip
+from still import shown
 
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame, open_source
+from pipeline.sources import Frame, open_source
 from pipeline.thresholds import PairThresholds
 from train.footage.extraction import extract, random_pairs
 
-START = datetime(2024, 3, 1, tzinfo=UTC)
 BAND = PairThresholds(20.0, 60.0)
 WIDE, HIGH = 192, 108
 
@@ -33,22 +31,12 @@ def frames(count: int = 40, *, still: bool = False) -> Iterator[Frame]:
     for k in range(count):
         rgb = street(None if still or k % 8 < 4 else 3 * k % 150)
         luma = np.ascontiguousarray(rgb.mean(axis=2).astype(np.uint8)[::2, ::2])
-        yield Frame("yard", START + timedelta(seconds=k / 2), Clock.FILE, k, luma, Still(rgb))
+        yield shown(rgb, k / 2, pts=k, luma=luma)
 
 
 @pytest.fixture
 def footage(tmp_path: Path) -> Path:
-    """Twenty seconds: somebody comes at 4 s, goes at 9 s, another crosses at 14 s."""
-    path = tmp_path / "front door.mkv"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("ffv1", rate=10)
-        stream.width, stream.height, stream.pix_fmt = WIDE, HIGH, "yuv420p"
-        for k in range(200):
-            person = 80 if 40 <= k < 90 else 10 * (k - 138) if 140 <= k < 155 else None
-            picture = av.VideoFrame.from_ndarray(street(person), format="rgb24")
-            container.mux(stream.encode(picture))
-        container.mux(stream.encode(None))
-    return path
+    return clip(tmp_path / "front door.mp4")
 
 
 def stamps(pairs: list[FramePair]) -> list[tuple[int, int]]:
@@ -78,13 +66,11 @@ def test_draws_are_spread_over_footage_longer_than_the_pool() -> None:
     assert max(drawn) > 300
 
 
-def test_too_quiet_footage_gives_none() -> None:
-    assert list(random_pairs(frames(still=True), 5, BAND, seed=1)) == []
-    assert list(random_pairs([], 1, BAND, seed=1)) == []
-
-
-def test_a_pair_beyond_upper_is_not_drawn() -> None:
-    assert list(random_pairs(frames(), 5, PairThresholds(20.0, 1.0), seed=1)) == []
+@pytest.mark.parametrize(
+    ("footage", "band"), [(frames(still=True), BAND), ([], BAND), (frames(), PairThresholds(20.0, 1.0))]
+)
+def test_outside_the_band_none_is_drawn(footage: list[Frame], band: PairThresholds) -> None:
+    assert list(random_pairs(footage, 5, band, seed=1)) == []
 
 
 def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> None:
@@ -114,16 +100,15 @@ def test_the_same_seed_writes_the_same_files(footage: Path, tmp_path: Path) -> N
     assert first == again != other
 
 
-def test_unreadable_videos_are_told_and_the_others_written(footage: Path, tmp_path: Path) -> None:
+def test_unreadable_videos_and_too_few_pairs_are_told_and_the_others_written(
+    footage: Path, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video")
     pairs, (problem,) = extract([broken, footage], tmp_path / "out", 2)
     assert pairs == 2
     assert "broken.mp4" in problem
     assert all((tmp_path / "out" / str(r["after"])).is_file() for r in lines(tmp_path / "out"))
-
-
-def test_a_video_with_too_few_pairs_is_told(footage: Path, tmp_path: Path) -> None:
-    pairs, problems = extract([footage], tmp_path / "out", 2000)
+    pairs, problems = extract([footage], tmp_path / "many", 2000)
     assert pairs > 2
-    assert problems == [f"front door.mkv: {pairs} of 2000 pairs"]
+    assert problems == [f"front door.mp4: {pairs} of 2000 pairs"]

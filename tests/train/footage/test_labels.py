@@ -11,8 +11,8 @@ from drawn_footage import Painted, clip, picture
 import train.footage.labels
 from train.footage.cameras import FootageError, cameras_in, sample_frames
 from train.footage.frames import read_frames
-from train.footage.labels import LabelOptions, label_frames, read_source
-from train.footage.teachers import TeacherError, TeacherFile, Teachers
+from train.footage.labels import LabelOptions, avoided_times, label_frames, read_source
+from train.footage.teachers import TeacherFile, Teachers
 from train.samples import SampleError
 
 
@@ -55,7 +55,6 @@ def test_every_camera_twice_a_second_and_all_stills(options: LabelOptions, paint
     (car,) = [v for v in frames[-1].votes if v.family == "vehicle"]
     assert (car.kinds, car.detectors) == ((("car", 1.0),), 2)
     source = read_source(options.out, "gate")
-    assert source is not None
     assert set(source["made_of"]["files"]) == {"a.mp4", "b.mp4"}
     assert [len(t["sha256"]) for t in source["made_of"]["teachers"]] == [64]
     assert source["stated"] is None
@@ -186,20 +185,27 @@ def test_sources_are_as_stated(options: LabelOptions, painted: Painted) -> None:
     (options.clips / "MANIFEST.json").write_text(json.dumps(stated))
     label_frames(options)
     source = read_source(options.out, "gate")
-    assert source is not None
     assert source["stated"] == {"repo": "a/b", "licence": "CC BY 4.0"}
     (options.clips / "MANIFEST.json").write_text('{"gate": "mine"}')
     with pytest.raises(FootageError, match=r"MANIFEST.json must hold a list"):
         label_frames(options)
 
 
-def test_nobody_to_label_and_nothing_to_label(options: LabelOptions, tmp_path: Path) -> None:
-    with pytest.raises(TeacherError, match="--teacher"):
-        label_frames(replace(options, teachers=()))
-    with pytest.raises(FootageError, match="no clips or stills"):
-        label_frames(replace(options, clips=tmp_path / "nowhere"))
-    with pytest.raises(TeacherError, match="no detector at"):
-        label_frames(replace(options, teachers=(TeacherFile(tmp_path / "none.onnx"),)))
+def test_avoided_times_are_read_from_anywhere_inside(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    sides = {"before": {"clip": "a.mp4", "seconds": 3.5}, "after": {"clip": "b.mp4", "seconds": None}}
+    deep = {"events": [{"x": [{"clip": "folder/a.mp4", "seconds": 1}]}], "seconds": 9}
+    path.write_text(f"{json.dumps(sides)}\n\n{json.dumps(deep)}\n")
+    assert avoided_times(path) == {"a.mp4": (1.0, 3.5)}
+    for content, says in (
+        ('{"clip": "a.mp4", "seconds": null}\n', "nothing would be avoided"),
+        ("{", "cannot be read as JSON Lines"),
+    ):
+        path.write_text(content)
+        with pytest.raises(FootageError, match=says):
+            avoided_times(path)
+    with pytest.raises(FootageError, match="give another file"):
+        avoided_times(tmp_path / "nowhere.jsonl")
 
 
 def test_cameras_of_a_folder(tmp_path: Path) -> None:

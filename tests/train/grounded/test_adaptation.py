@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from train.grounded.adaptation import AdaptOptions, Score, adapt, split_by_time
 from train.grounded.graph import export_onnx
 
 Run = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -52,15 +53,6 @@ def options(tmp_path: Path, painted: TeacherFile, ignorant: Path) -> AdaptOption
     return AdaptOptions(
         tmp_path / "clips", (painted,), tmp_path / "mine.safetensors", ignorant, steps=2, batch=1
     )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """So small a training is slowed down by a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -117,6 +109,7 @@ def test_what_is_no_better_is_not_written(
     assert gained == "  gained: AP50 +0.000, classified right +0.0%"
     assert "nothing is written" in said.splitlines()[-1]
     assert not options.out.exists()
+    monkeypatch.setattr(train.grounded.adaptation, "measure", lambda *_: Score(0.4, 0.8, 60))
     code, shown, _ = run(*asked, "--json")
     assert json.loads(shown)["sha256"] is None
 

@@ -73,7 +73,7 @@ def test_the_fit_mentions_changes_from_what_stands_and_moves_from_arrivals(
 ) -> None:
     weights = fit(known)
     for each, moves in zip(known[:2], (True, False), strict=True):
-        _, after = each.association.signs(each.association.match(weights.match))
+        _, after = each.association.outcome_signs(each.association.match(weights.match))
         changed = each.labels[1] == 0
         change = probability(after[:, CHANGE_COLUMNS], weights.change)
         assert change[changed].min() > 0.5 > change[~changed].max()
@@ -88,7 +88,7 @@ def test_what_nobody_can_tell_speaks_against_a_change(known: list[DecisionExampl
         """That the car that stands there is a change, where it is labelled so."""
         before, after = moved.labels
         weights = fit([replace(moved, labels=(before, np.where(stands, label, after))), appeared])
-        _, after = moved.association.signs(moved.association.match(weights.match))
+        _, after = moved.association.outcome_signs(moved.association.match(weights.match))
         return float(probability(after[:, CHANGE_COLUMNS], weights.change)[stands][0])
 
     against, little, nothing = (chance(label) for label in (NONE, IGNORED, UNKNOWN))

@@ -15,10 +15,9 @@ from torch import Tensor
 from models import load_captioner
 from models.families import CLASSES
 from models.grounded.change_classifier import EVIDENCE
-from models.grounded.detections import boxes
 from models.grounded.detector import Answer, Detector, TorchDetector, detector_of
 from models.grounded.grounded import Grounded
-from models.grounded.inference import OnnxDetector
+from models.grounded.inference import OnnxDetector, boxes
 from models.grounded.observations import FEATURES
 from pipeline.changes.difference import resize
 from train.grounded.change_classifier import Network, classifier_of
@@ -104,11 +103,11 @@ class Small(Detector):
 
     room = 2
 
-    def forward(self, given: Tensor) -> Answer:
-        self.asked.append(len(given))
-        if len(given) > self.room:
+    def outputs(self, pictures: Tensor) -> tuple[Tensor, ...]:
+        self.asked.append(len(pictures))
+        if len(pictures) > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return super().forward(given)
+        return super().outputs(pictures)
 
 
 def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves(detector: Detector) -> None:

@@ -14,21 +14,19 @@ import torch
 import yaml
 
 from models import CAPTIONERS, load_captioner
-from models.captioner import Captioner, DescribeOptions
+from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
 from models.papers.captioner import Sees
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
-from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
-from train.papers.batches import Split, by_pair, epoch_batches, find_twins, load_split
+from train.papers.batches import Split, by_pair, epoch_batches, find_twins
 from train.papers.config import build_captioner, load_config
 from train.papers.runs import evaluate_on_folder, train_on_folder
 from train.papers.training import TrainOptions, train
 from train.samples import load_samples
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "train").glob("*.yaml"))
-OPTIONS = ChangeOptions(eps=3.0)
+Load = Callable[..., tuple[Split, Split]]
 ATTENDING = {"features": 32, "words": 16, "hidden": 48, "attention": 16, "dropout": 0.1}
 DUAL = {"attention": 16, "groups": 4, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
 POOLED = {"convolved": 16, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
@@ -56,18 +54,8 @@ def folder(make_samples: Callable[..., Path]) -> Path:
     return folder
 
 
-def loaded(folder: Path, encoder: Encoder, cache: Path, captioner: Captioner) -> tuple[Split, Split]:
-    first, second = (
-        load_split(folder, name, encoder, OPTIONS, cache=cache, sees=captioner.sees())
-        for name in ("train", "val")
-    )
-    return first, second
-
-
 @pytest.mark.parametrize("name", SMALL)
-def test_it_is_trained_and_measured(
-    name: str, folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
-) -> None:
+def test_it_is_trained_and_measured(name: str, folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     training = {"epochs": 2, "batch": 5, "learning_rate": 0.01, "seed": 2}
     sections = {"captioner": name, "encoder": "toy", "min_count": 1, "arguments": SMALL[name]}
@@ -89,12 +77,12 @@ def test_it_is_trained_and_measured(
 
 
 def test_nearest_neighbours_know_what_they_were_trained_on(
-    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
+    folder: Path, load: Load, toy_encoder: Encoder, tmp_path: Path
 ) -> None:
     samples = load_samples(folder, "train")
     vocabulary = Vocabulary.build([s for sample in samples for s in sample.sentences], 1)
     captioner = CAPTIONERS["nn-multi"]()(vocabulary, toy_encoder, pool=14)
-    training, validation = loaded(folder, toy_encoder, features, captioner)
+    training, validation = load(folder, captioner.sees())
     out = tmp_path / "nn.safetensors"
     trained = train(captioner, training, validation, TrainOptions(epochs=9, batch=5), out)
     assert (len(trained.curves), trained.best_epoch, trained.stopped_early) == (1, 1, False)
@@ -105,30 +93,14 @@ def test_nearest_neighbours_know_what_they_were_trained_on(
     assert [told[0].text.lower().rstrip(".") for told in described] == gold
 
 
-@pytest.mark.parametrize("name", ["duda", "spot-it"])
-def test_a_resumed_run_equals_an_uninterrupted_one(
-    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path, name: str
-) -> None:
-    outs = []
-    for stops in ((3,), (1, 3)):
-        outs.append(tmp_path / f"{len(stops)}.safetensors")
-        for epochs in stops:
-            torch.manual_seed(1)
-            captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has"]), toy_encoder, **SMALL[name])
-            training, validation = loaded(folder, toy_encoder, features, captioner)
-            options = TrainOptions(epochs=epochs, batch=5, patience=9, keep="last")
-            train(captioner, training, validation, options, outs[-1], resume=True)
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-
-
 @pytest.mark.parametrize("name", ["capt", "ddla", "idc-pcl"])
 def test_a_pair_is_looked_at_once_for_all_annotators(
-    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path, name: str
+    folder: Path, load: Load, toy_encoder: Encoder, tmp_path: Path, name: str
 ) -> None:
     torch.manual_seed(0)
     arguments = {"idc-pcl": {"size": 32, "inner": 32, "heads": 2, "layers": 1}}.get(name, ATTENDING)
     captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has", "moved"]), toy_encoder, **arguments)
-    split, _ = loaded(folder, toy_encoder, features, captioner)
+    split, _ = load(folder, captioner.sees())
     further = tuple((position, ("a red car has moved", "no")) for position, _ in split.annotations[:3])
     split = replace(split, annotations=(*split.annotations, *further))
     together = by_pair(split)
@@ -146,97 +118,68 @@ def test_a_pair_is_looked_at_once_for_all_annotators(
     assert (len(trained.curves), captioner.record["training"]["by_pair"]) == (1, True)
 
 
-def test_distractors_are_known_to_the_captioner(folder: Path, toy_encoder: Encoder, features: Path) -> None:
+def test_distractors_are_known_to_the_captioner(folder: Path, load: Load) -> None:
     entries = json.loads((folder / "train.json").read_text())
     entries[1] |= {"changes": [], "sentences": ["nothing has changed"]}
     entries[2] |= {"changes": [], "sentences": ["it looks darker"], "kind": "light"}
     entries[3] |= {"changes": [], "sentences": ["nothing has changed", "a car is gone"]}
     (folder / "train.json").write_text(json.dumps(entries))
-    split = load_split(folder, "train", toy_encoder, OPTIONS, cache=features, sees=Sees(whole=True))
+    split, _ = load(folder, Sees(whole=True))
+    after = split.features.batch(range(12), whole=True).maps[1]
     seen: dict[str, bool] = {}
     words = Vocabulary.build(["a car"], 1)
     for pairs, _ in epoch_batches(split, words, 1, seed=0, epoch=1, max_words=9):
-        assert pairs.changed is not None
-        assert pairs.maps is not None
-        position = next(
-            i
-            for i in range(12)
-            if torch.equal(split.features.batch([i], whole=True).maps[1], pairs.maps[1])  # type: ignore[index]
-        )
+        (position,) = [k for k in range(12) if torch.equal(after[k], pairs.maps[1][0])]
         seen[split.samples[position].id] = bool(pairs.changed)
-    assert len(seen) == 12
     assert {name for name, changed in seen.items() if not changed} == {"train001", "train002"}
-
-
-def scene_folder(folder: Path) -> list[dict[str, object]]:
-    """Six scenes as in CLEVR-Change: a changed pair, and a distractor with the same before frame."""
-    entries = json.loads((folder / "train.json").read_text())[:12]
-    for k in range(0, 12, 2):
-        name = entries[k]["img_id"]
-        entries[k] |= {"before": f"{name}.png", "after": f"{name}_2.png"}
-        view = f"{entries[k + 1]['img_id']}_2.png"
-        entries[k + 1] |= {"before": f"{name}.png", "after": view, "kind": "distractor"}
-    entries.append(entries[0] | {"sentences": ["the car"]})
-    (folder / "train.json").write_text(json.dumps(entries))
-    return entries
+    assert len(seen) == 12
 
 
 def test_views_of_a_scene_change_places(
-    folder: Path, toy_encoder: Encoder, features: Path, tmp_path: Path
+    folder: Path, load: Load, toy_encoder: Encoder, tmp_path: Path
 ) -> None:
-    scene_folder(folder)
-    split = load_split(
-        folder, "train", toy_encoder, OPTIONS, cache=features, sees=Sees(whole=True, images=True)
-    )
-    samples = split.samples
-    assert find_twins(samples) == {k: k | 1 for k in range(12)}
-    plain = split.features.batch(range(12), whole=True)
-    assert plain.maps is not None
-    words = Vocabulary.build(["the car"], 1)
+    """Six scenes as in CLEVR-Change: a changed pair, and a distractor with the same before frame."""
+    entries = json.loads((folder / "train.json").read_text())
+    for k in range(0, 12, 2):
+        name, other = entries[k]["img_id"], entries[k + 1]["img_id"]
+        entries[k] |= {"before": f"{name}.png", "after": f"{name}_2.png"}
+        entries[k + 1] |= {"before": f"{name}.png", "after": f"{other}_2.png", "kind": "distractor"}
+    (folder / "train.json").write_text(json.dumps([*entries, entries[0] | {"sentences": ["the car"]}]))
+    split, _ = load(folder, Sees(whole=True, images=True))
+    assert find_twins(split.samples) == {k: k | 1 for k in range(12)}
+    plain, words = split.features.batch(range(12), whole=True), Vocabulary.build(["the car"], 1)
+    views = [(side, k) for k in range(12) for side in (0, 1)]
 
-    def batches(swapped: float, epoch: int = 0) -> list[tuple[PairBatch, torch.Tensor]]:
-        return list(epoch_batches(split, words, 5, seed=0, epoch=epoch, max_words=9, swapped=swapped))
+    def view_of(maps: torch.Tensor) -> tuple[int, int]:
+        """Whether it is a before or an after frame, and of which pair."""
+        return next((side, k) for side, k in views if torch.equal(plain.maps[side][k], maps))
 
-    (before, after), seen, pictures = plain.maps, 0, plain.after
-    assert pictures is not None
-    for epoch, swapped in ((0, 1.0), (1, 0.5), (2, 0.0)):
-        swaps = 0
-        for pairs, _ in batches(swapped, epoch):
-            assert pairs.maps is not None
-            assert pairs.before is not None
-            for row in range(len(pairs.valid)):
-                seen += 1
-                same = [k for k in range(12) if torch.equal(pairs.maps[1][row], after[k])]
-                if same and torch.equal(pairs.maps[0][row], before[same[0]]):
-                    continue
-                swaps += 1
-                if same:  # a changed pair, from the other view
-                    assert same[0] % 2 == 0
-                    assert torch.equal(pairs.maps[0][row], after[same[0] | 1])
-                    assert torch.equal(pairs.before[row], pictures[same[0] | 1])
-                else:
-                    own = [k for k in range(1, 12, 2) if torch.equal(pairs.maps[0][row], after[k])]
-                    assert torch.equal(pairs.maps[1][row], before[own[0]])
-        assert (swaps == 13, 0 < swaps < 13, swaps == 0) == (swapped == 1, swapped == 0.5, swapped == 0)
-    assert seen == 3 * 13
+    for epoch, swapped, few, many in ((0, 1.0, 13, 13), (1, 0.5, 1, 12), (2, 0.0, 0, 0)):
+        swaps = rows = 0
+        for pairs, _ in epoch_batches(split, words, 5, seed=0, epoch=epoch, max_words=9, swapped=swapped):
+            for first, second, picture in zip(*pairs.maps, pairs.before, strict=True):
+                (side, k), after = view_of(first), view_of(second)
+                assert torch.equal(picture, (plain.before, plain.after)[side][k])
+                rows += 1
+                if side == 1:  # the other view is first: then comes what changed, or the scene itself
+                    swaps += 1
+                    assert k % 2 == 1
+                    assert after in ((1, k - 1), (0, k - 1), (0, k))
+        assert rows == 13
+        assert few <= swaps <= many
     captioner = CAPTIONERS["capt-masked"]()(words, toy_encoder, **ATTENDING)
     options = TrainOptions(epochs=1, swapped=0.5)
     with pytest.raises(TrainError, match=r"capt-masked looks at masks.* leave out training\.swapped"):
         train(captioner, split, split, options, tmp_path / "x.safetensors")
 
 
-def test_an_epoch_can_draw_one_annotation_of_each_pair(
-    folder: Path, toy_encoder: Encoder, features: Path
-) -> None:
-    captioner = CAPTIONERS["capt"]()(Vocabulary.build(["red", "the car"], 1), toy_encoder, **ATTENDING)
-    split, _ = loaded(folder, toy_encoder, features, captioner)
+def test_an_epoch_can_draw_one_annotation_of_each_pair(splits: tuple[Split, Split]) -> None:
+    split, words = splits[0], Vocabulary.build(["red", "the car"], 1)
     more = tuple((position, ("red",)) for position, _ in split.annotations)
     split = replace(split, annotations=(*split.annotations, *more))
     told = set()
     for epoch in range(4):
-        batches = list(
-            epoch_batches(split, captioner.vocabulary, 5, seed=0, epoch=epoch, max_words=9, drawn=True)
-        )
+        batches = list(epoch_batches(split, words, 5, seed=0, epoch=epoch, max_words=9, drawn=True))
         assert sum(len(tokens) for _, tokens in batches) == len(split.samples)
         told.add(tuple(int((tokens != PAD).sum()) for _, tokens in batches))
     assert len(told) > 1, "drawn anew"

@@ -111,12 +111,10 @@ def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple
     constant = Result("", "constant", 0, {"single": {"cider": 0.4}})
     both = [*ours, *theirs]
     wins = examine(SUITE, CLAIM, both, constant, measured)
-    assert wins is not None
     assert (wins.difference.seeds, wins.difference.pairs, wins.verdict) == (3, len(said), "shown")
     assert wins.printed == pytest.approx(0.328 / 0.263 - 1)
     lower = Claim(text="", better="ddla", worse="capt", value="perplexity", less=True)
     less = examine(SUITE, lower, both, constant, measured)
-    assert less is not None
     assert less.difference.mean == pytest.approx(0.9 - 0.52)
     assert (less.better, less.verdict) == (pytest.approx(math.exp(0.52), rel=1e-3), "shown")
     fewer = [replace(r, tokens=(0, *r.tokens[1:])) for r in theirs]
@@ -125,14 +123,10 @@ def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple
 
 
 def test_perplexity_is_compared_on_changed_pairs_alone(splits: tuple[Split, Split]) -> None:
-    measured = splits[1]
-    measured = replace(measured, samples=measured.samples[:2])
-    kinds = "changed", "light"
-    samples = tuple(
-        replace(s, kind=kind, changes=(), sentences=("a car is gone",))
-        for s, kind in zip(measured.samples, kinds, strict=True)
-    )
-    measured = replace(measured, samples=samples)
+    one, other = splits[1].samples[:2]
+    said = {"changes": (), "sentences": ("a car is gone",)}
+    samples = replace(one, kind="changed", **said), replace(other, kind="light", **said)
+    measured = replace(splits[1], samples=samples)
     ours = [Result("", "ddla", seed, {}, nats=(2.0, 40.0), tokens=(4, 4)) for seed in range(3)]
     figure, values = pair_values(ours, "groups.changed.perplexity", measured) or (0.0, np.zeros(0))
     assert figure == pytest.approx(math.exp(0.5))
@@ -148,8 +142,6 @@ def test_there_is_no_verdict_below_the_best_constant_or_with_other_seeds(splits:
     theirs = [result("capt", seed, 0.9, ("no",) * len(said), cider=0.3) for seed in range(3)]
     constant = Result("", "constant", 0, {"single": {"cider": 0.3}})
     unlearnt = examine(SUITE, CLAIM, [*ours, *theirs], constant, measured)
-    assert unlearnt is not None
     assert unlearnt.verdict == "no verdict: capt (0.30) does not beat the best constant (0.30)"
     few = examine(SUITE, CLAIM, [*ours[:2], *theirs[:2]], None, measured)
-    assert few is not None
     assert few.verdict == "no verdict: the suite has 3 seeds, here are 2"

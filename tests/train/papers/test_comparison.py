@@ -19,6 +19,7 @@ from train.papers.config import load_config
 from train.papers.suites import SUITES, Suite, load_suite, merge
 from train.papers.training import Listeners, state_path
 
+pytestmark = pytest.mark.usefixtures("no_java")
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"
 EVERY = {"single_images": Path("cub"), "classes": Path("nabirds")}
 AS_IN_FILE = {
@@ -28,12 +29,6 @@ AS_IN_FILE = {
     "spot-it": {"augmented": "spot-it"},
     "birds-to-words": {"both": "idc-pcl-birds"},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """METEOR takes seconds to start; `test_tokens` tries it."""
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
 
 
 @pytest.fixture

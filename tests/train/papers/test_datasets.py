@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 import pytest
 
-from train.papers.datasets import has_split, incomplete_splits, load_clevr_change, load_pairs
-from train.papers.datasets.birds import COLUMNS, load_birds_to_words, load_cub, load_nabirds
+from train.papers.datasets import has_split, incomplete_splits, load_pairs
+from train.papers.datasets.birds import COLUMNS, load_cub, load_nabirds
 from train.papers.metrics.annotations import annotation_statistics
 from train.papers.metrics.scores import sample_groups
 from train.samples import SampleError
@@ -34,10 +34,8 @@ def clevr(folder: Path) -> Path:
     keys = [f"CLEVR_default_{name}.png" for name in names]
     changed = {key: [f"the cube of {key[14:20]} moved", "someone moved the cube"] for key in keys}
     write(folder / "change_captions.json", changed)
-    write(
-        folder / "no_change_captions.json",
-        {key: ["no change was made", "the scene is the same"] for key in keys},
-    )
+    alike = {key: ["no change was made", "the scene is the same"] for key in keys}
+    write(folder / "no_change_captions.json", alike)
     write(folder / "splits.json", {"train": [0, 2], "val": [1], "test": [3]})
     write(folder / "type_mapping.json", {"move": ["000000.png", "000003.png"], "color": ["000001.png"]})
     return folder
@@ -53,16 +51,11 @@ def birds(folder: Path) -> Path:
     folder.mkdir()
     lines = ["\t".join(COLUMNS)]
     for first, second, split, number, text in rows:
-        sides = [
-            (
-                f"https://www.inaturalist.org/photos/{p}",
-                f"https://static.inaturalist.org/photos/{p}/large.jpg",
-                "Parus",
-                "base",
-            )
-            for p in (first, second)
-        ]
-        lines.append("\t".join((*sides[0], *sides[1], split, str(number), text)))
+        addresses = (
+            "https://www.inaturalist.org/photos/{0}\thttps://static.inaturalist.org/photos/{0}/large.jpg"
+        )
+        sides = [f"{addresses.format(p)}\tParus\tbase" for p in (first, second)]
+        lines.append("\t".join((*sides, split, str(number), text)))
     (folder / "birds-to-words-v1.0.tsv").write_text("\n".join(lines) + "\n")
     for name in ("647514.jpg", "5595152.jpeg", "1.png", "2.jpg", "3.jpg"):
         image(folder / "images" / name)
@@ -113,21 +106,17 @@ def write(path: Path, content: object) -> None:
 
 def test_clevr_change(tmp_path: Path) -> None:
     folder = clevr(tmp_path / "set")
-    train = load_clevr_change(folder, "train")
+    train = load_pairs(folder, "train")
     assert [s.id for s in train] == ["000000", "000000_n", "000002", "000002_n"]
     assert [s.kind for s in train] == ["move", "distractor", "changed", "distractor"]
     assert train[0].after == folder / "sc_images" / "CLEVR_semantic_000000.png"
     assert train[1].after == folder / "nsc_images" / "CLEVR_nonsemantic_000000.png"
     assert train[1].before == train[0].before == folder / "images" / "CLEVR_default_000000.png"
     assert train[0].annotations == (("the cube of 000000 moved",), ("someone moved the cube",))
-    assert [sample_groups(s) for s in train] == [
-        ("changed", "move"),
-        ("distractor",),
-        ("changed",),
-        ("distractor",),
-    ]
+    alike = ("distractor",)
+    assert [sample_groups(s) for s in train] == [("changed", "move"), alike, ("changed",), alike]
     (folder / "type_mapping.json").unlink()
-    assert load_clevr_change(folder, "val")[0].kind == "changed"
+    assert load_pairs(folder, "val")[0].kind == "changed"
 
 
 def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
@@ -150,7 +139,7 @@ def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
 
 def test_birds_to_words(tmp_path: Path) -> None:
     folder = birds(tmp_path / "set")
-    (pair,) = load_birds_to_words(folder, "train")
+    (pair,) = load_pairs(folder, "train")
     assert pair.id == "647514_5595152"
     assert pair.after == folder / "images" / "5595152.jpeg"
     assert pair.annotations == (("Animal 1 is brown. Animal 2 is blue.",), ('animal2 has a "larger" head',))
@@ -161,23 +150,14 @@ def test_single_birds(tmp_path: Path) -> None:
     first, second = load_cub(cub(tmp_path / "cub"))
     assert first.captions == ("this bird is white", "the bird has a long beak")
     assert (first.label, second.label) == ("001.Albatross", "002.Wren")
-    assert [i.label for i in load_nabirds(nabirds(tmp_path / "nabirds"))] == [
-        "817 Oak Titmouse",
-        "860 Ovenbird (Adult male)",
-    ]
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_pairs_of_every_set_are_read(name: str, tmp_path: Path) -> None:
-    samples = load_pairs(SETS[name](tmp_path / "set"), "train")
-    assert len(samples) == {"clevr-change": 4, "birds-to-words": 1, "spot-the-diff": 1}[name]
-    assert len(samples[0].annotations) == (1 if name == "spot-the-diff" else 2)
-    assert has_split(tmp_path / "set", "val")
+    labels = [i.label for i in load_nabirds(nabirds(tmp_path / "nabirds"))]
+    assert labels == ["817 Oak Titmouse", "860 Ovenbird (Adult male)"]
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_missing_images_are_named(name: str, tmp_path: Path) -> None:
     folder = SETS[name](tmp_path / "set")
+    assert has_split(folder, "val")
     sample = load_pairs(folder, "test")[0]
     sample.after.unlink()
     with pytest.raises(SampleError, match=r"test: 1 of \d images are missing, the first is"):
@@ -189,32 +169,18 @@ def test_missing_images_are_named(name: str, tmp_path: Path) -> None:
     assert len(released) == (0 if name == "birds-to-words" else 3)
 
 
+TSV, HEAD = "birds-to-words-v1.0.tsv", "\t".join(COLUMNS) + "\n"
 BROKEN: dict[str, tuple[str, str, str, str]] = {
     "no splits": ("clevr-change", "splits.json", "{}", "has no list 'train'"),
     "no JSON": ("clevr-change", "splits.json", "{", "is not valid JSON"),
     "odd scene": ("clevr-change", "splits.json", '{"train": ["x"]}', "expected numbers of scenes"),
     "list": ("clevr-change", "change_captions.json", "[]", "valid dictionary"),
-    "no caption": (
-        "clevr-change",
-        "change_captions.json",
-        "{}",
-        "has no caption of CLEVR_default_000000.png",
-    ),
+    "no caption": ("clevr-change", "change_captions.json", "{}", "has no caption of CLEVR_default_000000"),
     "odd caption": ("clevr-change", "change_captions.json", '{"a": [3]}', "valid string"),
     "odd type": ("clevr-change", "type_mapping.json", '{"move": ["x.png"]}', "or names such as 000000.png"),
-    "columns": ("birds-to-words", "birds-to-words-v1.0.tsv", "a\tb\n", "expected the columns"),
-    "no pair": (
-        "birds-to-words",
-        "birds-to-words-v1.0.tsv",
-        "\t".join(COLUMNS) + "\n",
-        "no pair of the split",
-    ),
-    "no photo": (
-        "birds-to-words",
-        "birds-to-words-v1.0.tsv",
-        "\t".join(COLUMNS) + "\n" + "\t".join(["x"] * 8 + ["train", "1", "a"]) + "\n",
-        "line 2: 'x' is not the address",
-    ),
+    "columns": ("birds-to-words", TSV, "a\tb\n", "expected the columns"),
+    "no pair": ("birds-to-words", TSV, HEAD, "no pair of the split"),
+    "no photo": ("birds-to-words", TSV, HEAD + "x\t" * 8 + "train\t1\ta\n", "'x' is not the address"),
     "no words": ("cub", "text_c10/002.Wren/Wren_0002_2.txt", "7\n", "no caption with a word in it"),
     "no name": ("cub", "images.txt", "1\n", "line 1: expected a key and a value"),
     "no image": ("cub", "images.txt", "", "names nothing"),

@@ -2,21 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 import torch
-from still import Still
+from still import shown
 
 from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.papers.pair_batch import PairBatch
-from pipeline.changes import Change, ChangeOptions, find_changes
+from pipeline.changes import ChangeOptions, find_changes
 from pipeline.narration.batch import pair_input
 from pipeline.pairs import FramePair
-from pipeline.sources import Clock, Frame
+from pipeline.sources import Frame
 from train.papers.batches import Features, read_image, sample_features
 from train.samples import Sample, SampleError, load_samples
 
@@ -45,64 +44,40 @@ class Counting:
         return self._encoder(images)
 
 
-def entries(cache: Path) -> list[Path]:
-    return list(cache.glob("*.safetensors"))
-
-
 def frame(path: Path, pts: int) -> Frame:
     image = read_image(path)
-    luma = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    return Frame("c", datetime(2024, 1, 1, 0, 0, pts, tzinfo=UTC), Clock.FILE, pts, luma, Still(image))
+    return shown(image, pts, luma=cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))
 
 
 def equal(one: Features, other: Features) -> bool:
     a, b = one.batch(range(len(one))), other.batch(range(len(other)))
     assert a.maps is not None
     assert b.maps is not None
-    pairs = [
-        (a.masks, b.masks),
-        (a.boxes, b.boxes),
-        (a.active, b.active),
-        (a.valid, b.valid),
-        *zip(a.maps, b.maps, strict=False),
-    ]
+    pairs = [(getattr(a, name), getattr(b, name)) for name in ("masks", "boxes", "active", "valid")]
+    pairs += zip(a.maps, b.maps, strict=True)
     return one.sha256 == other.sha256 and all(torch.equal(x, y) for x, y in pairs)
 
 
 def shaken(folder: Path) -> list[Sample]:
     """The training samples of a folder, the camera of the first one shaken between its frames."""
-    before = cv2.imread(str(folder / "train000.png"))
-    cv2.imwrite(str(folder / "train000.png"), np.roll(np.roll(before, 2, axis=0), -3, axis=1))
-    textured = np.random.default_rng(0).integers(0, 60, before.shape, np.uint8)
-    for name in ("train000.png", "train000_2.png"):
-        image = cv2.imread(str(folder / name))
-        shift = (2, -3) if name == "train000.png" else (0, 0)
-        moved = np.roll(np.roll(textured, shift[0], axis=0), shift[1], axis=1)
-        cv2.imwrite(str(folder / name), np.maximum(image, cv2.blur(moved, (5, 5))))
+    texture = np.random.default_rng(0).integers(0, 60, (224, 224, 3), np.uint8)
+    for name, shift in (("train000.png", (2, -3)), ("train000_2.png", (0, 0))):
+        image = np.maximum(cv2.imread(str(folder / name)), cv2.blur(texture, (5, 5)))
+        cv2.imwrite(str(folder / name), np.roll(image, shift, axis=(0, 1)))
     return load_samples(folder, "train")
-
-
-def changes_of(samples: list[Sample]) -> list[Change]:
-    pairs = [FramePair(frame(s.before, 0), frame(s.after, 1), 9.0) for s in samples]
-    changes = find_changes(pairs, OPTIONS)
-    assert changes[0].shift == (3, -2)
-    return changes
 
 
 def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tmp_path: Path) -> None:
     """Same clusters, same maps as the daemon's, also where the camera shook."""
     samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
     features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
-    changes = changes_of(samples)
+    changes = find_changes([FramePair(frame(s.before, 0), frame(s.after, 1), 9.0) for s in samples], OPTIONS)
+    assert changes[0].shift == (3, -2)
     told = PairBatch.of([pair_input(change, Sized()) for change in changes])
     known = features.batch(range(4))
-    assert torch.equal(known.masks, told.masks)
-    assert torch.equal(known.boxes, told.boxes)
-    assert torch.equal(known.valid, told.valid)
+    for name in ("masks", "boxes", "valid"):
+        assert torch.equal(getattr(known, name), getattr(told, name))
     assert torch.allclose(known.active, told.active)
-    assert known.maps is not None
-    assert told.before is not None
-    assert told.after is not None
     for kept, image in zip(known.maps, (told.before, told.after), strict=True):
         assert kept.shape == (4, 432, 14, 14)
         assert torch.equal(kept, encoder(image).half())
@@ -121,8 +96,6 @@ def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, t
         assert torch.equal(both.boxes[b, :k], one.boxes[0])
         assert np.array_equal(features.boxes[index], one.boxes[0].numpy())
         assert np.array_equal(features.active[index], one.active[0].numpy())
-        assert both.maps is not None
-        assert one.maps is not None
         assert torch.equal(both.maps[1][b], one.maps[1][0])
 
 
@@ -153,7 +126,7 @@ def test_a_damaged_file_is_made_again(
     samples = load_samples(sample_folder, "val")
     encoder, cache = Counting(toy_encoder), tmp_path / "cache"
     sample_features(samples, encoder, OPTIONS, cache)
-    file = entries(cache)[0]
+    file = next(cache.glob("*.safetensors"))
     if harm == "gone":
         file.unlink()
     else:

@@ -13,7 +13,8 @@ from pipeline.changes import ChangeOptions, image_changes
 from train.papers.batches import read_image
 from train.papers.generated.captions import NO_CHANGE
 from train.papers.generated.folder import GenerateOptions, generate
-from train.papers.generated.scenery import THINGS, sprite, sprite_size
+from train.papers.generated.scenery import scenery
+from train.papers.generated.stage import SIBLINGS, NoRoomError, crowd
 from train.samples import Sample, load_samples
 
 Made = tuple[Path, dict[str, dict[str, int]]]
@@ -127,15 +128,48 @@ def test_what_cannot_be_generated(wrong: dict[str, int]) -> None:
         GenerateOptions(**({"pairs": 10} | wrong))
 
 
-@pytest.mark.parametrize("label", THINGS)
-def test_sprites_fill_their_box_and_have_soft_edges(label: str) -> None:
-    size = sprite_size(label, 30.0)
-    drawn = sprite(label, THINGS[label].colours[0], size, flip=False, variant=1)
-    assert drawn.alpha.shape == (size[1], size[0], 1)
-    assert drawn.colour.shape == (size[1], size[0], 3)
-    solid = drawn.alpha[..., 0] > 0.5
-    assert solid.any(1).mean() > 0.85
-    assert solid.any(0).mean() > 0.8
-    assert ((drawn.alpha > 0.05) & (drawn.alpha < 0.95)).any()
-    mirrored = sprite(label, THINGS[label].colours[0], size, flip=True, variant=1)
-    assert np.array_equal(mirrored.alpha, drawn.alpha[:, ::-1])
+@pytest.fixture(scope="module")
+def siblings(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Sample, Sample]]:
+    """Pairs of a crowd, in which the caption is needed: what changed has others like it beside it."""
+    out = tmp_path_factory.mktemp("crowded") / "set"
+    generate(GenerateOptions(60, seed=4, cameras=20, crowded=True), out)
+    samples = load_samples(out, "train")
+    found = zip(samples[::SIBLINGS], samples[1::SIBLINGS], strict=False)
+    return [(one, two) for one, two in found if one.kind == "changed"]
+
+
+def test_siblings_differ_in_what_changed(siblings: list[tuple[Sample, Sample]]) -> None:
+    assert len(siblings) > 10
+    for one, two in siblings:
+        assert one.before.read_bytes() == two.before.read_bytes()
+        [first], [second] = one.changes, two.changes
+        assert (first.type, first.object, first.count) == (second.type, second.object, 1)
+        assert (first.box_after or first.box_before) != (second.box_after or second.box_before)
+        assert (np.abs(read_image(one.after).astype(int) - read_image(two.after)).max(axis=2) > 30).any()
+
+
+def test_only_the_end_of_a_caption_tells_siblings_apart(siblings: list[tuple[Sample, Sample]]) -> None:
+    shared = 0
+    for one, two in siblings:
+        said = [{s for told in each.annotations for s in told} for each in (one, two)]
+        assert not said[0] & said[1]
+        assert {read(sentence).type for sentence in said[0] | said[1]} == {one.changes[0].type}
+        shared += any(a.split()[:3] == b.split()[:3] for a in said[0] for b in said[1])
+    assert shared > 0.5 * len(siblings)
+
+
+def test_things_alike_stand_where_the_words_do_not_fit() -> None:
+    seen = Counter()
+    for number in range(12):
+        try:
+            staged = crowd(scenery(7, number, 224), np.random.default_rng(number), 0)
+        except NoRoomError:
+            continue
+        thing = staged.changes[0].named
+        alike = [t for t in staged.still if (t.label, t.colour) == (thing.label, thing.colour)]
+        assert alike, "a caption's first half fits another thing"
+        seen.update(staged.places)
+        for place, edge in (("on the left", min), ("on the right", max)):
+            if place in staged.places:
+                assert edge([thing, *alike], key=lambda t: t.left + t.width / 2) == thing
+    assert len(seen) > 3

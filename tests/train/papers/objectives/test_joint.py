@@ -124,7 +124,6 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
     undecided = seen.mix_candidates(torch.zeros(3, 48))
     torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
-    assert objective.network.scale is not None
     objective.network.scale.fill_(1e3)
     seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
     sure = seen.mix_candidates(objective.network.candidates(objective.network.pictures(after)))
@@ -138,14 +137,8 @@ def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captio
         torch.manual_seed(7)
         fresh = DDLA(captioner.vocabulary, captioner.encoder, **SMALL)
         objective = JointTraining(fresh, splits[0], network=NETWORK, hard_from=2)
-        train(
-            fresh,
-            *splits,
-            replace(options, epochs=epochs),
-            out,
-            objective=objective,
-            resume=resume,
-        )
+        own = replace(options, epochs=epochs)
+        train(fresh, *splits, own, out, objective=objective, resume=resume)
         assert fresh.record["objective"]["gamma"] == 0.2
         return objective
 
@@ -172,9 +165,8 @@ def test_the_retrieval_network_learns_to_find_the_frame(splits: Splits, captione
     optimizer = torch.optim.Adam(objective.parameters(), lr=5e-3)
     objective.train()
     for epoch in range(1, 21):
-        for pairs, tokens in epoch_batches(
-            splits[0], captioner.vocabulary, 12, seed=0, epoch=epoch, max_words=24
-        ):
+        words = captioner.vocabulary
+        for pairs, tokens in epoch_batches(splits[0], words, 12, seed=0, epoch=epoch, max_words=24):
             optimizer.zero_grad()
             objective.loss(captioner, pairs, tokens, Step(epoch, 2, 2)).backward()  # the stage of true words
             optimizer.step()
@@ -198,9 +190,7 @@ def test_siblings_are_told_apart_by_their_captions(
     split = load_split(folder, "val", captioner.encoder, options, cache=tmp_path, sees=Sees(whole=True))
 
     class Choosing(TIRG):
-        def scores(
-            self, before: torch.Tensor, tokens: torch.Tensor, candidates: torch.Tensor
-        ) -> torch.Tensor:
+        def scores(self, _before: object, _tokens: object, candidates: torch.Tensor) -> torch.Tensor:
             right = torch.arange(4) if reads else torch.tensor([1, 0, 2, 3])
             return torch.nn.functional.one_hot(right, len(candidates)).float()
 

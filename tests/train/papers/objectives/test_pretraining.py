@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 import torch
 
@@ -12,31 +15,51 @@ from models.papers.ddla import DDLA
 from models.papers.idc_pcl import IDCPCL
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
-from pipeline.changes import ChangeOptions
-from train.papers.batches import Split, load_split
+from train.papers.batches import Split
 from train.papers.objectives import Step
-from train.papers.objectives.pretraining import PreTraining
+from train.papers.objectives.pretraining import (
+    ClassTask,
+    PreTraining,
+    captioned_images,
+    classed_images,
+    contrastive,
+)
 from train.papers.training import TrainOptions, train
 
 Splits = tuple[Split, Split]
 SMALL = {"size": 32, "inner": 48, "heads": 2, "layers": 1, "dropout": 0.0}
 STEP = Step(1, 1, 1)
+COLOURS = {"red": (40, 40, 220), "blue": (220, 40, 40), "green": (40, 200, 40)}  # as OpenCV has them
 
 
 @pytest.fixture
-def whole(sample_folder: Path, toy_encoder: Encoder, features: Path) -> Splits:
-    first, second = (
-        load_split(
-            sample_folder, name, toy_encoder, ChangeOptions(eps=3.0), cache=features, sees=Sees(whole=True)
-        )
-        for name in ("train", "val")
-    )
-    return first, second
+def whole(sample_folder: Path, load: Callable[..., Splits]) -> Splits:
+    return load(sample_folder, Sees(whole=True))
 
 
-def captioner(vocabulary: Vocabulary, encoder: Encoder, **arguments: object) -> IDCPCL:
+@pytest.fixture
+def captioner(vocabulary: Vocabulary, toy_encoder: Encoder) -> IDCPCL:
     torch.manual_seed(2)
-    return IDCPCL(vocabulary, encoder, **(SMALL | arguments))  # type: ignore[arg-type]
+    return IDCPCL(vocabulary, toy_encoder, **SMALL)
+
+
+@pytest.fixture
+def birds(tmp_path: Path) -> Path:
+    """Twelve single pictures, a coloured patch somewhere, in the layouts of CUB and of NABirds at once."""
+    folder, rng = tmp_path / "birds", np.random.default_rng(3)
+    for name in ("images", "text_c10"):
+        (folder / name).mkdir(parents=True)
+    for number in range(12):
+        colour = list(COLOURS)[number % 3]
+        picture = np.full((120, 160, 3), 90, np.uint8)
+        x, y = rng.integers(0, 100, 2)
+        picture[y : y + 40, x : x + 50] = COLOURS[colour]
+        cv2.imwrite(str(folder / "images" / f"{number}.png"), picture)
+        (folder / "text_c10" / f"{number}.txt").write_text(f"a {colour} car\n5\nthe {colour} car\n")
+    (folder / "images.txt").write_text("\n".join(f"{n} {n}.png" for n in range(12)))
+    (folder / "image_class_labels.txt").write_text("\n".join(f"{n} {n % 3}" for n in range(12)))
+    (folder / "classes.txt").write_text("\n".join(f"{k} {name}" for k, name in enumerate(COLOURS)))
+    return folder
 
 
 def batch(split: Split, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor]:
@@ -46,70 +69,92 @@ def batch(split: Split, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor
 
 
 def lowered(
-    task: str,
-    learner: IDCPCL,
-    split: Split,
-    *,
-    to: float,
-    of: float = 0.0,
-    steps: int = 60,
-    **arguments: object,
+    loss: Callable[[], torch.Tensor], *modules: torch.nn.Module, to: float, of: float = 0.0, steps: int = 60
 ) -> bool:
-    """Whether a task's loss on eight pairs falls so low while it is learnt; longer would teach nothing.
-
-    Args:
-        to: share of `of`, or of what it is at first, that ten steps in a row fall below in the mean.
-    """
-    objective = PreTraining(learner, split, tasks={task: 1.0}, **arguments)  # type: ignore[arg-type]
-    pairs, tokens = batch(split, learner.vocabulary)
-    optimizer = torch.optim.Adam([*learner.parameters(), *objective.parameters()], lr=3e-3)
-    losses = []
-    for _ in range(steps):
-        loss = objective.loss(learner, pairs, tokens, STEP)
+    """Whether ten losses in a row fall below that share of `of`, or of the first five, in the mean."""
+    optimizer = torch.optim.Adam([p for module in modules for p in module.parameters()], lr=3e-3)
+    losses: list[float] = []
+    while len(losses) < steps:
+        value = loss()
         optimizer.zero_grad()
-        loss.backward()
+        value.backward()
         optimizer.step()
-        losses.append(float(loss.detach()))
-        if len(losses) >= 15 and mean(losses[-10:]) < to * (of or mean(losses[:5])):
+        losses.append(float(value.detach()))
+        if len(losses) >= 15 and np.mean(losses[-10:]) < to * (of or np.mean(losses[:5])):
             return True
     return False
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-@pytest.mark.parametrize(("task", "to"), [("mlm", 0.75), ("mvcl", 0.95)])
+@pytest.mark.parametrize(
+    ("task", "temperature", "fall"),
+    [
+        ("mlm", 1.0, {"to": 0.75}),
+        ("mvcl", 1.0, {"to": 0.95}),
+        ("fda", 0.1, {"to": 0.5, "of": 1.946, "steps": 100}),  # far below guessing one of seven
+    ],
+)
 def test_every_task_is_learnt(
-    whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, task: str, to: float
+    whole: Splits, captioner: IDCPCL, task: str, temperature: float, fall: dict[str, float]
 ) -> None:
-    assert lowered(task, captioner(vocabulary, toy_encoder), whole[0], to=to)
+    objective = PreTraining(captioner, whole[0], tasks={task: 1.0}, temperature=temperature)
+    pairs, tokens = batch(whole[0], captioner.vocabulary)
+
+    def loss() -> torch.Tensor:
+        return objective.loss(captioner, pairs, tokens, STEP)
+
+    assert lowered(loss, captioner, objective, **fall)
 
 
-def test_fda_tells_true_captions_from_false_ones(
-    whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder
-) -> None:
-    """With a low tau the loss may fall far below that of guessing one of seven."""
-    learner = captioner(vocabulary, toy_encoder)
-    assert lowered("fda", learner, whole[0], to=0.5, of=1.946, steps=100, temperature=0.1)
+def test_classes_are_learnt(birds: Path, captioner: IDCPCL) -> None:
+    task = ClassTask(classed_images(birds, captioner.encoder), captioner, 0.4)
+    assert lowered(lambda: task(captioner, 8), captioner, task, to=0.5, steps=120)
 
 
-def test_pretraining_then_finetuning(
-    whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder, tmp_path: Path
-) -> None:
-    learner = captioner(vocabulary, toy_encoder)
+def test_pretraining_then_finetuning(whole: Splits, captioner: IDCPCL, tmp_path: Path) -> None:
     options = TrainOptions(epochs=6, batch=6, learning_rate=4e-3, warmup=12, patience=6)
-    objective = PreTraining(learner, whole[0])
-    first = train(learner, *whole, options, tmp_path / "first.safetensors", objective=objective)
+    objective = PreTraining(captioner, whole[0])
+    first = train(captioner, *whole, options, tmp_path / "first.safetensors", objective=objective)
     assert first.curves[-1].score > first.curves[0].score  # minus the MLM loss of unseen pairs
-    record = load_captioner(tmp_path / "first.safetensors", encoder=toy_encoder).record
+    record = load_captioner(tmp_path / "first.safetensors", encoder=captioner.encoder).record
     assert record["metric"] == "minus_val_mlm"
     assert record["objective"]["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
     options = TrainOptions(epochs=14, batch=6, learning_rate=2e-3, patience=14)
-    second = train(learner, *whole, options, tmp_path / "second.safetensors")
+    second = train(captioner, *whole, options, tmp_path / "second.safetensors")
     assert max(p.val_cider for p in second.curves) > 2
 
 
-def test_it_is_for_idc_pcl_only(whole: Splits, vocabulary: Vocabulary, toy_encoder: Encoder) -> None:
+def test_it_is_for_idc_pcl_only(whole: Splits, captioner: IDCPCL) -> None:
     with pytest.raises(ValueError, match="idc-pcl"):
-        PreTraining(DDLA(vocabulary, toy_encoder), whole[0])
+        PreTraining(DDLA(captioner.vocabulary, captioner.encoder), whole[0])
+
+
+def test_single_images_with_captions(birds: Path, captioner: IDCPCL) -> None:
+    images = captioned_images(birds, captioner.encoder)
+    assert images.cells.shape == (12, 49, 8)
+    assert images.captions[1] == ("a blue car", "the blue car")
+    cells, tokens = images.batch(captioner.vocabulary, 5)
+    assert cells.shape == (5, 2, 49, 8)
+    assert not cells[:, 1].any()
+    assert tokens.shape[:2] == (5, 1)
+
+
+def test_contrastive_loss() -> None:
+    vectors = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    labels = torch.tensor([0, 0, 1, 1])
+    # Within: 0 and 1 - .707; between: 0, 0, and twice .707 - .4. Each pair counts in both orders.
+    expected = (0 + (1 - 0.5**0.5) + 2 * (0.5**0.5 - 0.4)) / 6
+    assert float(contrastive(vectors, labels, 0.4)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_sets_of_single_images_take_part(birds: Path, captioner: IDCPCL, whole: Splits) -> None:
+    objective = PreTraining(captioner, whole[0], single_images=str(birds), classes=str(birds))
+    known = {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0, "single": 2.0, "classes": 2.0}
+    assert objective.arguments()["tasks"] == known
+    assert objective.arguments()["single"] == "birds"  # of the folder its name, not where it lies
+    pairs, tokens = batch(whole[0], captioner.vocabulary)
+    for tasks in ({"single": 1.0, "mlm": 1.0, "mvcl": 1.0, "fda": 1.0}, {"classes": 1.0}):
+        objective.tasks = tasks
+        for _ in range(12):
+            loss = objective.loss(captioner, pairs, tokens, STEP)
+            assert torch.isfinite(loss)
+            loss.backward()

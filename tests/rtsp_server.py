@@ -8,7 +8,8 @@ that moves, /still and /small, the same in 160x90. Commands on its standard inpu
     codec h265|h264             /stream is served anew in the other codec; who watches is cut off
     move                        the still pictures show the ball from now on
     rest                        and nothing that moves again
-    play FILE                   /film is an H.264 file, from its start whenever its first watcher comes
+    play FILE [NAME]            /film, or /NAME, is an H.264 file, from its start whenever its first watcher
+                                comes; nothing is encoded anew
 """
 
 import sys
@@ -88,9 +89,9 @@ class Server:
             case ["codec", codec]:
                 self.mount("/stream", codec)
                 self.server.client_filter(lambda *_: GstRtspServer.RTSPFilterResult.REMOVE)
-            case ["play", path]:
-                LAUNCHES["film"] = FILM.format(path=path)
-                self.mount("/film", "film")
+            case ["play", path, *names]:
+                LAUNCHES[path] = FILM.format(path=path)
+                self.mount(f"/{(names or ['film'])[0]}", path)
             case ["move"]:
                 self.show("ball")
             case ["rest"]:

@@ -1,0 +1,112 @@
+"""Zones and lines that the page writes into the configuration file."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from serving_here import Served
+
+from daemon.config.configuration import load_configuration
+from daemon.serve.areas import AreaError, write_area
+
+HEAD = "version: 1  # ours\n"
+GATE = {"kind": "zones", "name": "at the gate", "points": "0.1,0.5 0.4,0.5 0.4,0.9"}
+ZONE = '{name: "at the gate", polygon: [[0.1, 0.5], [0.4, 0.5], [0.4, 0.9]]}'
+SHAPES = [  # what is added stands between < and >
+    "cameras:\n  yard:\n    url: y.mp4  # the yard\n<    zones:\n      - ZONE\n>    # its end\n\nserve: {}\n",
+    (
+        "cameras:\n  yard: &yard\n    url: y.mp4\n    lines:\n    - {name: curb, points: [[0, 0], [1, 1]]}\n"
+        "<    zones:\n      - ZONE\n>  b: {url: b.mp4}\n"
+    ),
+    (
+        "cameras:\n  yard:\n    zones:\n    - name: in the lot\n      polygon: [[0, 0], [1, 0], [1, 1]]  #\n"
+        "<    - ZONE\n>    url: y.mp4"
+    ),
+    "cameras: {yard: {url: y.mp4<, zones: [ZONE]>}}",
+    "cameras:\n  yard:\n    url: y.mp4\n    zones: [<ZONE>]  # none yet\n",
+    "cameras:\n  yard:\n    url: y.mp4<\n    zones:\n      - ZONE\n>",
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
+    path = tmp_path / "narrated.yaml"
+    path.write_text(HEAD + re.sub("<[^>]*>", "", shape))
+    path.chmod(0o604)
+    write_area(path, "yard", GATE)
+    assert path.read_text() == HEAD + re.sub("[<>]", "", shape).replace("ZONE", ZONE)
+    assert path.stat().st_mode & 0o777 == 0o604
+    write_area(path, "yard", {"kind": "lines", "name": "the gate line", "points": "0,0.5 1,0.5"})
+    camera = load_configuration(path).cameras["yard"]
+    assert (camera.zones[-1].name, camera.lines[-1].name) == ("at the gate", "the gate line")
+    assert [each.name for each in tmp_path.iterdir()] == ["narrated.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "words"),
+    [
+        ("cameras: {yard: {url: y.mp4}}", {"kind": "privacy"}, "only zones and lines"),
+        ("cameras: {yard: {url: y.mp4}}", {"points": "a,b"}, "cannot be read"),
+        ("cameras: {yard: {url: y.mp4}}", {"points": "0.1,0.5 0.4,0.5"}, "corners"),
+        ("cameras: {yard: {url: y.mp4}}", {"points": "0,0 2,0 1,1"}, "shares"),
+        ("cameras: {yard: {url: y.mp4}}", {"name": ""}, "name"),
+        ("cameras: {yard: {url: y.mp4}}", {"name": '", polygon: []}, {name: "x'}, "name"),
+        ("cameras: {gate: {url: y.mp4}}", {}, "cannot be edited"),
+        ("cameras: [", {}, ":2: broken YAML"),
+        ("cameras: {yard: {url: y.mp4, }}", {}, "cannot be edited"),
+        ("cameras:\n  gate: &same\n    url: y.mp4\n  yard: *same\n", {}, "cannot be edited"),
+        ("cameras:\n  yard:\n    url: |-\n      y.mp4\n  gate: {url: g.mp4}\n", {}, "cannot be edited"),
+    ],
+)
+def test_what_does_not_fit_leaves_the_file_alone(tmp_path, text, form, words) -> None:
+    path = tmp_path / "narrated.yaml"
+    path.write_text(HEAD + text)
+    with pytest.raises(AreaError, match=words):
+        write_area(path, "yard", GATE | form)
+    assert path.read_text() == HEAD + text
+
+
+def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path) -> None:
+    file, link = tmp_path / "real" / "n.yaml", tmp_path / "n.yaml"
+    file.parent.mkdir()
+    file.write_text(f"{HEAD}cameras: {{yard: {{url: y.mp4}}}}")
+    link.symlink_to(file)
+    write_area(link, "yard", GATE)
+    assert link.is_symlink()
+    assert "at the gate" in file.read_text()
+    (tmp_path / "real" / "n.yaml.tmp").mkdir()
+    with pytest.raises(AreaError, match=r"n\.yaml cannot be written"):
+        write_area(link, "yard", GATE)
+
+
+def test_the_page_writes_where_it_may(house, tmp_path) -> None:
+    path = tmp_path / "narrated.yaml"
+    served_at = "serve: {listen: '127.0.0.1:0'}"
+    text = f"version: 1\nstate: {house.state}\n{served_at}\ncameras:\n  yard: {{url: y.mp4}}\n"
+    path.write_text(text)
+    with Served(house, "--config", str(path)) as served:
+        assert "Write to the file" in served.client.get("/camera/yard").text
+        refused = served.send("/camera/yard", **GATE | {"name": "1"})
+        assert refused.status_code == 400
+        assert 'value="0.1,0.5 0.4,0.5 0.4,0.9"' in refused.text, "the form is filled in again"
+        assert path.read_text() == text
+        assert (
+            served.client.post(
+                "/camera/yard", data=GATE, headers={"origin": "https://evil.example"}
+            ).status_code
+            == 403
+        )
+        answer = served.send("/camera/yard", **GATE)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/camera/yard?written=yes")
+        page = served.client.get(answer.headers["location"]).text
+        assert str(path) in page
+        assert 'points="0.1,0.5 0.4,0.5 0.4,0.9"' in page, "it is drawn"
+        assert '<span class="badge c1">at the gate</span>' in page
+    assert path.read_text() == text.replace("y.mp4}", f"y.mp4, zones: [{ZONE}]}}")
+    assert '"what":"configure"' in (house.state / "access.log").read_text()
+
+
+def test_a_page_that_may_not_write_offers_to_copy(served) -> None:
+    assert "Write to the file" not in served.client.get("/camera/yard").text
+    assert served.send("/camera/yard", **GATE).status_code == 400
