@@ -93,9 +93,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--settle", type=float, default=90)
     parser.add_argument("--clip", type=Path, default=CLIP)
-    parser.add_argument(
-        "--calm", action="store_true", help="the clip's first picture, with sensor noise only"
-    )
+    parser.add_argument("--calm", action="store_true", help="the first picture, with sensor noise only")
     parser.add_argument("--idle-keyframes", action="store_true", help="with `rtsp: {idle_keyframes: true}`")
     chosen = parser.parse_args()
     if not chosen.clip.exists():

@@ -95,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="another one than the packaged")
     parser.add_argument("--start", type=Path, help="PicoDet-S (.onnx) as it was published")
-    parser.add_argument("--teacher", action="append", default=[], help="see narrated-train label; repeat it")
+    parser.add_argument("--teacher", action="append", default=[], help="of `narrated-train label`")
     parser.add_argument("--every", type=int, default=10, help="one in so many frames")
     asked = parser.parse_args()
     captioner = load_captioner(asked.checkpoint)

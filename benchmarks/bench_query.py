@@ -59,7 +59,6 @@ QUESTIONS = (
     "how many people were in the lot at noon yesterday",
     "people at night in the last 7 days",
 )
-
 RULES = (
     "a van stands at the entrance longer than 10 min",
     "more than 5 people in the lot",

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from daemon.digest.counts import HOUR_S, HourlyCounts, Series, kind_of, objects_of_kind
+from daemon.digest.counts import HISTORY, HOUR_S, HourlyCounts, Series, kind_of, objects_of_kind
 from daemon.digest.unusual import Unusual, find_unusual, usual_words
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.question import Question, SearchError, Span
@@ -160,7 +160,7 @@ class _Composer:
         self._whole()
         for unusual in find_unusual(self.counts, self._whole_hours()):
             self._unusual(unusual)
-        for each in (self._events, self._stays, self._things, self._there, self._gaps, self._cameras):
+        for each in (self._events, self._stays, self._there, self._gaps, self._cameras):
             each()
         ordered = sorted(self.found, key=lambda each: (-each.weight, each.begin, each.text))
         results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
@@ -223,13 +223,9 @@ class _Composer:
         return list(self.search.reader.read(self.search.selection.numbered(numbers)))
 
     def _heads(self) -> dict[str, tuple[int, str]]:
-        heads = {}
-        for (number,) in self._select(
-            "SELECT max(id) FROM records WHERE time < :until GROUP BY camera ORDER BY camera"
-        ):
-            for result in self._read([number]):
-                heads[result.record.camera] = (result.record.seq, result.record.hash)
-        return heads
+        newest = self._select("SELECT max(id) FROM records WHERE time < :until GROUP BY camera")
+        records = (result.record for result in self._read(number for (number,) in newest))
+        return {each.camera: (each.seq, each.hash) for each in sorted(records, key=lambda r: r.camera)}
 
     # Sentences
 
@@ -271,7 +267,7 @@ class _Composer:
         if self.until - self.since > _LONGEST_DAY or not hours:
             return []
         totals = []
-        for back in range(1, 29):
+        for back in range(1, HISTORY.days + 1):
             same = [
                 self.counts.at(day - timedelta(days=back), clock)
                 for day, clock in map(self.counts.day_and_hour, hours)
@@ -317,24 +313,30 @@ class _Composer:
         return f"{at} for {duration_words(visit.seconds)}" if visit.end else f"{at}, and still there"
 
     def _events(self) -> None:
-        """Rules that were met, and cameras that were covered or turned away."""
+        """Rules that were met, covered or turned cameras, and what was put down or taken away."""
         sql = (
-            "SELECT s.record, s.time, s.camera, s.kind, t.text FROM sentences s "
+            "SELECT s.record, s.time, s.camera, s.kind, s.action, s.visit, t.text FROM sentences s "
             "JOIN texts t ON t.id = s.text WHERE s.time >= :since AND s.time < :until "
-            "AND s.kind IN ('obstructed', 'view_changed', 'rule') ORDER BY s.time, s.record"
+            "AND (s.kind IN ('obstructed', 'view_changed', 'rule') "
+            "OR (s.counted AND s.action IN ('placed', 'removed'))) ORDER BY s.time, s.record"
         )
-        grouped: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
-        for record, time, camera, kind, text in self._select(sql):
-            grouped[camera, kind].append((record, moment_of(time), text))
+        grouped: defaultdict[tuple[str, str], list[tuple[int, datetime, str]]] = defaultdict(list)
+        for record, time, camera, kind, action, number, text in self._select(sql):
+            moment = moment_of(time)
+            said = f"On {camera} at {self._clock(moment)}: {text.rstrip('.')}"
+            if kind in _SCENE:
+                grouped[camera, kind].append((record, moment, said))
+                continue
+            visit, end = self._visits.get(number), ""
+            if visit and action == "placed":
+                there = f"it was there for {duration_words(visit.seconds)}"
+                end = f"; {there}" if visit.end else "; it is still there"
+            self._say(f"{said}{end}.", "thing", _THING, moment, [record])
         for (camera, kind), events in grouped.items():
-            _, begin, said = events[0]
-            more = (
-                f" ({len(events) - 1:,} more until {self._clock(events[-1][1])})" if len(events) > 1 else ""
-            )
-            text = f"On {camera} at {self._clock(begin)}: {said.rstrip('.')}{more}."
+            numbers, moments, (said, *more) = zip(*events, strict=True)
+            end = f" ({len(more):,} more until {self._clock(moments[-1])})" if more else ""
             weight = _EVENT + _SCENE[kind]
-            numbers = [each[0] for each in events]
-            self._say(text, kind, weight, begin, numbers, camera=[camera], kind=[kind])
+            self._say(f"{said}{end}.", kind, weight, moments[0], numbers, camera=[camera], kind=[kind])
 
     def _stays(self) -> None:
         for visit in self._visits.values():
@@ -350,21 +352,6 @@ class _Composer:
                 )
                 weight = _ODD + min(15.0, visit.seconds / max(1.0, known.usual_s))
                 self._say(text, "stay", weight, visit.begin, [visit.record])
-
-    def _things(self) -> None:
-        """What was put down or taken away."""
-        sql = (
-            "SELECT s.record, s.time, s.camera, s.action, s.visit, t.text FROM sentences s "
-            "JOIN texts t ON t.id = s.text WHERE s.time >= :since AND s.time < :until AND s.counted "
-            "AND s.action IN ('placed', 'removed') ORDER BY s.time, s.record"
-        )
-        for record, time, camera, action, number, said in self._select(sql):
-            visit, end = self._visits.get(number), ""
-            if visit and action == "placed":
-                stay = f"it was there for {duration_words(visit.seconds)}"
-                end = f"; {stay}" if visit.end else "; it is still there"
-            text = f"On {camera} at {self._clock(moment_of(time))}: {said.rstrip('.')}{end}."
-            self._say(text, "thing", _THING, moment_of(time), [record])
 
     def _there(self) -> None:
         """What still stands there, longest first, and of which cameras that is not known."""

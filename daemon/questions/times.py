@@ -436,12 +436,10 @@ class SpanReader:
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
         """The span between two clock times; one without am or pm takes the other's."""
         begin, end = low.minutes, high.minutes
-        if (days and days.is_part) or (low.bare and high.bare and begin < _MORNING):
+        if (days and days.is_part) or (low.bare and high.twelve and begin < _MORNING):
             return self._sure(low, days), self._sure(high, days)
         lows = low.halves if low.twelve and high.half else (begin,)
-        highs = high.halves if high.bare or (low.half and high.twelve) else (end,)
-        if low.bare and begin >= end and len(lows) == len(highs) == 1:
-            return self._sure(low, days), end or MINUTES
+        highs = high.halves if high.bare or (high.twelve and (low.half or low.bare)) else (end,)
         begin, end = min(product(lows, highs), key=lambda each: (each[1] - each[0]) % MINUTES or MINUTES)
         return begin, end or MINUTES
 

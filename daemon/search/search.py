@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
-from daemon.search.index import Index, Update
-from daemon.search.intake import key_of
+from daemon.search.index import Index, Update, key_of
 from daemon.search.results import ResultReader, SearchResult
 from daemon.search.selection import Selection
 from models.language.templates import OTHERS

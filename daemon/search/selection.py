@@ -177,7 +177,7 @@ class Selection:
         return self._locate(f"r.id IN ({', '.join(map(str, numbers))})")
 
     def keyed(self, key: bytes) -> list[Location]:
-        """The records with a key, see `daemon.search.intake.key_of`, by time."""
+        """The records with a key, see `daemon.search.index.key_of`, by time."""
         return self._locate("r.key = :key", {"key": key})
 
     def of_track(self, camera: str, track: str) -> list[Location]:

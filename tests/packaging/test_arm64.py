@@ -20,25 +20,11 @@ REQUIREMENTS = [
 
 
 def resolve(machine: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    platforms = [f"--platform=manylinux{glibc}_{machine}" for glibc in ("2014", "_2_28")]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--dry-run",
-        "--ignore-installed",
-        "--only-binary=:all:",
-    ]
-    where = ["--python-version=3.11", f"--target={folder}", f"--report={folder / 'report.json'}"]
-    constraints = ["--constraint", str(ROOT / "constraints.txt")]
-    return subprocess.run(
-        [*command, *platforms, *where, *constraints, *REQUIREMENTS],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ["--quiet", "--dry-run", "--ignore-installed", "--only-binary=:all:", "--python-version=3.11"]
+    options += [f"--platform=manylinux{glibc}_{machine}" for glibc in ("2014", "_2_28")]
+    options += [f"--target={folder}", f"--report={folder / 'report.json'}"]
+    command = [sys.executable, "-m", "pip", "install", *options, f"--constraint={ROOT / 'constraints.txt'}"]
+    return subprocess.run([*command, *REQUIREMENTS], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow

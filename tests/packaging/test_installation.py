@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from clean_root import CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
 
 from daemon import __version__
+from daemon.config.configuration import ConfigurationError, parse_configuration
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "packaging/install"
@@ -24,24 +24,35 @@ def instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.*)$", CONTAINERFILE, re.MULTILINE)
 
 
-def test_a_container_is_built_by_the_script() -> None:
+def test_container_package_and_pages_install_by_the_script() -> None:
     _, script = instructions("RUN")
-    assert shlex.split(script)[0] == "--mount=type=bind,target=/mnt"
     assert f" /mnt/{SCRIPT} " in script
     assert not instructions("COPY") + instructions("ADD")
+    for name in ("packaging/deb", "README.md", "docs/operations.md"):
+        text = (ROOT / name).read_text()
+        assert SCRIPT in text, name
+        assert "pip install -c" not in text, name
 
 
-def test_the_pages_install_by_the_script() -> None:
-    for page in ("README.md", "docs/operations.md"):
-        text = (ROOT / page).read_text()
-        assert f"\n    {SCRIPT}" in text, page
-        assert "pip install -c" not in text, page
+@pytest.mark.parametrize(("option", "code"), [("--help", 0), ("-h", 0), ("--prefix", 2)])
+def test_an_option_installs_nothing(tmp_path: Path, option: str, code: int) -> None:
+    command = [ROOT / SCRIPT, option]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, bool(done.stderr)) == (code, bool(code))
+    assert "Installs narrated on this machine" in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_package_is_filled_by_the_script() -> None:
-    lines = (ROOT / "packaging" / "deb").read_text()
-    assert f'"$source/{SCRIPT}" "$stage"' in lines
-    assert "pip install" not in lines
+def test_the_first_configuration_lacks_nothing_but_cameras() -> None:
+    text = (ROOT / "packaging" / "narrated.yaml").read_text()
+    with pytest.raises(ConfigurationError, match="cameras: name at least one") as refused:
+        parse_configuration(text)
+    assert len(refused.value.problems) == 1
+    text = text.replace("cameras: {}", "cameras:")
+    example = text.replace("#  ", "  ").splitlines()
+    lines = [line for line in example if line.startswith(("  front", "    url"))]
+    whole = parse_configuration("\n".join([text, *lines]))
+    assert whole.cameras["front_door"].url.startswith("rtsp://${cred:")
 
 
 @pytest.mark.timeout(1800)
