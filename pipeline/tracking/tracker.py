@@ -237,10 +237,8 @@ class Tracker:
         last = track.last.time_s
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
-        if end.through_edge and track.rests_since_s is not None:
+        if end.through_edge and (track.rests_since_s is not None or is_part(end, self.tracks)):
             return  # nothing leaves without moving
-        if is_part(end, self.tracks):
-            return
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
         if stays(track, self._memory, time_s):
