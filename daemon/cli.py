@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from daemon import __version__
+from daemon.commands.options import BAD_CONFIGURATION, FAILED, INTERRUPTED, OK
 from pipeline.lazy_commands import LazyCommands
 
-OK, FAILED, USAGE, SOME_INPUT_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
 VERBS = (
     *(
         "run",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import Cameras
+from daemon.commands.options import SOME_FAILED, Cameras
 from daemon.config.secrets import Secrets
 
 ANSWER_S = 5.0
@@ -17,8 +17,6 @@ ANSWER_S = 5.0
 
 GRACE_S = 15.0
 """Longest wait for the picture in hand."""
-
-SOME_FAILED = 3
 
 
 def collect(

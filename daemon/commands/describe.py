@@ -13,6 +13,7 @@ import typer
 from typer import Argument, Option
 
 from daemon.commands.options import (
+    SOME_FAILED,
     CaptionerChoice,
     Device,
     Json,
@@ -69,7 +70,7 @@ def describe(
     if before and after:
         _describe_one(PairPaths("", before, after, gap_s), loaded, plan, out, as_json=json)
     elif pairs and not _describe_many(pairs, gap_s, loaded, plan, out):
-        raise typer.Exit(3)
+        raise typer.Exit(SOME_FAILED)
 
 
 def _describe_many(

@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from daemon.commands import selection
-from daemon.commands.options import Json, warn
+from daemon.commands.options import SOME_FAILED, Json, warn
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 from pipeline.report.words import many
@@ -21,8 +21,6 @@ from pipeline.report.words import many
 if TYPE_CHECKING:
     from daemon.export.export import Manifest
     from daemon.search.results import SearchResult
-
-_SOME_FAILED = 3
 
 
 @selection.takes_selection
@@ -77,7 +75,7 @@ def export(
         _record(search.folder, f"{manifest.selection} to {out}")
     _print(manifest, pictures, total, out, json=json)
     if manifest.problems:
-        raise typer.Exit(_SOME_FAILED)
+        raise typer.Exit(SOME_FAILED)
 
 
 def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]:

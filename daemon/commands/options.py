@@ -35,6 +35,9 @@ CaptionerChoice = Annotated[
 ]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
 
+OK, FAILED, USAGE, SOME_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78, 130
+"""Exit codes; 3 is of a verb that has finished, but some input failed."""
+
 _Value = TypeVar("_Value")
 
 

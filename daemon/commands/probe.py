@@ -13,7 +13,7 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 from typer import Argument, Option
 
-from daemon.commands.options import OptionalFile, warn, write_picture
+from daemon.commands.options import SOME_FAILED, OptionalFile, warn, write_picture
 from daemon.commands.overlay import draw_areas
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
@@ -60,7 +60,7 @@ def probe(
             _measure(secrets.reveal(camera.screening), plan.source, seconds)
         except SourceError as error:
             warn(f"sub-stream: {error}")
-            raise typer.Exit(3) from None
+            raise typer.Exit(SOME_FAILED) from None
 
 
 def _measure(url: str, options: SourceOptions, seconds: float) -> VideoFrame:

@@ -13,6 +13,8 @@ import typer
 from typer import Argument, Option
 
 from daemon.commands.options import (
+    INTERRUPTED,
+    SOME_FAILED,
     CaptionerChoice,
     Device,
     Json,
@@ -31,7 +33,6 @@ if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --h
     from daemon.replay.replay import ReplayReport
     from daemon.threads.camera_thread import Span
     from pipeline.record import Record
-_SOME_FAILED, _INTERRUPTED = 3, 130
 
 
 def replay(
@@ -183,6 +184,6 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
     for note in report.notes:
         typer.echo(note, err=True)
     if report.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     if report.problems:
-        raise typer.Exit(_SOME_FAILED)
+        raise typer.Exit(SOME_FAILED)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer import Argument, Option
 
-from daemon.commands.options import Cameras, Journals, TimeZone, warn
+from daemon.commands.options import FAILED, USAGE, Cameras, Journals, TimeZone, warn
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from daemon.config.settings import Configuration
     from pipeline.sources import Polygon
 
-_FAILED, _USAGE = 1, 2
 
 Words = list[str] | None
 
@@ -121,7 +120,7 @@ def errors_as_exits() -> Iterator[None]:
         yield
     except SearchError as error:
         warn(str(error))
-        raise typer.Exit(_FAILED if isinstance(error, NoJournalsError) else _USAGE) from None
+        raise typer.Exit(FAILED if isinstance(error, NoJournalsError) else USAGE) from None
 
 
 def present() -> datetime:

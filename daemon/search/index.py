@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,18 +63,15 @@ class Index:
 
     Args (and attributes):
         folder: of the journals.
-        progress: called with the number of records read so far.
         store: the file.
 
     Raises:
         NoJournalsError: the journals cannot be read, or the index not written (any method).
     """
 
-    def __init__(self, folder: Path, progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = open_store(folder)
-        self._progress = progress
-        self._read_now = 0
         self._newest = self._last_record()
 
     def close(self) -> None:
@@ -88,7 +85,6 @@ class Index:
         before and after, so that nothing is passed over.
         """
         left_out: dict[str, str] = {}
-        self._read_now = 0
         for _ in range(_LISTINGS):
             files = journal_files(self.folder)
             left_out.clear()
@@ -194,9 +190,6 @@ class Index:
                     *(intake.fault, known.id),
                 ),
             )
-        self._read_now += len(intake.records)
-        if self._progress:
-            self._progress(self._read_now)
         return more
 
     def _add(self, file: JournalFile, first: int) -> _File:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -46,7 +46,6 @@ class Search:
     Args:
         folder: of the journals.
         local: the time zone of hours and days.
-        progress: called with the number of records read so far while the index is built.
 
     Attributes:
         index: of the journals; its `update` catches up with them.
@@ -58,10 +57,9 @@ class Search:
         self,
         folder: Path,
         local: LocalTime,
-        progress: Callable[[int], None] | None = None,
     ) -> None:
         self.folder, self.local = folder, local
-        self.index = Index(folder, progress)
+        self.index = Index(folder)
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
         self.selection = Selection(self.index.store.connection, local, self._last_seen)
         self.reader = ResultReader(folder, EvidenceStore(pictures))

@@ -320,8 +320,8 @@ class Daemon:
         """Once nothing more comes into them and all of it is published."""
         for name in self.journals.keys() - self.cameras.watched.keys():
             journal = self.journals[name]
-            if self.narrating.narrator.knows(name):
-                continue  # before its end is looked at: the last batch may hold pairs of it
+            if self.queue.knows(name):
+                continue  # before its end is looked at: its work, and its own coming, may still wait
             if journal.published.seq >= journal.end.seq and not journal.held:
                 self.journals.pop(name).close()
 

@@ -176,10 +176,6 @@ class Narrator:
         self._close_minute(self._cameras[camera])
         del self._cameras[camera]
 
-    def knows(self, camera: str) -> bool:
-        """True where the camera may still journal something; for any thread."""
-        return camera in self._cameras
-
     def _recall(self, plan: CameraPlan, limits: MessageLimits) -> None:
         """Remember what an earlier process sent, as far back as a limit reaches."""
         span = max(timedelta(seconds=plan.limits.cooldown_s or 0.0), HOUR)

@@ -193,6 +193,11 @@ class WorkQueue:
                 del self._work[camera]
                 self._ended.discard(camera)
 
+    def knows(self, camera: str) -> bool:
+        """True until a camera that was removed is forgotten: until then it may journal something."""
+        with self._changed:
+            return camera in self._work
+
     def close(self) -> None:
         """Take only the last work of live cameras; what is held can be taken, `put` waits no more."""
         with self._changed:

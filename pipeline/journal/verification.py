@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -83,7 +83,6 @@ class VerifyOptions:
         heads: hashes of records, noted elsewhere, that must still be there.
         roots: PEM file with the authorities whose time stamps count; None checks no times.
         processes: at most, each for one chain; None is one per processor that this process may use.
-        progress: called after each chain with the bytes checked so far, and those of all chains.
     """
 
     evidence: bool = True
@@ -92,7 +91,6 @@ class VerifyOptions:
     heads: Collection[str] = ()
     roots: Path | None = None
     processes: int | None = None
-    progress: Callable[[int, int], None] | None = None
 
 
 def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
@@ -117,13 +115,8 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
     # A merged file names the pictures of the journals next to it, which are checked there.
     pictures = [options.evidence and chain.folder / "journal" not in journals for chain in chains]
-    each_options = [replace(options, evidence=own, progress=None) for own in pictures]
-    checked, done = list[_CheckedChain](), 0
-    for size, result in zip(sizes, _check_chains(chains, each_options, sum(sizes)), strict=True):
-        checked.append(result)
-        done += size
-        if options.progress:
-            options.progress(done, sum(sizes))
+    each_options = [replace(options, evidence=own) for own in pictures]
+    checked = list(_check_chains(chains, each_options, sum(sizes)))
     for result in checked:
         own = [each for each in checked if each.chain.folder == result.chain.folder / "journal"]
         if own and not result.problem and not any(each.problem for each in own):

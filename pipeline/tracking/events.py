@@ -17,6 +17,7 @@ DEPARTURE_BEFORE_S = 1.0
 """A departure's frame before is so much earlier than the last observation."""
 
 _HIDDEN = 0.4  # share of a box within another's from which it may stand behind it
+_MOSTLY_HIDDEN = 0.6  # ... from which it is hidden all the way to the edge
 _COVERS_S = 1.5  # seconds from a track's end within which something may come to cover it
 _TOGETHER_S = 0.5  # a track is lost so long after the same object was found as another one
 _LOST_S = 8.0  # for so long an object may be lost and found as another track
@@ -83,14 +84,15 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     """True where a track that began (ended) in mid-picture may have been there before (be there still).
 
     It may be another track that was lost (found) nearby, or stand behind something but the vehicle (its id)
-    that it got out of (into).
+    that it got out of (into). Whoever walks behind others straight to the frame's edge has left.
     """
     own, place = end.track, end.track.first.box if end.coming else end.track.last.box
-    for other in tracks:
-        if other is own or other.part:
-            continue
-        if other.id != vehicle and any(share_inside(place, box) > _HIDDEN for box in _beyond(end, other)):
-            return True
+    others = [other for other in tracks if other is not own and not other.part]
+    before = [box for other in others if other.id != vehicle for box in _beyond(end, other)]
+    covered = max((share_inside(place, box) for box in before), default=0.0)
+    if covered > _HIDDEN:
+        return covered < _MOSTLY_HIDDEN or not end.leads_out
+    for other in others:
         gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
         if not -_TOGETHER_S <= gap_s <= _LOST_S or not _akin(own, other):
             continue

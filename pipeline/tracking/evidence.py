@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ FILE = Path(__file__).with_name("confidence.json")
 
 _AT_EDGE = 0.25  # own sizes from the edge
 _AT_EDGE_S = 0.7  # seconds from the edge
+_HIDDEN_S = 2.5  # from the edge who goes there may be hidden: so long before its frame before is still held
 _HEADED = 0.5  # share of a speed that leads outwards: within 60 degrees
 _MOVES = 0.1  # own sizes a second below which nothing is headed anywhere
 _LEAST_INSIDE = 0.3  # share of a part within the whole
@@ -63,13 +65,26 @@ class End:
         return self.gap <= max(_AT_EDGE, _AT_EDGE_S * self.speed)
 
     @property
-    def way(self) -> str:
-        """The side to which (from which) its own motion led; empty where it did not go that way."""
-        if not self.through_edge:
-            return ""
+    def edge_s(self) -> float:
+        """Seconds of its own motion between it and that edge; infinite where it did not go that way."""
         size = float(sizes(np.array([self.box]), self.aspect)[0])
         pace = float(np.hypot(self.outwards[0] * self.aspect, self.outwards[1])) / size
-        return self.side if self.speed >= max(_HEADED * pace, _MOVES) else ""
+        return self.gap / self.speed if self.speed >= max(_HEADED * pace, _MOVES) else inf
+
+    @property
+    def leads_out(self) -> bool:
+        """True where its own motion led out of the frame, maybe after a moment in which nobody saw it."""
+        return self.edge_s <= _HIDDEN_S
+
+    @property
+    def way(self) -> str:
+        """The side to which (from which) its own motion led; empty where it did not go that way."""
+        return self.side if self.through_edge and self.leads_out else ""
+
+    @property
+    def hidden_s(self) -> float:
+        """Seconds that it was in the frame beyond this end, hidden by others; 0 in mid-picture."""
+        return self.edge_s if self.leads_out and not self.through_edge else 0.0
 
     def ahead(self, seconds: float) -> Box:
         """Where it would be so long beyond its end."""

@@ -223,9 +223,10 @@ class Tracker:
 
     def _entrance(self, track: Track) -> Iterator[Event]:
         first = track.first.time_s
-        before = max(first - ENTRANCE_BEFORE_S, self._watching_since)
+        end = end_of(track, coming=True, aspect=self.aspect)
+        before = max(first - ENTRANCE_BEFORE_S - end.hidden_s, self._watching_since)
         pair = before, max(min(first + self.settings.entrance_wait_s, track.last.time_s), first)
-        for event in self._end(end_of(track, coming=True, aspect=self.aspect), pair):
+        for event in self._end(end, pair):
             track.arrived = True
             yield event
 

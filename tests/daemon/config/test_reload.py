@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 
 import pytest
 from daemon_here import operated, running, until
@@ -75,6 +75,35 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
         assert [next(stream).id for _ in journalled] == [record.id for record in journalled]
         stream.close()
     assert verify([tmp_path / "state" / "journal"]).ok
+
+
+def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journal(
+    configure: Callable[..., Path], clip: Path
+) -> None:
+    config, free = configure(f"  room: {{url: {clip}}}\n"), Event()
+    whole = config.read_text()
+    away = configure().read_text()
+
+    def reload(daemon: Daemon, text: str) -> None:
+        taken = daemon.reloads["taken"]
+        config.write_text(text)
+        daemon.signals.reload.set()
+        until(daemon, lambda: daemon.reloads["taken"] > taken)
+
+    def operate(daemon: Daemon) -> None:
+        daemon.queue.put_change("away", lambda _: free.wait(60) and None)
+        try:
+            reload(daemon, whole)
+            reload(daemon, away)
+            until(daemon, lambda: "room" not in daemon.cameras.watched)
+            reload(daemon, away)  # a turn of the main loop later
+            assert "room" in daemon.journals
+        finally:
+            free.set()
+        until(daemon, lambda: set(daemon.journals) == {"away"})
+
+    with running(config) as daemon:
+        operated(daemon, lambda: operate(daemon))
 
 
 @pytest.mark.logs_errors

@@ -126,13 +126,13 @@ def test_a_pair_is_late_after_its_deadline_and_no_other(monkeypatch: pytest.Monk
 
 
 def test_changes_keep_their_place_among_what_a_camera_sees() -> None:
-    queue = WorkQueue(["a", "b"], capacity=2)
+    queue = WorkQueue(["b", "a"], capacity=2)
     put_pairs(queue, "a", 0)
     queue.put_change("a", lambda _: None)
     put_pairs(queue, "a", 1, 2)  # the share is full: the oldest pairs go
     put_pairs(queue, "b", 0)
-    batches = [[(w.camera, w.is_pair) for w in queue.take(8)] for _ in range(2)]
-    assert batches == [[("a", False)], [("b", True), ("a", True)]]
+    batches = [[(w.camera, w.is_pair) for w in queue.take(8)] for _ in range(3)]
+    assert batches == [[("b", True)], [("a", False)], [("a", True)]]
 
 
 def test_a_camera_that_is_removed_is_forgotten_unless_it_is_back() -> None:

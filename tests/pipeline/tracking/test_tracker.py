@@ -577,6 +577,21 @@ def test_who_is_seen_late_on_a_straight_way_through_the_edge_came_through_it() -
     assert [(e.kind, e.way) for e in events] == [("entered", "left"), ("left", "right")]
 
 
+def test_who_is_hidden_on_the_straight_way_through_the_edge_came_and_left() -> None:
+    def back_and_forth(t: float) -> Box | None:
+        x = 0.15 * (t - 3.5) if t < 7 else 0.525 - 0.15 * (t - 7)
+        return (x, 0.4, 0.06, 0.3) if x > 0.22 else None  # nearer to the edge somebody passes before it
+
+    def others(t: float) -> Box | None:
+        return 0.75 - 0.12 * (t if t < 7 else t - 4.2), 0.38, 0.1, 0.36
+
+    _, events = follow([("person", GREEN, back_and_forth), ("person", RED, others)], 16.0)
+    came, went = (e for e in events if e.kind in ("appeared", "disappeared"))
+    assert came.track == went.track
+    assert came.before_time_s < 3.5  # before it came through the edge
+    assert went.after_time_s > 10.5
+
+
 def test_what_passes_along_an_edge_did_not_come_from_beyond_it() -> None:
     def way(t: float) -> Box | None:
         return (0.3 + 0.1 * (t - 2), 0.0, 0.1, 0.12) if t > 2 else None

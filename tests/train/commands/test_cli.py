@@ -219,5 +219,5 @@ def test_usage_and_help(run: Run) -> None:
     assert -1 not in shown
     assert shown == sorted(shown), "in their order"
     assert "torch" not in helped.stderr
-    assert run("train")[0] == run("fly")[0] == 2
+    assert run("train")[0] == run("compare")[0] == run("fly")[0] == 2
     assert "Did you mean 'score'?" in run("scoer")[2]
