@@ -66,14 +66,14 @@ class TrackerSettings:
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
     hits: int = 4
-    least_confidence: float = 0.24
+    least_confidence: float = 0.365
     least_turn_confidence: float = 0.75
 
 
 _DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
-_ONE_OBJECT = 0.5  # confidence from which a box around several others is an object itself
+_ONE_OBJECT = 0.645  # confidence from which a box around several others is an object itself
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
