@@ -22,9 +22,11 @@ _LOST = (refusals.ConnectionError, refusals.TimeoutError, refusals.WatchError, O
 
 _PASSING = (refusals.OutOfMemoryError, refusals.ReadOnlyError, refusals.BusyLoadingError)
 _PASSING_CODES = (
-    *("MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY"),
+    *("OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY"),
     *("NOAUTH", "WRONGPASS"),
 )
+
+_BEFORE = re.compile(r".*(of pipeline caused error|Transaction discarded because of): ", re.DOTALL)
 
 
 class PublisherError(Exception):
@@ -137,8 +139,8 @@ def _lacking(refusal: str) -> str:
 
 
 def _words(error: Exception, url: str) -> str:
-    """The server's message without the password, and without the command that redis-py adds in a pipeline."""
-    words = redact((str(error) or type(error).__name__).rpartition("of pipeline caused error: ")[2])
+    """The server's message without the password, and without what a pipeline and its EXEC put before it."""
+    words = redact(_BEFORE.sub("", str(error) or type(error).__name__))
     parts = urlsplit(url)
     for secret in filter(None, [parts.password, *parse_qs(parts.query).get("password", [])]):
         words = words.replace(secret, "***").replace(unquote(secret), "***")

@@ -16,6 +16,7 @@ from waiting import until
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
 from pipeline.publisher import CHANNEL, NO_ENTRY, Delivery, Publisher, ServerAwayError, drain, stream_key
+from pipeline.publisher.connection import RedisServer
 
 KEY = stream_key("yard")
 
@@ -109,6 +110,19 @@ def test_out_of_memory(server, client, journal, narration, background, publish_t
         client.config_set("maxmemory", "0")
         until(settled(journal))
     assert on_stream(server) == list(journal)
+
+
+def test_memory_that_runs_out_within_a_transaction(server, client):
+    def execute():
+        with RedisServer(server.url).client() as ours, ours.client() as connection:
+            connection.execute_command("MULTI")
+            connection.execute_command("XADD", KEY, "*", "a", "b")
+            client.config_set("maxmemory", "1")
+            connection.execute_command("EXEC")
+
+    with pytest.raises(ServerAwayError, match="takes no writes now: OOM"):
+        execute()
+    assert client.xlen(KEY) == 0
 
 
 def test_read_only(server, client, journal, narration, background, on_stream, caplog):
