@@ -15,8 +15,8 @@ from pipeline.pairs import FramePair
 if TYPE_CHECKING:
     from daemon.threads.narrator import Narrator
 
-FRAMES_HELD = 5
-"""Frames of a live camera that wait for the detector: at 5/s a second, of 1080p 19 MB."""
+FRAMES_HELD = 8
+"""Frames of a live camera that wait for the detector: at 5/s less than two seconds, of 1080p 30 MB."""
 
 DEADLINE_S = 30.0
 """A pair of a live camera that waits longer for the captioner is reported without it."""
