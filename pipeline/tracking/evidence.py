@@ -25,7 +25,7 @@ EVIDENCE = (
 FILE = Path(__file__).with_name("confidence.json")
 """Weights of `EVIDENCE`, and with which command, on what and when they were fitted."""
 
-READ = 1.4
+READER_BIAS = 1.4
 """Log odds by which a strict reader finds sentences less often right than tracks do: on training cameras
 30 of 33 where .975 was stated on average (docs/narrations.md)."""
 
@@ -204,7 +204,7 @@ class Confidence:
 
     def __call__(self, evidence: Floats, *, coming: bool) -> float:
         """Probability 0..1 that an entrance (coming) or a departure is so to a strict reader."""
-        odds = evidence @ (self.entrance if coming else self.departure) - READ
+        odds = evidence @ (self.entrance if coming else self.departure) - READER_BIAS
         return float(1 / (1 + np.exp(-odds)))
 
 

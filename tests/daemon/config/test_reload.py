@@ -24,6 +24,14 @@ TIMES = 6
 NAMES = ("busy", "open")
 
 
+def reload(daemon: Daemon, config: Path, text: str) -> None:
+    """Have the daemon take a changed file over."""
+    taken = daemon.reloads["taken"]
+    config.write_text(text)
+    daemon.signals.reload.set()
+    until(daemon, lambda: daemon.reloads["taken"] > taken)
+
+
 def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     configure: Callable[..., Path],
     busy_clip: Path,
@@ -42,12 +50,6 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     config = configure(busy, redis=server.url)
     whole = config.read_text()
 
-    def reload(daemon: Daemon, text: str) -> None:
-        taken = daemon.reloads["taken"]
-        config.write_text(text)
-        daemon.signals.reload.set()
-        until(daemon, lambda: daemon.reloads["taken"] > taken)
-
     def proposes(daemon: Daemon) -> None:
         threads = [daemon.cameras.watched[name].thread for name in NAMES]
         until(daemon, lambda: all(thread.read_s > 6 for thread in threads))
@@ -55,11 +57,11 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     def operate(daemon: Daemon) -> None:
         for k in range(TIMES):
             proposes(daemon)
-            reload(daemon, away)
+            reload(daemon, config, away)
             if k % 2:  # else it is back before it has quite gone
                 until(daemon, lambda: set(daemon.journals) == {"away"})
             if k < TIMES - 1:
-                reload(daemon, whole)
+                reload(daemon, config, whole)
                 watched = daemon.cameras.watched
                 until(
                     daemon, lambda watched=watched: not any(each.leaving for each in watched.copy().values())
@@ -84,19 +86,13 @@ def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journ
     whole = config.read_text()
     away = configure().read_text()
 
-    def reload(daemon: Daemon, text: str) -> None:
-        taken = daemon.reloads["taken"]
-        config.write_text(text)
-        daemon.signals.reload.set()
-        until(daemon, lambda: daemon.reloads["taken"] > taken)
-
     def operate(daemon: Daemon) -> None:
         daemon.queue.put_change("away", lambda _: free.wait(60) and None)
         try:
-            reload(daemon, whole)
-            reload(daemon, away)
+            reload(daemon, config, whole)
+            reload(daemon, config, away)
             until(daemon, lambda: "room" not in daemon.cameras.watched)
-            reload(daemon, away)  # a turn of the main loop later
+            reload(daemon, config, away)  # a turn of the main loop later
             assert "room" in daemon.journals
         finally:
             free.set()
