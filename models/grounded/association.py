@@ -39,7 +39,7 @@ SIGNS = (
     *("log gap, person", "candidates", "rivals", "nearest candidate", "nearest candidate, person", "at edge"),
     *("distance to edge", "log height", "person", "vehicle", "change", "score", "best appearance", "stays"),
     *("own family there", "other family there", "log height, person", "change, short gap"),
-    *("candidates against rivals", "at edge, log gap"),
+    *("candidates against rivals", "at edge, log gap", "distance to edge, log gap"),
 )
 
 CHANGE_SIGNS = (
@@ -196,17 +196,18 @@ def _outcome_signs(pair: Association, match: Floats) -> Floats:
         np.minimum(x, 1 - x - width) / np.maximum(width, 1e-3),
         np.minimum(y, 1 - y - height) / np.maximum(height, 1e-3),
     )
-    at_edge, log_height = edge < 0.05, np.log(np.maximum(height, 0.01))  # noqa: PLR2004
+    at_edge, distance_to_edge = edge < 0.05, np.clip(edge, 0, 3)  # noqa: PLR2004
+    log_height = np.log(np.maximum(height, 0.01))
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
     short, log_gap = _time(pair.gap_s)
     change, log_candidates, log_rivals = logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
     columns = (
         *(logit(changed.sum(1)), logit(_most(changed)), logit(matched.sum(1)), short * log_gap, 1 - short),
         *(person * short * log_gap, log_candidates, log_rivals, distance * short, distance * short * person),
-        *(at_edge, np.clip(edge, 0, 3), log_height, person, vehicle, change, logit(own.score, 0.02)),
+        *(at_edge, distance_to_edge, log_height, person, vehicle, change, logit(own.score, 0.02)),
         *(appearance * person * short, (match * (pair.family & ~elsewhere)).sum(1)),
         *(_most(there * pair.family), _most(there * ~pair.family), log_height * person, change * short),
-        *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap),
+        *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap, distance_to_edge * short * log_gap),
     )
     return np.stack([np.broadcast_to(each, (len(own),)) for each in columns], axis=1, dtype=np.float64)
 
