@@ -32,6 +32,7 @@ from pipeline.tracking.evidence import (
     load_confidence,
     part_evidence,
 )
+from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
 from pipeline.tracking.suppression import Candidates, candidates
@@ -111,6 +112,7 @@ class Tracker:
         self._memory = Memory()
         self._recent: list[Event] = []
         self._turns = Turns()
+        self._left = LeftObjects()
 
     def state(self) -> dict[str, Any]:
         """The state from which another process continues, as JSON values: tracks and place statistics."""
@@ -172,7 +174,7 @@ class Tracker:
         if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
             self._watching_since = time_s - quiet_s
-            self._memory, self._interrupted = Memory(), False
+            self._memory, self._left, self._interrupted = Memory(), LeftObjects(), False
             self._take_up(time_s - (self.time_s or time_s))
         if quiet_s:
             self._quiet = time_s - quiet_s, time_s
@@ -187,7 +189,8 @@ class Tracker:
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
         sure = (turn for turn in turns if _is_known(turn.object, turn.class_p) and not self._is_double(turn))
-        events = [*self._decide(time_s), *sure]
+        left = self._left.update(self.tracks, time_s, self._memory.frames[-1][1])
+        events = [*self._decide(time_s), *sure, *left]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
 
