@@ -75,7 +75,7 @@ class Search:
         self.folder, self.local, self.missing = folder, local, 0
         self.index = Index(folder)
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(self.index.store.connection, local, self._last_seen)
+        self.selection = Selection(self.index.connection, local, self._last_seen)
         self._evidence = EvidenceStore(pictures)
 
     def __enter__(self) -> Self:

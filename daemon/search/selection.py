@@ -49,7 +49,7 @@ _END = (
 
 
 class Location(NamedTuple):
-    """Where a record's line is, see `daemon.search.store`; `time` in microseconds since 1970."""
+    """Where a record's line is, see `daemon.search.index`; `time` in microseconds since 1970."""
 
     id: int
     file: str

@@ -69,7 +69,7 @@ def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
         assert [visit.track for visit in search.selection.visits(still)] == ["c4"]
         begin, end = (int(moment(f"2026-11-23T{clock}").timestamp() * 1e6) for clock in ("17:00", "17:10"))
         add = "INSERT INTO gaps VALUES (1, 'yard', ?, ?, 'outage')"
-        search.index.store.connection.execute(add, (begin, end))
+        search.index.connection.execute(add, (begin, end))
         assert search.selection.visits(still) == []
         there = search.asker().read("cars today at 16:30", NOW)
         assert "c4" in {visit.track for visit in search.selection.visits(there)}

@@ -16,7 +16,6 @@ from unpublished import unpublished
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, NoJournalsError, Question
 from daemon.search import index as index_module
-from daemon.search import store as store_module
 from daemon.search.search import Search
 from pipeline.journal import Journal
 
@@ -149,7 +148,7 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
     with Search(house.folder, UTC_ZONE) as search:
         assert "zebra" not in search.selection.objects()
         assert search.index.faults() == []
-        search.index.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        search.index.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"zebra" not in (house.folder / "index.sqlite3").read_bytes().lower()
 
 
@@ -166,7 +165,7 @@ def test_an_index_that_does_not_fit_is_built_again(house, monkeypatch, content):
     if content:
         (house.folder / "index.sqlite3").write_bytes(content)
     else:
-        monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
+        monkeypatch.setattr(index_module, "VERSION", index_module.VERSION + 1)
     for new in (1, 0):
         with Search(house.folder, UTC_ZONE) as search:
             assert search.index.update().records == new
@@ -188,7 +187,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
     house.tell(0)
     with searching(house.folder) as search:
         house.tell(1)
-        monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
+        monkeypatch.setattr(index_module, "_LEAST_FREE", 2**80)
         with pytest.raises(NoJournalsError, match="MB are free"):
             search.index.update()
     (house.folder / "index.sqlite3").unlink()
