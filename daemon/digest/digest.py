@@ -223,11 +223,11 @@ class _Composer:
 
     def _read_visits(self) -> dict[int, _Visit]:
         """The visits of the span by number, and those that were there at its end."""
-        ending = self.search.selection.end_of_visit(self.until)
-        there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
+        self.search.selection.look_at(self.until)
+        there = "SELECT id FROM stays WHERE end IS NULL AND begin < :until AND until >= :until"
         sql = (
-            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
-            "FROM visits v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
+            "SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, v.until "
+            "FROM stays v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
             "(SELECT visit FROM sentences WHERE time >= :since AND time < :until AND visit IS NOT NULL "
             "UNION SELECT id FROM visits WHERE end >= :until AND begin < :until "
             f"UNION {there}) ORDER BY v.id, s.time DESC, s.record DESC"

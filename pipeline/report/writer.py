@@ -89,7 +89,9 @@ def summarize(cameras: Mapping[str, Sequence[Record]], facts: ReportFacts) -> He
         end = facts.ends.get(camera) or max((each.after.moment for each in told), default=start)
         sentences = many(sum(len(record.sentences) for record in told), "sentence")
         number = f"{many(len(told), 'narration')} ({sentences})" if told else "nothing to report"
-        rows.append((camera, f"{number}, {moment_words(start)} to {moment_words(end)}{' UTC' * has_date(start)}"))
+        rows.append(
+            (camera, f"{number}, {moment_words(start)} to {moment_words(end)}{' UTC' * has_date(start)}")
+        )
     missing = [*facts.gaps, *(gap_words(record) for record in records if record.event in NOT_RECORDED)]
     if facts.repeated:
         missing.append(f"Repetition of what was reported: {many(facts.repeated, 'sentence')}.")

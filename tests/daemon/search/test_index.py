@@ -72,21 +72,12 @@ def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_
     seen: list[int] = []
     with Search(tmp_path, UTC_ZONE) as search:
         writer.start()
-        for found in search.follow(Question(), _StopWhen(lambda: done.is_set() and len(seen) >= count), 0):
-            seen.append(found.record.seq)  # noqa: PERF401 - while it grows
+        while not (done.is_set() and len(seen) >= count):
+            seen += [found.record.seq for found in search.new(search.index.update())]
         writer.join()
         assert search.index.faults() == []
     assert seen == list(range(1, count + 1))
     assert seqs(tmp_path) == seen
-
-
-class _StopWhen(threading.Event):
-    def __init__(self, over):
-        super().__init__()
-        self._over = over
-
-    def is_set(self):
-        return self._over()
 
 
 def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house, monkeypatch):
@@ -291,5 +282,5 @@ def test_records_that_another_process_indexed_are_news_to_a_listener(house):
         listener.index.update()
         house.tell(1)
         other.index.update()
-        assert [found.record.seq for found in listener.new(Question(), listener.index.update())] == [2]
+        assert [found.record.seq for found in listener.new(listener.index.update())] == [2]
         assert listener.index.update().records == 0
