@@ -6,7 +6,6 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Literal, NamedTuple
@@ -67,20 +66,28 @@ class Visit(NamedTuple):
     """A stay of somebody or something before a camera.
 
     Attributes:
-        record: number of the first of its records that match.
+        id: in the index.
+        record: number of the first of its records that match; `colour` is of that.
         end: None where it has not ended, as far as the camera was watched.
-        seconds: how long it was, or is so far.
+        until: its end, or until when it is known not to have ended.
         there: not ended, and the camera is watched.
     """
 
+    id: int
     record: int
     camera: str
     track: str
     object: str
+    colour: str
     begin: datetime
     end: datetime | None
-    seconds: float
+    until: datetime
     there: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long it was, or is so far."""
+        return (self.until - self.begin).total_seconds()
 
 
 class Gap(NamedTuple):
@@ -201,29 +208,25 @@ class Selection:
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
-        if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
+        if question.of_visits and self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
             raise SearchError(
                 "these records name no tracks: it is not known who is still there or how long a visit was; "
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
         sql = (
-            "SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, v.until FROM stays v "
-            "JOIN (SELECT visit, min(record) AS record FROM sentences s "
+            "SELECT v.id, s.record, v.camera, v.track, v.object, s.colour, v.begin, v.end, v.until "
+            "FROM stays v JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
             Visit(
-                record,
-                camera,
-                track,
-                name,
-                moment_of(begin),
-                end and moment_of(end),
-                (until - begin) / _SECOND,
-                end is None and until == values["now"],
+                *(number, record, camera, track, name, colour, moment_of(begin), end and moment_of(end)),
+                *(moment_of(until), end is None and until == values["now"]),
             )
-            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
+            for number, record, camera, track, name, colour, begin, end, until in self.connection.execute(
+                sql, values
+            )
         ]
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":
@@ -236,23 +239,18 @@ class Selection:
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
         somewhere else; what has stood there for more than a day before the span is not known.
         """
-        since, until = span.since, span.until
-        if filters.zones and since:
-            since -= timedelta(seconds=DAY_S)
-        where, values = self._where(Question(filters, Span(since, until), presence=not filters.zones))
-        chosen = "v.begin < :until AND coalesce(v.end, :until) > :since"
-        if replace(filters, cameras=(), held=True) != Filters() or not (since and until):
-            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
-        elif filters.cameras:
-            chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
-        sql = f"SELECT v.camera, v.begin, v.until FROM stays v WHERE {chosen}"
-        if filters.zones:
-            sql = (
-                "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
-                "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
-                f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
-            )
         stays = defaultdict[str, list[tuple[int, int]]](list)
+        if not filters.zones:
+            for visit in self.visits(Question(filters, span, presence=True)):
+                stays[visit.camera].append((microseconds(visit.begin), microseconds(visit.until)))
+            return stays
+        since = span.since and span.since - timedelta(seconds=DAY_S)
+        where, values = self._where(Question(filters, Span(since, span.until)))
+        sql = (
+            "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
+            "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
+            f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+        )
         for camera, begin, end in self.connection.execute(sql, values):
             stays[camera].append((begin, end))
         return stays

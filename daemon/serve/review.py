@@ -91,7 +91,10 @@ class ReviewQuery:
         question = replace(question, filters=replace(question.filters, held=held))
         span, measure, day = question.span, question.measure, None
         if text := one.get("day"):
-            day = None if text == ALL_DAYS else local.day(text, now)
+            try:
+                day = None if text == ALL_DAYS else date.fromisoformat(text)
+            except ValueError:
+                raise SearchError(f"{text!r} is not a day: write 2026-05-01") from None
         elif not (span.since or span.until or measure.order != "all" or measure.count):
             newest = next(search.answer(Question(question.filters, measure=Measure("last"))).results, None)
             day = local.of(newest.record.after.moment if newest else now).date()
