@@ -87,6 +87,16 @@ CREATE TRIGGER IF NOT EXISTS sentence_deleted AFTER DELETE ON sentences BEGIN
 """
 
 
+_ADD_VISIT = (
+    "INSERT INTO visits (camera, track, object, begin, end, last) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, begin = min(begin, excluded.begin), "
+    "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
+)
+_ADD_TEXT = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
+_ADD_SENTENCE = f"INSERT INTO sentences VALUES ({', '.join('?' * 15)})"
+_END_MASK = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND end = ?"
+
+
 @dataclass(slots=True)
 class Update:
     """Counts of an update of the index.
@@ -238,26 +248,23 @@ class Index:
             offset = db.execute("SELECT offset FROM files WHERE id = ?", (known.id,)).fetchone()
             if offset is None or offset[0] != known.offset:
                 return False  # another process reads it
-            intake = Intake(db, known.id, known.lines)
             lines.seek(known.offset)
-            while intake.lines - known.lines < BLOCK and known.offset < state.st_size:
+            fault, first = "", known.lines
+            while known.lines - first < BLOCK and known.offset < state.st_size:
                 line = lines.readline()
                 if not line.endswith(b"\n") or known.offset + len(line) > state.st_size:
                     break  # still being written
-                intake.add(line, known.offset)
+                reason = _take(db, known.id, line, known.offset)
+                known.lines += 1
                 known.offset += len(line)
-            intake.save()
-            more = intake.lines - known.lines == BLOCK
-            known.lines = intake.lines
+                fault = fault or (reason and f"{known.lines}: {reason}")
+            row = (file.name, state.st_size, state.st_mtime_ns, known.offset, known.lines, fault, known.id)
             db.execute(
                 "UPDATE files SET name = ?, size = ?, mtime = ?, offset = ?, lines = ?, "
                 "fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
-                (
-                    *(file.name, state.st_size, state.st_mtime_ns, known.offset, known.lines),
-                    *(intake.fault, known.id),
-                ),
+                row,
             )
-        return more
+        return known.lines - first == BLOCK
 
     def _file(self, file: JournalFile, first: int) -> _File:
         """The row of a file whose first record has this number; a new one where it is not known."""
@@ -331,77 +338,31 @@ def _camera_and_seq(line: bytes) -> tuple[str, int] | None:
         return None
 
 
-class Intake:
-    """Lines of a file on their way into the index, within a transaction.
-
-    Args:
-        db: of the index.
-        file: its number.
-        lines: how many were read before.
-
-    Attributes:
-        records: rows of those of the lines that are records.
-        fault: the first line that does not hold, and why; mostly empty.
-    """
-
-    def __init__(self, db: sqlite3.Connection, file: int, lines: int) -> None:
-        self.lines, self.fault = lines, ""
-        self.records, self._sentences, self._gaps = list[Row](), list[Row](), list[Row]()
-        self._db, self._file = db, file
-        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
-        (self._newest,) = db.execute(sql).fetchone()
-
-    def add(self, raw: bytes, offset: int) -> None:
-        """Take a line that begins at a byte of the file."""
-        self.lines += 1
-        holds = hash_holds(raw[:-1])
-        try:
-            if not holds:
-                read_record(raw)  # a line that carries its hash was written by narrated
-            members = json.loads(raw)
-            time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
-            camera, key = str(members["camera"]), key_of(members["id"])
-            record = self._newest + len(self.records) + 1
-            facts, gap = facts_of(members, time, record), gap_of(members, time)
-            visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
-        except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            self.fault = self.fault or f"{self.lines}: no record: the line was changed, or another program's"
-            return
+def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
+    """Take in a line that begins at a byte of a file; why it does not hold, mostly empty."""
+    holds = hash_holds(line[:-1])
+    try:
         if not holds:
-            self.fault = self.fault or f"{self.lines}: the hash does not match: the line was changed"
-        held = bool(members.get("held"))
-        self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, held))
-        for n, ((_, _, *row, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
-            visit_id = self._visit(visit) if visit else None
-            self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
-        if gap:
-            self._gaps.append((record, camera, *gap))
-
-    def save(self) -> None:
-        """Write what was taken."""
-        for table, rows in (("records", self.records), ("sentences", self._sentences), ("gaps", self._gaps)):
-            if rows:
-                self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-        if self._gaps:
-            sql = (
-                "UPDATE gaps AS g SET end = coalesce((SELECT min(n.begin) FROM gaps n "
-                "WHERE n.camera = g.camera AND n.reason = 'mask' AND n.record > g.record), end) "
-                "WHERE reason = 'mask' AND end = ?"
-            )
-            self._db.execute(sql, (UNTIL_THE_NEXT,))
-
-    def _visit(self, row: Row) -> int:
-        sql = (
-            "INSERT INTO visits (camera, track, object, begin, end, last) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, "
-            "begin = min(begin, excluded.begin), end = coalesce(excluded.end, end), "
-            "last = max(last, excluded.last) RETURNING id"
-        )
-        return int(self._db.execute(sql, row).fetchone()[0])
-
-    def _text(self, text: str) -> int:
-        sql = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
-        return int(self._db.execute(sql, (text,)).fetchone()[0])
+            read_record(line)  # a line that carries its hash was written by narrated
+        members = json.loads(line)
+        time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
+        camera, key = str(members["camera"]), key_of(members["id"])
+        facts, gap = facts_of(members, time, ""), gap_of(members, time)
+        visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
+    except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return "no record: the line was changed, or another program's"
+    row = (file, offset, len(line), digest, key, time, camera, bool(members.get("held")))
+    record = db.execute("INSERT INTO records VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+    for n, ((_, _, *about, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
+        (number,) = db.execute(_ADD_VISIT, visit).fetchone() if visit else (None,)
+        (words,) = db.execute(_ADD_TEXT, (text,)).fetchone()
+        db.execute(_ADD_SENTENCE, (record, n, time, camera, *about, number, words))
+    if gap:
+        begin, _, reason = gap
+        if reason == "mask":
+            db.execute(_END_MASK, (begin, camera, UNTIL_THE_NEXT))
+        db.execute("INSERT INTO gaps VALUES (?, ?, ?, ?, ?)", (record, camera, *gap))
+    return "" if holds else "the hash does not match: the line was changed"
 
 
 def key_of(identity: str) -> bytes:

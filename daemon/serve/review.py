@@ -15,7 +15,7 @@ from starlette.datastructures import QueryParams
 
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span, merge_options
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.search import Search
@@ -83,9 +83,9 @@ class ReviewQuery:
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"this is too much at once: {_LONGEST} characters each, {_MOST} of a kind")
         one, local, understood = dict(given), search.local, ""
-        question = question_of(_options(given), local, now)
-        if words := one.get("q"):
-            question = merge_options(question, search.asker().read(words, now))
+        asked = search.asker().read(one["q"], now) if "q" in one else Question()
+        question = question_of(_options(given), local, now, asked)
+        if "q" in one:
             understood = restate(question, local)
         held = "held" in one or "q" in one or question.measure.count  # no answer is false by a limit
         question = replace(question, filters=replace(question.filters, held=held))

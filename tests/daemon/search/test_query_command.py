@@ -77,14 +77,11 @@ def test_the_pages_examples_are_true(lived, capsys, command, printed):
     assert code == (2 if "cannot be answered" in shown else 0)
 
 
-def test_the_page_shows_every_option_and_shape():
+def test_the_page_names_every_option():
     page = DOCS.read_text(encoding="utf-8")
-    assert len(examples()) > 8
     source = "".join(Path(each.__file__).read_text(encoding="utf-8") for each in (query, selection))
-    for option in re.findall(r'"(--[a-z]+)"', source) + [
-        f"--{n}" for n in ("camera", "zone", "kind", "since", "out")
-    ]:
-        assert option in page, option
+    names = [*re.findall(r'"--([a-z]+)"', source), "camera", "zone", "kind", "since", "out"]
+    assert [name for name in names if f"--{name}" not in page] == []
 
 
 def test_json_lines_are_the_records_and_what_is_known_of_them(lived, capsys):
