@@ -25,7 +25,7 @@ _EVERY_S = 0.5
 
 @selection.takes_selection
 def query(
-    chosen: selection.Selection,
+    chosen: selection.Filters,
     *,
     count: Annotated[bool, Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,

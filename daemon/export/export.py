@@ -187,7 +187,7 @@ class _ExportWriter:
 
     def _cut_clip(self, result: SearchResult, footage: Footage) -> str:
         record = result.record
-        clip = footage.cut(record, self.scratch, self.mask, result.pictures)
+        clip = footage.cut(record, self.scratch, self.mask)
         if isinstance(clip, str):
             self.manifest.without_clip[record.id] = clip
             return ""

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from daemon.config.checks import absent_secrets
 from daemon.config.configuration import ConfigurationError
-from daemon.config.secrets import SecretError, Secrets
+from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue
@@ -45,17 +46,12 @@ def check(configuration: Configuration, secrets: Secrets, name: str = "configura
         ConfigurationError: with one line per problem, none of which shows a secret.
         ModuleNotFoundError: a library is not installed.
     """
-    settings, problems = configuration.forward, list[str]()
-    url = configuration.redis.url or "embedded"
+    settings, url = configuration.forward, configuration.redis.url or ""
+    problems = [*absent_secrets([("redis.url", url), *settings.addresses()], secrets)]
     if not list(settings.targets()):
         problems.append("forward: names no target; docs/forward.md shows some")
-    if url.partition(":")[0] == "embedded":
+    if not url:
         problems.append("redis.url: forwarding reads the streams of a server: redis://, rediss:// or unix://")
-    for key, text in [("redis.url", url), *settings.addresses()]:
-        try:
-            secrets.reveal(text)
-        except SecretError as error:
-            problems.append(f"{key}: {error}")
     for target, each in () if problems else settings.targets():
         if fault := target_class(each).check(each, secrets):
             problems.append(f"forward target {target}: {fault}")

@@ -266,7 +266,7 @@ class _Replay:
     def notes(self) -> Iterator[str]:
         """Where the pictures are, and of which narrations none are kept."""
         if self._keeper and (size := self._keeper.store.size()):
-            yield f"pictures: {size / 1e6:,.0f} MB in {self._output.evidence} (--no-evidence keeps none)"
+            yield f"pictures: {size / 1e6:,.0f} MB in {self._output.evidence} (evidence: none keeps none)"
         for camera, count in (self._keeper.beyond if self._keeper else {}).items():
             kept = f"{PICTURE_BYTES / 1e9:g} GB are kept"
             yield f"{camera}: {many(count, 'narration')} without pictures, {kept}"

@@ -23,7 +23,7 @@ def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
 
 
 def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., Any]) -> None:
-    done = narrated("probe", camera, "--seconds", "4")
+    done = narrated("probe", camera)
     assert done.code == 0, done.err
     assert "320 x 240, h264" in done.out
     keyframes = re.search(r"keyframes +every ([\d.]+) s", done.out)
@@ -45,10 +45,10 @@ def test_probe_tells_of_the_sub_stream_as_well(
         f"version: 1\ncameras:\n  yard: {{url: '{camera}', screening: '{small}'}}\n"
         f"  gate: {{url: '{camera}', screening: '{lost}'}}\n"
     )
-    done = narrated("probe", "yard", "-c", config, "--seconds", "1")
+    done = narrated("probe", "yard", "-c", config)
     assert done.code == 0, done.err
     assert re.findall(r"(\d+) x \d+", done.out) == ["320", "160"]
-    done = narrated("probe", "gate", "-c", config, "--seconds", "0.5")
+    done = narrated("probe", "gate", "-c", config)
     assert done.code == 3
     assert re.findall(r"(\d+) x \d+", done.out) == ["320"]
     assert "sub-stream: rtsp://***@" in done.err
@@ -65,7 +65,7 @@ def test_a_picture_shows_the_areas_and_is_black_where_nobody_may_look(
         "    privacy: {window: [[0, 0], [0.5, 0], [0.5, 0.5], [0, 0.5]]}\n"
         "    zones: [{name: at the door, polygon: [[0.1, 0.6], [0.4, 0.6], [0.4, 0.9]]}]\n"
     )
-    done = narrated("probe", "room", "-c", config, "--seconds", "0.5", "--out", out)
+    done = narrated("probe", "room", "-c", config, "--out", out)
     assert done.code == 0, done.err
     image = cv2.imread(str(out))
     assert image is not None

@@ -98,7 +98,7 @@ def test_two_replays_give_the_same_bytes_pictures_included(
     written = []
     for name in ("one", "two"):
         out = tmp_path / name
-        done = narrated("replay", clip, "--out", out, "--evidence", "--captioner-file", checkpoint)
+        done = narrated("replay", clip, "--out", out, "--captioner-file", checkpoint)
         assert done.code == 0, done.err
         paths = [out / "narrations.jsonl", out / "journal" / "room.jsonl", *out.glob("evidence/*/*")]
         written.append({str(path.relative_to(out)): path.read_bytes() for path in paths})
