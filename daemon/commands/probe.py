@@ -14,7 +14,6 @@ from av.video.frame import VideoFrame
 from typer import Argument, Option
 
 from daemon.commands.options import SOME_FAILED, OptionalFile, warn, write_picture
-from daemon.commands.overlay import draw_areas
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
@@ -40,7 +39,7 @@ def probe(
     config: OptionalFile = None,
     out: Annotated[
         Path | None,
-        Option(help="Write its first picture, with a ruler, zones, masks and privacy areas, to this file."),
+        Option(help="Write its first picture, its privacy areas black, to this file."),
     ] = None,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
@@ -54,8 +53,7 @@ def probe(
         )
     first = _measure(plan.url, plan.source)
     if out:
-        image = View(plan.source).of_frame(first)[1].rgb()
-        write_picture(draw_areas(image, camera) if camera else image, out)
+        write_picture(View(plan.source).of_frame(first)[1].rgb(), out)
     if camera and camera.screening:
         typer.echo("\nsub-stream, which is screened:")
         try:
@@ -82,7 +80,7 @@ def _measure(url: str, options: SourceOptions) -> VideoFrame:
     first_at = 0.0
     packets = frames = size = 0
     with closing(container), suppress(FFmpegError, OSError):  # it broke: what came until then is shown
-        opened_s, stream = monotonic() - began, video_stream(container, options.threads)
+        opened_s, stream = monotonic() - began, video_stream(container)
         context, rate = stream.codec_context, stream.guessed_rate
         until = monotonic() + options.stall_timeout_s
         for packet in container.demux(stream):

@@ -156,8 +156,6 @@ def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> Non
         typer.echo(f"{many(report.narrations, 'narration')}; open {out / 'report.html'}", err=True)
     elif not report.problems:
         typer.echo(many(report.narrations, "narration") if report.narrations else "no narrations", err=True)
-    for note in report.notes:
-        typer.echo(note, err=True)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
     if report.problems:

@@ -95,7 +95,7 @@ class Footage:
 def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Mask) -> Path | None:
     """Cut from a while before the narration to a while after it; None where there is nothing then."""
     with closing(open_container(path)) as container:
-        stream = video_stream(container, 1)
+        stream = video_stream(container)
         base = stream.time_base or Fraction(1, 1000)
         start = stream.start_time or 0
         stamp = record.after.pts if at_s is None else start + round(at_s / base)

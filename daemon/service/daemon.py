@@ -74,7 +74,8 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     The file at `path` is read again at SIGHUP.
 
     Returns:
-        Exit code: 0, or 3 where some footage could not be read.
+        Exit code: 0, 3 where some footage could not be read, or 1 where narrations were lost that a journal
+        could not take.
 
     Raises:
         ConfigurationError: it cannot be put to use.
@@ -89,7 +90,7 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         finally:
             ended = daemon.shutdown()
         daemon.raise_errors()  # one of the end itself
-        code = 3 if daemon.cameras.failed else 0
+        code = 1 if daemon.lost else 3 if daemon.cameras.failed else 0
     if not ended or threading.active_count() > 1:  # a reader may still wait for a camera that says nothing
         _exit(code)
     return code
@@ -109,6 +110,7 @@ class Daemon:
         narrations: journalled, by camera.
         reloads: times the configuration was read again, by what came of it.
         overload: whether this machine keeps up.
+        lost: cameras whose journal could not take all narrations before the end.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class Daemon:
         self.captioner = self._load_captioner(configuration)
         plans = self._plans(configuration)
         self.narrations, self.reloads = Counter[str](), Counter(taken=0, refused=0)
-        self.overload = Overload()
+        self.overload, self.lost = Overload(), set[str]()
         self.queue = WorkQueue([plan.name for plan in plans])
         self.evidence = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
         narrator = Narrator(
@@ -228,6 +230,7 @@ class Daemon:
             logger.warning("not everything is published; the journal keeps it for the next start")
         self.signing.finish()
         joined = self.cameras.join(until)
+        self.lost = {name for name, journal in self.journals.items() if not journal.flush() and journal.held}
         logger.info("ended: %s", self.status)
         return joined and narrated and not self.publishing.loop.alive
 

@@ -132,11 +132,12 @@ class Narrator:
         embed = self._captioner.appearance
         people = Reidentification(embed) if embed else None
         minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
-        camera = _Camera(plan, context, CameraState(limits, minute, people=people, crossings=crossings))
+        state = CameraState(limits, minute, people=people, crossings=crossings)
+        camera = _Camera(plan, context, state)
         if earlier := self._cameras.get(plan.name):
             self._close_minute(earlier)
             limits.inherit(earlier.state.limits)
-            camera.state.continue_from(earlier.state)
+            camera.state = replace(earlier.state, limits=limits, summary=minute, crossings=crossings)
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
             camera.rules = earlier.rules
         elif self._live:

@@ -119,7 +119,6 @@ class SourceOptions:
         rtsp_transport: ``tcp`` or ``udp``.
         open_timeout_s: longest wait for a live source to open.
         stall_timeout_s: longest silence of a live source before it is opened again.
-        threads: decoder threads; 0 lets FFmpeg choose.
         privacy: areas that are black in every picture and plane.
         masks: areas that are black in the luma plane only, and so ignored.
         idle_keyframes: decode only keyframes of a live source while nothing moves in them.
@@ -132,7 +131,6 @@ class SourceOptions:
     rtsp_transport: str = "tcp"
     open_timeout_s: float = 5.0
     stall_timeout_s: float = 10.0
-    threads: int = 1
     privacy: tuple[Polygon, ...] = ()
     masks: tuple[Polygon, ...] = ()
     idle_keyframes: bool = False

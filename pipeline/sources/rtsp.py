@@ -208,7 +208,7 @@ class RtspSource:
             return str(error)
 
     def _demux(self, container: InputContainer) -> str:
-        stream = video_stream(container, self._options.threads)
+        stream = video_stream(container)
         intact = IntactFrames(self._report, joined_midway=True)
         sampler = Sampler(self._options.sample_hz, live=True)
         connection, silence_s = self._connection, _TIMED_OUT * self._options.stall_timeout_s

@@ -89,7 +89,7 @@ def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
     (tmp_path / "evidence").unlink()
     assert all(r.evidence for r in tell(captioner, tmp_path / "second", keeper, EvidenceSettings(keep="all")))
     assert (keeper.kept, keeper.failed, keeper.error) == (2, 2, "")
-    assert verify([tmp_path / "second"], VerifyOptions(evidence_folder=tmp_path / "evidence")).ok
+    assert verify([tmp_path / "second"]).ok
 
 
 def test_two_replays_give_the_same_bytes_pictures_included(

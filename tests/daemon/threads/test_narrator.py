@@ -3,6 +3,7 @@ replay."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -145,9 +146,15 @@ def test_a_limit_holds_messages_and_the_record_has_everything(captioner: Caption
     assert verify([tmp_path]).ok
 
 
-def test_another_plan_forgets_no_limit(captioner: Captioner, tmp_path: Path) -> None:
+def test_another_plan_forgets_nothing(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(max_per_hour=1))
+    state = telling._cameras["room"].state
+    state.saved, state.colours["t"] = {"version": 1}, Counter(["red"])
     process(telling, FLOOD[:1])
+    telling.add(plan(max_per_hour=1, cooldown_s=1))
+    assert process(telling, [pair(4, 8, COME)]) == []  # it was reported by the first plan
+    state = telling._cameras["room"].state
+    assert (state.saved, state.colours) == ({"version": 1}, {"t": Counter(["red"])})
     telling.add(plan(max_per_hour=2))
     assert telling.at_hourly_limit == frozenset()
     found = process(telling, FLOOD[1:4])

@@ -298,7 +298,7 @@ def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(camera
     run(looking, 6)
     assert days(cameras["yard"]) == kept[1:]
     assert days(cameras["lot"]) == kept[3:]
-    assert verify([tmp_path / "journal"], VerifyOptions(evidence_folder=store.folder)).ok
+    assert verify([tmp_path / "journal"]).ok
     release_hold(tmp_path / "journal", "claim 7")
     run(looking, 6)
     assert days(cameras["yard"]) == kept[3:]
