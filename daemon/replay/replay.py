@@ -243,8 +243,7 @@ class _Replay:
         self._report(self._narrator.finish())
         outcomes = self.finished | {thread.plan.name: self._outcome(thread) for thread in self._threads}
         problems += [line for outcome in outcomes.values() for line in outcome.problems]
-        fallbacks = self._narrator.captioning.fallbacks
-        if failed := sum(pairs for (_, reason), pairs in fallbacks.items() if reason == "failed"):
+        if failed := self._narrator.captioning.fallbacks.total():
             problems.append(
                 f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
             )

@@ -141,7 +141,7 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
     )
     narrator = narrating.narrator
     text = "Pairs reported without the captioner."
-    yield _counter("fallback_narrations", text, narrator.captioning.fallbacks.copy(), ["camera", "reason"])
+    yield _counter("fallback_narrations", text, narrator.captioning.fallbacks.copy(), _CAMERA)
     limited = _marks(daemon, narrator.at_hourly_limit)
     text = "1 while the hourly limit holds a camera's messages."
     yield _gauge("hourly_limit_reached", text, limited, _CAMERA)

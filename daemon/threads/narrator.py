@@ -270,16 +270,16 @@ class Narrator:
 
     def _compare(self, batch: Sequence[Work]) -> dict[int, Narration | None]:
         """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
-        groups: dict[str, list[tuple[int, FramePair, bool]]] = {}
+        groups: dict[str, list[tuple[int, FramePair]]] = {}
         for k, work in enumerate(batch):
             if isinstance(work.item, FramePair):
                 settings = self._cameras[work.camera].context.settings_sha256
-                groups.setdefault(settings, []).append((k, work.item, work.late))
+                groups.setdefault(settings, []).append((k, work.item))
         narrations: dict[int, Narration | None] = {}
         for group in groups.values():
             context = self._cameras[group[0][1].after.camera].context
-            result = self.captioning.narrate([(pair, late) for _, pair, late in group], context)
-            narrations |= zip((k for k, _, _ in group), result, strict=True)
+            result = self.captioning.narrate([pair for _, pair in group], context)
+            narrations |= zip((k for k, _ in group), result, strict=True)
         return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:

@@ -21,16 +21,16 @@ from daemon.threads.captions import Captioning
 from daemon.threads.narrator import event_context
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from pipeline.narration.events import EventContext
-from pipeline.narration.narration import FAILED, LATE, Narration
+from pipeline.narration.narration import FAILED, Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 
-TOLD, FACTS = "A box has appeared.", "Something has changed in the middle."
+TOLD = "A box has appeared."
 Describe = Callable[[list[PairInput], DescribeOptions | None], list[list[Sentence]]]
 
 
-def proposed(t: float, *, late: bool = False, broken: bool = False) -> tuple[FramePair, bool]:
-    return pair(t, clock=Clock.RTCP, broken=broken), late
+def proposed(t: float, *, broken: bool = False) -> FramePair:
+    return pair(t, clock=Clock.RTCP, broken=broken)
 
 
 def failing(
@@ -68,15 +68,6 @@ def manner(captioner: Captioner) -> EventContext:
     return event_context(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
 
 
-def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(captioner: Captioner) -> None:
-    captioning = Captioning(captioner)
-    batch = [proposed(0, late=True), proposed(4), proposed(8, late=True), proposed(12)]
-    narrations = captioning.narrate(batch, manner(captioner))
-    assert told(narrations) == [(FACTS, LATE), (TOLD, ""), (FACTS, LATE), (TOLD, "")]
-    assert (captioning.fallbacks, captioning.error) == ({("room", "late"): 2}, "")
-    assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
-
-
 def test_a_batch_without_room_is_halved(captioner: Captioner) -> None:
     small, asked = failing(
         captioner,
@@ -95,7 +86,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
     captioner: Captioner, caplog: pytest.LogCaptureFixture
 ) -> None:
     marked = proposed(8)
-    wide = marked[0].after.image.copy()
+    wide = marked.after.image.copy()
     wide[10:20, 10:20] = 255
 
     def fails(pairs: list[PairInput]) -> Exception | None:
@@ -103,14 +94,14 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
         return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if white else None
 
     odd, _ = failing(captioner, fails)
-    last = replace(shown(wide, camera="room", clock=Clock.RTCP), time=marked[0].after.time)
-    batch = [proposed(0), proposed(4), (FramePair(marked[0].before, last, 9.0), False), proposed(12)]
+    last = replace(shown(wide, camera="room", clock=Clock.RTCP), time=marked.after.time)
+    batch = [proposed(0), proposed(4), FramePair(marked.before, last, 9.0), proposed(12)]
     captioning = Captioning(odd)
     for _ in range(2):
         narrations = told(captioning.narrate(batch, manner(odd)))
         assert [fallback for _, fallback in narrations] == ["", "", FAILED, ""]
         assert narrations[2][0].startswith("Something has changed")
-    assert captioning.fallbacks == {("room", "failed"): 2}
+    assert captioning.fallbacks == {"room": 2}
     errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert len(errors) == 1  # it goes on, and is told once
     assert "hunter2" not in errors[0] + captioning.error

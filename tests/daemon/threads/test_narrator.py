@@ -185,16 +185,6 @@ def test_footage_that_is_read_again_is_recorded_once(captioner: Captioner, tmp_p
             assert journal.end.seq == 12
 
 
-def test_late_pairs_are_marked_in_the_record(captioner: Captioner, tmp_path: Path) -> None:
-    telling = narrator(captioner, tmp_path, plan())
-    late, timely = (Work(pair(t, t + 4, COME), until=0.0 if t == 0 else None) for t in (0, 60))
-    found = telling.process([late, timely])
-    assert [(each.text, each.fallback) for each in found] == [
-        ("Something has changed in the middle.", "late"),
-        ("A box has appeared.", None),
-    ]
-
-
 @pytest.mark.logs_errors
 @pytest.mark.parametrize("live", [False, True])
 def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
