@@ -13,6 +13,7 @@ from typer import Option
 from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from pipeline.report.words import many
 
 
 def forward(
@@ -64,10 +65,6 @@ def _handle_dead_letters(url: str, retry: bool, *, json: bool) -> None:
     if retry and json:
         typer.echo(json_format.dumps({"queued": queued}))
     elif retry:
-        typer.echo(f"{_count(queued)} queued again; a running `narrated forward` sends them now")
+        typer.echo(f"{many(queued, 'dead letter')} queued again; a running `narrated forward` sends them now")
     elif not json:
-        typer.echo(_count(len(letters)), err=True)
-
-
-def _count(letters: int) -> str:
-    return "1 dead letter" if letters == 1 else f"{letters or 'no'} dead letters"
+        typer.echo(many(len(letters), "dead letter"), err=True)

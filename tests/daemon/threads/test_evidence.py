@@ -80,13 +80,15 @@ def test_only_what_is_wanted_is_kept(
 def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
     captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "evidence").write_text("a file is in the way")
-    keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
+    evidence = tmp_path / "second" / "evidence"
+    evidence.parent.mkdir()
+    evidence.write_text("a file is in the way")
+    keeper = EvidenceKeeper(EvidenceStore(evidence))
     records = tell(captioner, tmp_path / "first", keeper, EvidenceSettings(keep="all"))
     assert [record.evidence for record in records] == [None, None]
     assert (keeper.kept, keeper.failed) == (0, 2)
     assert len([r for r in caplog.records if "cannot be stored" in r.message]) == 1
-    (tmp_path / "evidence").unlink()
+    evidence.unlink()
     assert all(r.evidence for r in tell(captioner, tmp_path / "second", keeper, EvidenceSettings(keep="all")))
     assert (keeper.kept, keeper.failed, keeper.error) == (2, 2, "")
     assert verify([tmp_path / "second"]).ok
