@@ -15,12 +15,13 @@ from av.video.stream import VideoStream
 
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
-from daemon.replay.inputs import find_footage, is_video
+from daemon.replay.inputs import find_footage
 from pipeline.record import Record
 from pipeline.sources import Clock, Image, SourceError
 from pipeline.sources.decode import video_stream
 from pipeline.sources.picture import rgb_of
 from pipeline.sources.times import stamp_in_name
+from pipeline.sources.url import is_video
 from pipeline.sources.video import VideoFile, open_container, probe
 
 MARGIN_S = 3.0  # of a recording before the before frame and after the after frame

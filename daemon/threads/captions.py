@@ -1,9 +1,9 @@
 """The captioner, and what is reported where it fails: never nothing.
 
-A batch that fails, as where it does not fit the GPU's memory, is halved. One pair that the GPU cannot do is
-done on the CPU, by a copy of the captioner that was made while the GPU was well (after some errors nothing
-can be fetched from it any more), and so are those of the next ten minutes. A pair that gives an error even
-there is reported by its cluster facts, and is the only one of its batch that is.
+A batch of frames that fails, as where it does not fit the GPU's memory, is halved. One frame or pair that the
+GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after some
+errors nothing can be fetched from it any more), and so are those of the next ten minutes. A pair that gives
+an error even there is reported by its cluster facts.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Result = TypeVar("Result")
 
 
 class Captioning:
-    """Narrates batches, whatever happens to the captioner; for one thread.
+    """Narrates pairs and detects in frames, whatever happens to the captioner; for one thread.
 
     Attributes:
         fallbacks: pairs reported by their cluster facts, by camera.
-        error: the captioner's last error, without secrets; empty where the last batch went well.
+        error: the captioner's last error, without secrets; empty where all went well.
     """
 
     def __init__(self, captioner: Captioner) -> None:
@@ -53,16 +53,13 @@ class Captioning:
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
         self._on_spare_until = self._warned_at = float("-inf")
 
-    def narrate(self, pairs: Sequence[FramePair], context: EventContext) -> list[Narration | None]:
-        """Narrate pairs of cameras with equal settings.
-
-        Returns:
-            One narration per pair, in their order; None where not even the pair's pictures can be read.
-        """
+    def narrate(self, pair: FramePair, context: EventContext) -> Narration | None:
+        """Narrate a pair; None where not even its pictures can be read."""
         self.error = ""
-        return self._in_parts(
-            pairs, partial(_compare, context), lambda pair: self._narrate_facts(pair, context)
+        (narration,) = self._in_parts(
+            [pair], partial(_compare, context), lambda pair: self._narrate_facts(pair, context)
         )
+        return narration
 
     def detect(self, images: Sequence[Image]) -> list[Detections | None]:
         """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
