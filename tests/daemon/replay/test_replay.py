@@ -187,7 +187,8 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     narrated: Run, busy_clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ncameras: {room: {url: x, narrate: {cooldown: 1m}}}\n")
+    quiet = "narrate: {cooldown: 1m}, evidence: {keep: none}"
+    config.write_text(f"version: 1\ncameras: {{room: {{url: x, {quiet}}}}}\n")
     arguments = ["replay", busy_clip, "-c", config, "--camera", "room", "--captioner-file", checkpoint]
     arguments += ["--json"]
     every = [read_record(line) for line in narrated(*arguments).out.splitlines()]
