@@ -197,7 +197,7 @@ class _Replay:
     def main_loop(self, progress: ReplayProgress) -> None:
         """Narrate batch after batch; meanwhile, objects are detected in the next one."""
         if self._publishing:
-            self._publishing.start()
+            self._publishing.loop.start()
         ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
         with ThreadPoolExecutor(1, "detector") as pool:
             while len(self.finished) < len(self._footage):

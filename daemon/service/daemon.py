@@ -53,6 +53,9 @@ GRACE_S = 4.0
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
 
+SIGNING_S = 2.0
+"""Longest wait for the last records to be signed."""
+
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
 
@@ -164,8 +167,9 @@ class Daemon:
     def startup(self) -> None:
         """Start the threads and the pages."""
         self.signals.watching()
-        for thread in (self.publishing, self.retention, self.signing, self.narrating.loop, self.cameras):
-            thread.start()
+        for loop in (self.publishing.loop, self.retention.loop, self.signing.loop, self.narrating.loop):
+            loop.start()
+        self.cameras.start()
         if self.pages:
             self.pages.start(self.health, self.metrics.registry)
             logger.info("metrics and health at http://%s", self.pages.address)
@@ -217,7 +221,7 @@ class Daemon:
         began = self.signals.stopped_at
         until = monotonic() + FINISH_S if began is None else began + GRACE_S
         self.cameras.stop()
-        self.retention.stop()
+        self.retention.loop.end(0.5)  # a deletion that takes longer ends with the process
         self.queue.close()
         narrated = self.narrating.finish(until - PUBLISHING_S)
         if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
@@ -228,7 +232,7 @@ class Daemon:
             self.narrating.give_up(unfinished)
         if not self.publishing.finish(max(0.5, until - monotonic() - 0.5)):
             logger.warning("not everything is published; the journal keeps it for the next start")
-        self.signing.finish()
+        self.signing.loop.end(SIGNING_S)
         joined = self.cameras.join(until)
         self.lost = {name for name, journal in self.journals.items() if not journal.flush() and journal.held}
         logger.info("ended: %s", self.status)

@@ -139,8 +139,7 @@ class Pages(ThreadingTCPServer):
 
     def server_close(self) -> None:
         """Called at the end of the context."""
-        self.loop.stop()
-        self.loop.join(2 * _POLL_S)
+        self.loop.end(2 * _POLL_S)
         super().server_close()
 
     def handle_error(self, *_: Any) -> None:

@@ -20,7 +20,7 @@ from time_stamps import make_authority, serve_authority
 
 from daemon import cli
 from daemon.export.clips import Footage
-from daemon.export.export import Manifest, write_export
+from daemon.export.export import Export, Manifest
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
@@ -288,7 +288,7 @@ def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, t
 
     for name in ("out.zip", "folder"):
         with pytest.raises(RuntimeError):
-            write_export(found(), tmp_path / name, Manifest(), house.journals, force=True)
+            Export(Manifest(), house.journals).write(found(), tmp_path / name, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.zip"]
     assert verify(out) == 0
 

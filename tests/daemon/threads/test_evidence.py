@@ -193,7 +193,7 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
     key, signatures = SigningKey(new_key()), tmp_path / "room.signatures"
     with Journal(tmp_path, "room", fsync=False) as journal:
         signing = JournalSigning(key, {"room": journal})
-        signing.start()
+        signing.loop.start()
         signing.sign()
         assert not signatures.exists()
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
@@ -201,7 +201,7 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
         signing.sign()
         signing.sign()
         narrator.process([proposed(100, comes=False)])
-        signing.finish()
+        assert signing.loop.end(20)
         assert len(signatures.read_text().splitlines()) == 2
     found = verify([tmp_path], VerifyOptions(keys=[key.public]))
     assert found.ok

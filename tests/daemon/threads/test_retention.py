@@ -278,9 +278,9 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
 def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
     monkeypatch.setattr(module, "_EVERY_S", 3600.0)
     looking = retention(cameras, store, age=0.5 * DAY)
-    looking.start()
+    looking.loop.start()
     until(lambda: looking.loop.wake() or days(cameras["yard"]) == [4])
-    looking.stop()
+    looking.loop.end(20)
 
 
 def hold(journal, day, **changed):
