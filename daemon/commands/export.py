@@ -20,7 +20,7 @@ from pipeline.report.words import many
 
 if TYPE_CHECKING:
     from daemon.export.export import Manifest
-    from daemon.search.results import SearchResult
+    from daemon.search.search import SearchResult
 
 
 @selection.takes_selection

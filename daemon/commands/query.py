@@ -14,8 +14,7 @@ from daemon.commands import selection
 from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, Filters, Question, SearchError
 from daemon.search import output
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
+from daemon.search.search import Search, SearchResult
 from daemon.service.process import Signals
 from pipeline.report.words import many
 
@@ -48,7 +47,7 @@ def query(
             raise SearchError("--follow shows narrations as they come: it cannot count")
         lines, found = _answer(search, asked, json=json, follow=follow)
         _write(lines)
-        if missing := search.reader.missing:
+        if missing := search.missing:
             warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says whether that may be")
         if not (found or follow):
             typer.echo("nothing was found", err=True)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from daemon.digest.counts import HISTORY, HOUR_S, HourlyCounts, Series, kind_of, objects_of_kind
+from daemon.digest.counts import HISTORY, HOUR, HourlyCounts, Series, kind_of, objects_of_kind
 from daemon.digest.unusual import Unusual, find_unusual, usual_words
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
+from daemon.search.search import Search, SearchResult
 from daemon.search.selection import sql_list
 from pipeline.report.words import GAPS, duration_words, many
 
@@ -109,6 +108,7 @@ class Digest:
         sentences: the most important first.
         pictured: records with pictures, of the first sentences that have some.
         heads: by camera, number and hash of its last record before the end.
+        hours: visits by camera and hour of the day.
     """
 
     since: datetime
@@ -117,15 +117,17 @@ class Digest:
     sentences: tuple[DigestSentence, ...]
     pictured: tuple[SearchResult, ...]
     heads: dict[str, tuple[int, str]]
+    hours: Mapping[tuple[str, int], int]
 
 
-def write_digest(search: Search, span: Span, now: datetime) -> Digest:
+def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts | None = None) -> Digest:
     """The digest of a span; the same records give the same.
 
     Args:
         search: the journals, caught up with.
         span: without a begin from today's midnight on; up to `now` at most.
         now: the present.
+        counts: of a longer span, where they are there already.
 
     Raises:
         SearchError: the span is of hours of every day, or to come.
@@ -136,29 +138,47 @@ def write_digest(search: Search, span: Span, now: datetime) -> Digest:
     since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())
     if since >= until:
         raise SearchError("that is to come: only what was recorded can be told")
-    return _Composer(search, since, until, "now" if until == now else "").digest()
+    counts = counts or HourlyCounts(search, since, until)
+    return _Composer(search, counts, since, until, "now" if until == now else "").digest()
+
+
+def week(search: Search, now: datetime) -> list[Digest]:
+    """The last seven days, today first."""
+    today = search.local.of(now).date()
+    days = [search.local.bounds(today - timedelta(days=n)) for n in range(7)]
+    counts = HourlyCounts(search, days[-1][0], now)
+    return [write_digest(search, Span(*day), now, counts) for day in days]
 
 
 class _Composer:
     """One digest on its way."""
 
-    def __init__(self, search: Search, since: datetime, until: datetime, at_the_end: str = "") -> None:
+    def __init__(
+        self, search: Search, counts: HourlyCounts, since: datetime, until: datetime, at_the_end: str
+    ) -> None:
         self.search, self.local, self.since, self.until = search, search.local, since, until
-        self.counts = HourlyCounts(search, since, until)
+        self.counts, self.hours = counts, counts.hours(since, until)
         self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
         self.arrivals: defaultdict[Series, list[_Arrival]] = defaultdict(list)
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
         self.at_the_end = at_the_end or f"at {self._clock(until)}"
         self.unwatched = search.selection.unwatched(Question(asked_at=until))
-        cameras = search.selection.cameras()
-        self.watched = [each for each in cameras if self.unwatched.get(each, until) > since]
+        self.watched = [
+            camera
+            for camera, each in search.selection.watched().items()
+            if each.first < until and self.unwatched.get(camera, until) > since
+        ]
 
     def digest(self) -> Digest:
         self._read_arrivals()
         self._visits = self._read_visits()
         self._whole()
-        for unusual in find_unusual(self.counts, self._whole_hours()):
+        aware = self.local.aware
+        whole = [
+            each for each in self.hours if self.since <= aware(each) and aware(each + HOUR) <= self.until
+        ]
+        for unusual in find_unusual(self.counts, whole):
             self._unusual(unusual)
         for each in (self._events, self._stays, self._there, self._gaps, self._cameras):
             each()
@@ -166,6 +186,9 @@ class _Composer:
         results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
         shown = {each.record.id: each for each in pictured if each}
+        hours = Counter[tuple[str, int]]()
+        for arrival in self._every():
+            hours[arrival.camera, self.local.of(arrival.moment).hour] += arrival.number
         return Digest(
             self.since,
             self.until,
@@ -176,6 +199,7 @@ class _Composer:
             ),
             tuple(shown.values())[:_PICTURES],
             self._heads(),
+            hours,
         )
 
     # What was recorded
@@ -193,6 +217,9 @@ class _Composer:
         for record, time, camera, name, count, visit in self._select(sql):
             arrival = _Arrival(record, moment_of(time), camera, name, 1 if visit else count, visit)
             self.arrivals[Series(camera, kind_of(name))].append(arrival)
+
+    def _every(self) -> list[_Arrival]:
+        return [arrival for each in self.arrivals.values() for arrival in each]
 
     def _read_visits(self) -> dict[int, _Visit]:
         """The visits of the span by number, and those that were there at its end."""
@@ -220,7 +247,7 @@ class _Composer:
         return visits
 
     def _read(self, numbers: Iterable[int]) -> list[SearchResult]:
-        return list(self.search.reader.read(self.search.selection.numbered(numbers)))
+        return list(self.search.read(self.search.selection.numbered(numbers)))
 
     def _heads(self) -> dict[str, tuple[int, str]]:
         newest = self._select("SELECT max(id) FROM records WHERE time < :until GROUP BY camera")
@@ -240,7 +267,7 @@ class _Composer:
         self.found.append(said)
 
     def _whole(self) -> None:
-        every = [arrival for each in self.arrivals.values() for arrival in each]
+        every = self._every()
         cameras = many(len(self.search.selection.cameras()), "camera")
         if not every:
             text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
@@ -249,50 +276,32 @@ class _Composer:
             return
         total = sum(each.number for each in every)
         text = f"{many(total, 'visit')} on {cameras}: {_kinds_words(_count_objects(every))}"
-        hours = self._hours()
-        if usual := self._usual_total(hours):
+        if usual := self._usual_total():
             text += f"; usually {usual_words(usual)} ({len(usual)} days)"
-        if len(hours) > 1:
-            by_hour = Counter[int]()
+        if len(self.hours) > 1:
+            by_hour = Counter[datetime]()
             for each in every:
-                by_hour[self.counts.hour_of(each.moment.timestamp())] += each.number
+                by_hour[self.counts.hour_of(each.moment)] += each.number
             hour, most = min(by_hour.items(), key=lambda each: (-each[1], each[0]))
             text += f"; most came {self._hours_words((hour,))} ({most:,})"
         numbers = [each.record for each in every]
         objects = sorted({each.object for each in every})
         self._say(f"{text}.", "span", _WHOLE, self.since, numbers, object=objects)
 
-    def _usual_total(self, hours: Sequence[int]) -> list[int]:
+    def _usual_total(self) -> list[int]:
         """How many came in the same hours of each day that recorded them; empty where they are too few."""
-        if self.until - self.since > _LONGEST_DAY or not hours:
+        if self.until - self.since > _LONGEST_DAY:
             return []
-        totals = []
+        totals, cameras = [], {series.camera for series in self.counts.visits}
         for back in range(1, HISTORY.days + 1):
-            same = [
-                self.counts.at(day - timedelta(days=back), clock)
-                for day, clock in map(self.counts.day_and_hour, hours)
-            ]
-            cameras = {series.camera for series in self.counts.visits}
+            same = [hour - timedelta(days=back) for hour in self.hours]
             if all(self.counts.recorded(camera, at) for camera in cameras for at in same):
                 totals.append(sum(visits[at] for visits in self.counts.visits.values() for at in same))
         return totals if len(totals) >= 7 else []  # noqa: PLR2004 - a week
 
-    def _hours(self) -> list[int]:
-        """The hours of the span, whole or begun."""
-        hours, second = [], self.since.timestamp()
-        while second < self.until.timestamp():
-            hours.append(self.counts.hour_of(second))
-            second = hours[-1] + HOUR_S
-        return hours
-
-    def _whole_hours(self) -> list[int]:
-        since, until = self.since.timestamp(), self.until.timestamp()
-        return [hour for hour in self._hours() if since <= hour and hour + HOUR_S <= until]
-
     def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
-        begin, end = each.hours[0], each.hours[-1] + HOUR_S
-        came = [a for a in self.arrivals[each.series] if begin <= a.moment.timestamp() < end]
+        came = [a for a in self.arrivals[each.series] if self.counts.hour_of(a.moment) in each.hours]
         names = {a.object for a in came}
         name = names.pop() if len(names) == 1 else kind
         number = many(each.count, name) if each.count else "nobody" if name == "person" else f"no {name}"
@@ -301,7 +310,7 @@ class _Composer:
         if 0 < len(came) <= _SPELLED_OUT:
             text += f" ({', '.join(self._stay_words(a) for a in came)})"
         text += f"; usually {usual_words(each.usual.values())} ({len(each.usual)} {each.days})."
-        since, until = (moment_of(second * 1_000_000) for second in (begin, end))
+        since, until = (self.local.aware(hour) for hour in (each.hours[0], each.hours[-1] + HOUR))
         query = {"camera": [camera], "object": objects_of_kind(kind), "since": since, "until": until}
         self._say(text, "unusual", _ODD + each.surprise, since, [a.record for a in came], **query)
 
@@ -339,8 +348,9 @@ class _Composer:
             self._say(f"{said}{end}.", kind, weight, moments[0], numbers, camera=[camera], kind=[kind])
 
     def _stays(self) -> None:
+        usual = self.counts.stays(self.since)
         for visit in self._visits.values():
-            known = self.counts.stays.get(Series(visit.camera, kind_of(visit.object)))
+            known = usual.get(Series(visit.camera, kind_of(visit.object)))
             if known is None or known.number < _LEAST_STAYS or visit.begin >= self.until:
                 continue
             if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * known.usual_s):
@@ -435,13 +445,11 @@ class _Composer:
         days = (self.last_day - shown.date()).days
         return f"{shown:%H:%M}" if not days else f"{shown:%a %H:%M}" if days < 7 else f"{shown:%d %b %H:%M}"  # noqa: PLR2004
 
-    def _hours_words(self, hours: Sequence[int]) -> str:
+    def _hours_words(self, hours: Sequence[datetime]) -> str:
         """Such as "between 1:00 and 2:00 at night"."""
-        clocks = [self.counts.day_and_hour(hour) for hour in hours]
-        (day, first), (_, last) = clocks[0], clocks[-1]
-        night = all(hour >= _NIGHT[0] or hour < _NIGHT[1] for _, hour in clocks)
-        named = f" on {day:%A}" if day != self.last_day else ""
-        return f"between {first}:00 and {last + 1}:00{' at night' * night}{named}"
+        night = all(each.hour >= _NIGHT[0] or each.hour < _NIGHT[1] for each in hours)
+        named = f" on {hours[0]:%A}" if hours[0].date() != self.last_day else ""
+        return f"between {hours[0].hour}:00 and {hours[-1].hour + 1}:00{' at night' * night}{named}"
 
 
 def _count_objects(arrivals: Iterable[_Arrival]) -> Counter[str]:

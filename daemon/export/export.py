@@ -18,7 +18,7 @@ from daemon.export.clips import Footage
 from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
-from daemon.search.results import SearchResult
+from daemon.search.search import SearchResult
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Signature
 from pipeline.journal.timestamps import Timestamp

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
+from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
 from pipeline.record import format_time
 from pipeline.report.words import duration_words, has_date
@@ -139,6 +138,14 @@ def caveats(search: Search, question: Question) -> list[str]:
     """Sentences about what an answer leaves open: not recorded, not watched now, or not sure; mostly none."""
     local, selection = search.local, search.selection
     said = _gap_sentences(selection.gaps(question), local)
+    asked = question.filters.cameras
+    begun = {
+        camera: first for camera, first in selection.ends("min").items() if camera in (asked or (camera,))
+    }
+    if begun and question.span.until and question.span.until <= min(begun.values()):
+        camera, first = min(begun.items(), key=lambda each: each[1])
+        words = local_words(first, local)
+        said.append(f"nobody watched then: the first record is of {words}, on camera {camera}")
     if question.filters.open:
         said += [
             f"what is there now is not known of camera {camera} since {local_words(last, local)}, "

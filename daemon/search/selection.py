@@ -8,10 +8,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
-from typing import NamedTuple
+from functools import cache
+from typing import Literal, NamedTuple
 
-from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
+from daemon.questions.local_time import (
+    DAY_NAMES,
+    DAY_S,
+    LOCAL_ORIGIN,
+    MINUTES,
+    LocalTime,
+    microseconds,
+    moment_of,
+)
 from daemon.questions.matching import Matcher, RecordPlace, place_name
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.words import ARRIVALS, DEPARTURES
@@ -22,17 +30,13 @@ _NAMED = re.compile(
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 _SECOND, _MINUTE = 1_000_000, 60_000_000
-_LABELS = {
-    "minute": "%Y-%m-%d %H:%M",
-    "hour": "%Y-%m-%d %H:00",
-    "day": "%Y-%m-%d",
-    "week": "%G-W%V",
-    "month": "%Y-%m",
-    "weekday": "%A",
-    "hour-of-day": "%H:00",
+_TIMES = {
+    "minute": (_MINUTE, "%Y-%m-%d %H:%M"),
+    "hour": (60 * _MINUTE, "%Y-%m-%d %H:00"),
+    "day": (DAY_S * _SECOND, "%Y-%m-%d"),
+    "week": (7 * DAY_S * _SECOND, "%G-W%V"),
 }
-_CLOCKS = 2**18
-"""Times on local clocks that are remembered for SQL."""
+"""Length and label of what is counted by; local times count from a Monday."""
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)
 """So long after a camera's last record an open visit is still believed to be there."""
@@ -139,8 +143,6 @@ class Selection:
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
     ) -> None:
         self.connection, self.local, self.last_seen = connection, local, last_seen
-        clock = lru_cache(_CLOCKS)(lambda shape, time: f"{local.of(moment_of(time)):{shape}}")
-        connection.create_function("clock", 2, clock)
 
     def records(
         self,
@@ -148,7 +150,6 @@ class Selection:
         limit: int = 0,
         *,
         newest: bool = True,
-        beyond: tuple[int, int] | None = None,
     ) -> list[Location]:
         """The records that match, by time; those of one moment as they were read.
 
@@ -156,15 +157,11 @@ class Selection:
             question: its measure does not count, but for whether it is of visits.
             limit: only the newest so many; 0 is all.
             newest: False takes the oldest.
-            beyond: time and number of a record: only those before it, or after it for the oldest.
         """
         if question.of_visits:
             locations = self.numbered(visit.record for visit in self.visits(question))
             return (locations[-limit:] if newest else locations[:limit]) if limit else locations
         where, values = self._where(question)
-        if beyond:
-            where += f" AND (s.time, s.record) {'<' if newest else '>'} (:time, :record)"
-            values |= {"time": beyond[0], "record": beyond[1]}
         order = "DESC" if newest and limit else ""
         matching = (
             f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
@@ -273,22 +270,43 @@ class Selection:
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
-        labels = [_label(grouping) for grouping in measure.by]
+        labels = [self._label(grouping) for grouping in measure.by]
+        groups = ", ".join(map(str, range(1, len(labels) + 1)))
         sql = (
             f"SELECT {', '.join([*labels, f'count(DISTINCT {visit}) + total({others})'])}, "
             f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
-            + (f" GROUP BY {', '.join(map(str, range(1, len(labels) + 1)))}" if labels else "")
+            + (f" GROUP BY {groups} ORDER BY {groups}" if labels else "")
         )
-        groups = [
-            Group(tuple(label or "-" for label in labels), int(visits), narrations)
-            for *labels, visits, narrations in self.connection.execute(sql, values)
-            if visits or not (measure.by and filters.objects)
+        rows = [
+            row for row in self.connection.execute(sql, values) if row[-2] or not (labels and filters.objects)
         ]
-        if measure.by and measure.by[0] in TIME_GROUPINGS and not measure.most:
-            days = {name.capitalize(): f"{n}" for n, name in enumerate(DAY_NAMES)}
-            return sorted(groups, key=lambda group: [days.get(label, label) for label in group.labels])
-        groups.sort(key=lambda group: (-group.visits, group.labels))
-        return [group for group in groups if not measure.most or group.visits == groups[0].visits]
+        if not (measure.by and measure.by[0] in TIME_GROUPINGS) or measure.most:
+            rows.sort(key=lambda row: (-row[-2], row[:-2]))
+            rows = [row for row in rows if not measure.most or row[-2] == rows[0][-2]]
+        return [
+            Group(tuple(map(_label_words, measure.by, row)), int(visits), narrations)
+            for *row, visits, narrations in rows
+        ]
+
+    def local_time(self, time: str = "s.time") -> str:
+        """SQL for what local clocks show, in microseconds since Monday 1 January 1900."""
+        first, last = self.connection.execute(
+            "SELECT (SELECT min(time) FROM sentences), (SELECT max(time) FROM sentences)"
+        ).fetchone()
+        *changes, (_, ahead) = self.local.ahead(first or 0, last or 0)
+        cases = "".join(f" WHEN {time} >= {since} THEN {microseconds}" for since, microseconds in changes)
+        return f"({time} + {LOCAL_ORIGIN} + {f'CASE{cases} ELSE {ahead} END' if cases else ahead})"
+
+    def _label(self, grouping: str) -> str:
+        """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
+        local = self.local_time() if grouping in TIME_GROUPINGS else ""
+        if grouping in _TIMES:
+            return f"{local} / {_TIMES[grouping][0]}"
+        if grouping == "month":
+            return f"strftime('%Y-%m', ({local} - {LOCAL_ORIGIN}) / {_SECOND}, 'unixepoch')"
+        if grouping == "weekday":
+            return f"{local} / {DAY_S * _SECOND} % 7"
+        return f"{local} / {60 * _MINUTE} % 24" if local else f"s.{grouping}"
 
     def gaps(self, question: Question) -> list[Gap]:
         """The spans that were not recorded of what is asked for, by time; what masks hide last."""
@@ -314,15 +332,19 @@ class Selection:
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
+    def ends(self, end: Literal["min", "max"]) -> dict[str, datetime]:
+        """The time of the first or the newest record of each camera."""
+        sql = f"SELECT {end}(time) FROM records WHERE camera = ?"
+        return {
+            camera: moment_of(*self.connection.execute(sql, (camera,)).fetchone())
+            for camera in self.cameras()
+        }
+
     def watched(self) -> dict[str, Watched]:
         """When each camera was watched."""
-        seen, sql = self.last_seen(), "SELECT {}(time) FROM records WHERE camera = ?"
-        watched = {}
-        for camera in self.cameras():
-            first, newest = (
-                moment_of(*self.connection.execute(sql.format(end), (camera,)).fetchone())
-                for end in ("min", "max")
-            )
+        seen, begun, watched = self.last_seen(), self.ends("min"), dict[str, Watched]()
+        for camera, newest in self.ends("max").items():
+            first = begun[camera]
             trusted = _SEEN_LATELY if camera in seen else _BELIEVED
             watched[camera] = Watched(first, newest, max(newest, seen.get(camera, newest)), trusted)
         return watched
@@ -478,9 +500,9 @@ class Selection:
                 within.append(f"s.time {sign} :{name}")
                 values[name] = microseconds(moment)
         if span.between:
-            begin, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in span.between)
-            clock, both = f"clock('%H:%M', s.time / {_MINUTE} * {_MINUTE})", "AND" if begin < end else "OR"
-            within.append(f"({clock} >= '{begin}' {both} {clock} < '{end}')")
+            begin, end = span.between
+            clock, both = f"{self.local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
+            within.append(f"({clock} >= {begin} {both} {clock} < {end})")
         inside = " AND ".join(within)
         if not (span.since and question.presence) or span.between:
             return f"({inside})"
@@ -498,14 +520,13 @@ class Selection:
         return any(begin <= c < end if begin < end else c >= begin or c < end for c in clocks)
 
 
-def _label(grouping: str) -> str:
-    """SQL for the label of a sentence's group."""
-    if grouping not in _LABELS:
-        return f"s.{grouping}"
-    step = (
-        _MINUTE if grouping == "minute" else 15 * _MINUTE
-    )  # every zone is ahead by whole quarters of an hour
-    return f"clock('{_LABELS[grouping]}', s.time / {step} * {step})"
+def _label_words(grouping: str, label: str | int | None) -> str:
+    if grouping in _TIMES:
+        length, shape = _TIMES[grouping]
+        return f"{moment_of(int(label or 0) * length - LOCAL_ORIGIN):{shape}}"
+    if grouping == "weekday":
+        return DAY_NAMES[int(label or 0)].capitalize()
+    return f"{label:02d}:00" if grouping == "hour-of-day" else f"{label or '-'}"
 
 
 def sql_list(names: Iterable[str]) -> str:

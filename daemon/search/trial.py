@@ -111,6 +111,6 @@ def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Rec
     """The records on which each rests; those that retention has deleted meanwhile are missing."""
     locations = search.selection.numbered({number for each in found for number in each.numbers})
     numbers = {location.digest: location.id for location in locations}
-    results = search.reader.read(locations)
+    results = search.read(locations)
     records = {numbers[bytes.fromhex(each.record.hash)[:8]]: each.record for each in results}
     return [[records[number] for number in each.numbers if number in records] for each in found]

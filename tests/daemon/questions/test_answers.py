@@ -54,6 +54,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
         ("cars yesterday", ""),
         ("cars every day between 3 am and 4 am", ""),
         ("cars every day between 6 pm and 7 pm", "(overload)"),
+        ("cars in October 2025", "nobody watched then: the first record is of Sun 2026-03-29 01:50:00"),
     ],
 )
 def test_an_answer_says_what_was_not_recorded_in_one_line(search, question, gap):

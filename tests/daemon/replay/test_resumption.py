@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import until
 
+from daemon.questions.local_time import LocalTime
 from daemon.replay import output
+from daemon.search.search import Search
 from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 
@@ -82,6 +85,15 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     lines = (out / "narrations.jsonl").read_bytes().splitlines()
     assert sum(map(len, published.values())) == len(lines)
     assert {line for each in published.values() for line in each} == set(lines)
+
+
+def test_what_is_there_now_is_not_known_after_a_replay(tmp_path: Path) -> None:
+    ended = datetime(2026, 11, 28, 10, tzinfo=UTC)
+    outcome = output.Outcome(first=ended, last=ended, read_s=0, problems=(), unreported={})
+    output.OutputFolder(tmp_path, "of").finish_camera("yard", outcome)
+    (tmp_path / "journal").mkdir()
+    with Search(tmp_path / "journal", LocalTime.named("UTC")) as search:
+        assert search.selection.last_seen() == {"yard": ended}
 
 
 def finished_cameras(out: Path) -> list[str]:

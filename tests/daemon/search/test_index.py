@@ -29,7 +29,7 @@ def seqs(folder: Path, camera: str | None = None) -> list[int]:
     with searching(folder) as search:
         question = Question(Filters(cameras=(camera,) if camera else ()))
         found = [each.record.seq for each in search.answer(question).results]
-        assert not search.reader.missing
+        assert not search.missing
         return found
 
 
@@ -280,7 +280,7 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
     with searching(house.folder) as search:
         (house.folder / "yard.jsonl").write_bytes((tmp_path / "yard.jsonl").read_bytes())
         assert list(search.answer(Question(Filters(objects=("car",)))).results) == []
-        assert search.reader.missing == 1
+        assert search.missing == 1
         search.index.update()
         assert [each.record.text for each in search.answer(Question()).results] == ["A van has appeared."]
 
