@@ -150,7 +150,7 @@ class Daemon:
         )
         self._set_rules(narrator, configured_rules(configuration))
         self.narrating = NarratorThread(narrator, self.queue, heartbeats, self._report)
-        self.cameras = Cameras(plans, self.queue)
+        self.cameras = Cameras(plans, self.queue, heartbeats)
         # The secret is read at every connection: a password may change while this runs.
         url, signing = configuration.redis.url, configuration.signing
         publisher = Publisher(partial(secrets.reveal, url)) if url else None
@@ -192,7 +192,7 @@ class Daemon:
             if self.health.phase is Phase.OPENING and self.cameras.tried:
                 self.health.phase = Phase.WATCHING
                 self.watch.ready(self.status)
-            self.watch.progress(self.status, healthy=not self.health.stuck())
+            self.watch.progress(self.status, healthy=not self.health.heartbeats.overdue())
             if self.cameras.over and not self.queue.held:
                 return
 
@@ -262,7 +262,7 @@ class Daemon:
             parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
         if unwritten := self.health.unwritten():
             parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
-        if stuck := self.health.stuck():
+        if stuck := self.health.heartbeats.overdue():
             parts.append("hanging: " + ", ".join(sorted(stuck)))
         return ", ".join(parts)
 

@@ -95,7 +95,7 @@ def _process(daemon: Daemon) -> Iterator[Metric]:
     yield _gauge("ready", "1 while /readyz says so.", float(not daemon.health.unready()))
     ages = daemon.health.heartbeats.ages_s()
     yield _gauge("loop_age_seconds", "Seconds since a loop last made progress.", ages, ["loop"])
-    hanging = len(daemon.health.stuck())
+    hanging = len(daemon.health.heartbeats.overdue())
     yield _gauge("loops_hanging", "Loops that hang; the watchdog is not fed then.", hanging)
     yield _counter("reloads", "Configuration read again.", daemon.reloads.copy(), ["outcome"])
 

@@ -181,7 +181,6 @@ class Source(Protocol):
 
     Attributes:
         report: counts so far.
-        silent_s: seconds without progress of the threads that read a live source; 0 for recorded footage.
     """
 
     camera: str
@@ -190,9 +189,6 @@ class Source(Protocol):
 
     @property
     def report(self) -> SourceReport: ...
-
-    @property
-    def silent_s(self) -> float: ...
 
     def __iter__(self) -> Iterator[Frame]: ...
 
@@ -220,7 +216,6 @@ class RecordedSource:
     """
 
     live = False
-    silent_s = 0.0
 
     def __init__(
         self, camera: str, read: Reader, duration_s: float | None, unreadable: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pipeline.loop import Heartbeats
 from pipeline.redaction import redact
 from pipeline.sources.frame import Source, SourceError, SourceOptions
 from pipeline.sources.stills import is_still, open_stills
@@ -29,6 +30,7 @@ def open_source(
     camera: str | None = None,
     *,
     screening: str | None = None,
+    heartbeats: Heartbeats | None = None,
 ) -> Source:
     """Open video files, a folder of stills, or a camera; iterate it for frames.
 
@@ -39,6 +41,7 @@ def open_source(
         camera: name of the camera; None takes the name of the file, the folder of several files, or the host
             and path of a URL.
         screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
+        heartbeats: of the threads that read a camera.
 
     Returns:
         A source, to be used as a context manager. A camera that is away is no error: iteration waits for it.
@@ -49,7 +52,7 @@ def open_source(
     scheme = _SCHEME.match(url)
     match scheme.group(1).lower() if scheme else "file":
         case "rtsp" | "rtsps":
-            return _open_rtsp(url, options, camera, screening)
+            return _open_rtsp(url, options, camera, screening, heartbeats)
         case _ if screening:
             raise SourceError(f"{redact(url)}: screening is for cameras: leave it out")
         case "file":
@@ -61,7 +64,13 @@ def open_source(
             )
 
 
-def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: str | None) -> Source:
+def _open_rtsp(
+    url: str,
+    options: SourceOptions,
+    camera: str | None,
+    screening: str | None,
+    heartbeats: Heartbeats | None,
+) -> Source:
     from pipeline.sources.rtsp import RtspSource, open_screened  # noqa: PLC0415 - files need no network code
 
     for address in filter(None, (url, screening)):
@@ -75,8 +84,8 @@ def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: 
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)
     if screening is None:
-        return RtspSource(url, options, name)
-    return open_screened(url, screening, options, name)
+        return RtspSource(url, options, name, heartbeats=heartbeats)
+    return open_screened(url, screening, options, name, heartbeats)
 
 
 def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:
