@@ -53,6 +53,7 @@ class Loop:
         heartbeats: get a beat at every turn; None for a loop whose progress is watched in another way.
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
+        at_once: no pause before the first turn.
 
     Attributes:
         error: what ended the loop; None while it runs, and where it was asked to stop.
@@ -68,12 +69,15 @@ class Loop:
         heartbeats: Heartbeats | None = None,
         within_s: float = LIMIT_S,
         last: Callable[[], None] = lambda: None,
+        at_once: bool = False,
     ) -> None:
         self.error: BaseException | None = None
         self.stopped = threading.Event()
         self._name, self._turn, self._last = name, turn, last
         self._every_s, self._within_s, self._heartbeats = every_s, within_s, heartbeats
         self._woken = threading.Event()
+        if at_once:
+            self._woken.set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -88,6 +92,11 @@ class Loop:
         """Ask the loop to end after the running turn."""
         self.stopped.set()
         self._woken.set()
+
+    def end(self, limit_s: float) -> bool:
+        """Ask the loop to end, and wait for it; True where it does not run any more."""
+        self.stop()
+        return self.join(limit_s)
 
     def join(self, limit_s: float) -> bool:
         """Wait for the thread, at most `limit_s`; True where it does not run."""

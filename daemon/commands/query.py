@@ -22,7 +22,7 @@ _SHOWN = 50
 
 @selection.takes_selection
 def query(
-    chosen: selection.Selection,
+    chosen: selection.Filters,
     *,
     count: Annotated[bool, Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 
 from daemon.config.settings import EvidenceSettings
 from pipeline.evidence import EvidenceStore
@@ -25,20 +24,16 @@ class EvidenceKeeper:
 
     Args:
         store: takes the pictures.
-        camera_bytes: of one camera's pictures at most; None has no limit.
 
     Attributes:
-        beyond: narrations whose pictures were beyond the limit, by camera.
         kept, failed: narrations whose pictures were stored, or could not be.
         error: why the last one could not; empty while all is well.
     """
 
-    def __init__(self, store: EvidenceStore, camera_bytes: int | None = None) -> None:
+    def __init__(self, store: EvidenceStore) -> None:
         self.store = store
-        self.beyond: Counter[str] = Counter()
         self.kept = self.failed = 0
         self.error = ""
-        self._limit, self._bytes = camera_bytes, Counter[str]()
 
     def keep(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence | None:
         """Store the pictures of a narration; None where none are kept, or none could be.
@@ -47,9 +42,6 @@ class EvidenceKeeper:
             How its record names them.
         """
         if settings.keep == "none":
-            return None
-        if self._limit is not None and self._bytes[narration.camera] >= self._limit:
-            self.beyond[narration.camera] += 1
             return None
         before, after = pair.before.image, pair.after.image
         pictures = dict[str, Image]()
@@ -60,9 +52,7 @@ class EvidenceKeeper:
         references = {}
         try:
             for side, image in pictures.items():
-                content = encode(image, _QUALITY, "jpg")
-                references[side] = self.store.put(content, "jpg")
-                self._bytes[narration.camera] += len(content)
+                references[side] = self.store.put(encode(image, _QUALITY, "jpg"), "jpg")
         except OSError as error:
             reason = f"{self.store.folder}: {error.strerror or error}"
             if reason != self.error:

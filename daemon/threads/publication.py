@@ -46,12 +46,9 @@ class Publishing:
         self._deliveries: dict[str, Delivery] = {}
         self._asked_at: dict[str, float] = {}
         self._backoff = Backoff()
-        self.loop = Loop("publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
-
-    def start(self) -> None:
-        """Start the thread; what earlier runs left unpublished goes first."""
-        self.loop.wake()
-        self.loop.start()
+        self.loop = Loop(
+            "publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release, at_once=True
+        )
 
     @property
     def away(self) -> str:
@@ -85,8 +82,7 @@ class Publishing:
         self.loop.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
-        self.loop.stop()
-        if self.loop.join(max(_POLL_S, until - monotonic())) and self._publisher:
+        if self.loop.end(max(_POLL_S, until - monotonic())) and self._publisher:
             self._publisher.close()
         return not self._unfinished(but=())
 

@@ -126,16 +126,9 @@ class Retention:
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
         self._reported = ""
-        self.loop = Loop("retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S)
-
-    def start(self) -> None:
-        self.loop.wake()
-        self.loop.start()
-
-    def stop(self) -> None:
-        """End the thread, if it is not in the midst of deleting; that ends with the process."""
-        self.loop.stop()
-        self.loop.join(0.5)
+        self.loop = Loop(
+            "retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, at_once=True
+        )
 
     def run(self) -> None:
         """Delete what the last run announced, where it is still due, and announce what comes next.

@@ -14,7 +14,6 @@ from pipeline.loop import Heartbeats, Loop
 
 _EVERY_S = 600.0
 _STAMPS_EVERY_S = 3600.0
-_LONGEST_LAST_S = 2.0
 _WITHIN_S = 60.0
 _STAMPED = "time-stamped"
 
@@ -48,18 +47,8 @@ class JournalSigning:
         self.loop = Loop(
             "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
         )
-
-    def start(self) -> None:
-        """Begin; without a key nothing is to be done."""
-        if self._key:
-            logger.info("journals are signed with the key whose public half is %s", self._key.public)
-        if self._key or self._authority:
-            self.loop.start()
-
-    def finish(self) -> None:
-        """Sign what was reported last, and end the thread; before the journals are closed."""
-        self.loop.stop()
-        self.loop.join(_LONGEST_LAST_S)
+        if key:
+            logger.info("journals are signed with the key whose public half is %s", key.public)
 
     def sign(self) -> None:
         """Sign every journal that has grown since its last signature."""

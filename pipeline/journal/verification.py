@@ -78,7 +78,6 @@ class VerifyOptions:
 
     Attributes:
         evidence: check the pictures that the records name.
-        evidence_folder: where they are; None is ``evidence`` in the journal's folder or next to it.
         keys: public keys that may have signed; none takes any key.
         heads: hashes of records, noted elsewhere, that must still be there.
         roots: PEM file with the authorities whose time stamps count; None checks no times.
@@ -86,7 +85,6 @@ class VerifyOptions:
     """
 
     evidence: bool = True
-    evidence_folder: Path | None = None
     keys: Collection[str] = ()
     heads: Collection[str] = ()
     roots: Path | None = None
@@ -215,7 +213,7 @@ def _check_lines(
     result: _CheckedChain, start: Start | None, hashes: dict[int, str], options: VerifyOptions
 ) -> Problem | None:
     """Check the chain through its files to the first bad line, and fill in `hashes`, by number."""
-    camera, folder = result.chain.camera, options.evidence_folder or evidence_beside(result.chain.folder)
+    camera, folder = result.chain.camera, evidence_beside(result.chain.folder)
     for path in result.chain.files:
         number, checked = 1, set[str]()
         try:

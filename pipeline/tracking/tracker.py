@@ -32,6 +32,7 @@ from pipeline.tracking.evidence import (
     load_confidence,
     part_evidence,
 )
+from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
 from pipeline.tracking.suppression import Candidates, candidates
@@ -78,6 +79,7 @@ _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
 _STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
+_MAYBE_S, _SURELY_S = 900.0, 20.0  # for so long unwatched, what stands there may be (surely is) the same
 _BLEND = 0.3  # share of a new detection in a track's appearance
 _PART, _PART_AREA = 0.6, 0.6  # share within another that it goes with, and share of its area, of a part
 _KEEP_S = 12.0  # for so long every observation is kept; older ones are thinned out
@@ -110,6 +112,7 @@ class Tracker:
         self._memory = Memory()
         self._recent: list[Event] = []
         self._turns = Turns()
+        self._left = LeftObjects()
 
     def state(self) -> dict[str, Any]:
         """The state from which another process continues, as JSON values: tracks and place statistics."""
@@ -137,9 +140,10 @@ class Tracker:
     def interrupt(self) -> None:
         """Nothing was seen since the last frame, or this process is new: take note before the next `update`.
 
-        What stands at its place again, and looks the same, goes on; what does not ends without an event,
-        and who is there has come nobody knows when. Without this call a long step from frame to frame means
-        that nothing moved meanwhile.
+        What stands at its place again, and looks the same, goes on, after a quarter of an hour as a new
+        track; since when is then no longer known. What does not ends without an event, and who is there has
+        come nobody knows when. Without this call a long step from frame to frame means that nothing moved
+        meanwhile.
         """
         self._interrupted = True
         for track in self.tracks:
@@ -170,7 +174,8 @@ class Tracker:
         if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
             self._watching_since = time_s - quiet_s
-            self._memory, self._interrupted = Memory(), False
+            self._memory, self._left, self._interrupted = Memory(), LeftObjects(), False
+            self._take_up(time_s - (self.time_s or time_s))
         if quiet_s:
             self._quiet = time_s - quiet_s, time_s
         step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
@@ -184,9 +189,18 @@ class Tracker:
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
         sure = (turn for turn in turns if _is_known(turn.object, turn.class_p) and not self._is_double(turn))
-        events = [*self._decide(time_s), *sure]
+        left = self._left.update(self.tracks, time_s, self._memory.frames[-1][1])
+        events = [*self._decide(time_s), *sure, *left]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
+
+    def _take_up(self, away_s: float) -> None:
+        """Forget what is not known any more after so long unwatched."""
+        for track in self.tracks if away_s > _SURELY_S else ():
+            track.since_s, track.arrived, track.announced = None, False, ()
+            track.observations = track.observations[-1:]
+            if away_s > _MAYBE_S:
+                track.state = "ended"
 
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""

@@ -46,7 +46,7 @@ def publish(journals, server, monkeypatch):
     def start(**options):
         publisher = Publisher(server.url, timeout_s=1, **options)
         running.append(Publishing(journals, publisher))
-        running[-1].start()
+        running[-1].loop.start()
         return running[-1]
 
     yield start
@@ -148,7 +148,7 @@ def test_one_damaged_journal_is_that_cameras_trouble_only(publish, journals, cli
 
 def test_without_a_server_all_that_is_journalled_counts_as_published(journals):
     publishing = Publishing(journals, None)
-    publishing.start()
+    publishing.loop.start()
     tell(journals, publishing, "yard", range(3))
     until(lambda: journals["yard"].published.seq == 3)
     assert publishing.failing == {}
