@@ -17,7 +17,7 @@ from daemon.commands.options import FAILED, USAGE, Cameras, Journals, TimeZone, 
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
-from daemon.questions.question import NoJournalsError, Question, SearchError, merge_options
+from daemon.questions.question import NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
@@ -58,12 +58,13 @@ class Selection:
         with errors_as_exits():
             local, now = LocalTime.named(self.timezone), present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}
-            asked = question_of(options | measure, local, now)
             folder = journal_folder(self.journal or self._state())
             with Search(folder, local) as search:
                 _update(search)
-                if self.question:
-                    asked = merge_options(asked, search.asker().read(" ".join(self.question), now))
+                words = " ".join(self.question or ())
+                asked = search.asker().read(words, now) if words else Question()
+                asked = question_of(options | measure, local, now, asked)
+                if words:
                     typer.echo(f"understood as: {restate(asked, local)}", err=True)
                 yield search, asked
 

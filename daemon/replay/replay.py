@@ -34,8 +34,8 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
 from pipeline.record import Record
-from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
+from pipeline.report.writer import ReportFacts
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
