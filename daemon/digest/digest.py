@@ -16,7 +16,7 @@ from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
-from daemon.search.selection import sql_list
+from daemon.search.selection import Gap, Visit, sql_list
 from pipeline.report.words import GAPS, duration_words, many
 
 SHOWN = 12
@@ -45,26 +45,10 @@ class _Arrival(NamedTuple):
 
     record: int
     moment: datetime
-    camera: str
+    series: Series
     object: str
     number: int
     visit: int | None
-
-
-class _Visit(NamedTuple):
-    """A visit; `end` None where it goes on, `last` is until when it is known to."""
-
-    record: int
-    camera: str
-    object: str
-    colour: str
-    begin: datetime
-    end: datetime | None
-    last: datetime
-
-    @property
-    def seconds(self) -> float:
-        return ((self.end or self.last) - self.begin).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +143,6 @@ class _Composer:
         self.search, self.local, self.since, self.until = search, search.local, since, until
         self.counts, self.hours = counts, counts.hours(since, until)
         self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
-        self.arrivals: defaultdict[Series, list[_Arrival]] = defaultdict(list)
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
         self.at_the_end = at_the_end or f"at {self._clock(until)}"
@@ -171,8 +154,7 @@ class _Composer:
         ]
 
     def digest(self) -> Digest:
-        self._read_arrivals()
-        self._visits = self._read_visits()
+        self.arrivals, self._visits = self._read_arrivals(), self._read_visits()
         self._whole()
         aware = self.local.aware
         whole = [
@@ -187,8 +169,8 @@ class _Composer:
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
         shown = {each.record.id: each for each in pictured if each}
         hours = Counter[tuple[str, int]]()
-        for arrival in self._every():
-            hours[arrival.camera, self.local.of(arrival.moment).hour] += arrival.number
+        for arrival in self.arrivals:
+            hours[arrival.series.camera, self.local.of(arrival.moment).hour] += arrival.number
         return Digest(
             self.since,
             self.until,
@@ -207,44 +189,30 @@ class _Composer:
     def _select(self, sql: str) -> list[Any]:
         return self.search.selection.connection.execute(sql, self.bounds).fetchall()
 
-    def _read_arrivals(self) -> None:
+    def _read_arrivals(self) -> list[_Arrival]:
         sql = (
             "SELECT min(record), time, camera, object, count, visit FROM sentences "
             "WHERE time >= :since AND time < :until AND counted AND object != 'scene' "
             f"AND kind IN {sql_list(ARRIVALS)} "
             "GROUP BY coalesce(visit, -1000 * record - n) ORDER BY time, record"
         )
-        for record, time, camera, name, count, visit in self._select(sql):
-            arrival = _Arrival(record, moment_of(time), camera, name, 1 if visit else count, visit)
-            self.arrivals[Series(camera, kind_of(name))].append(arrival)
-
-    def _every(self) -> list[_Arrival]:
-        return [arrival for each in self.arrivals.values() for arrival in each]
-
-    def _read_visits(self) -> dict[int, _Visit]:
-        """The visits of the span by number, and those that were there at its end."""
-        ending = self.search.selection.end_of_visit(self.until)
-        there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
-        sql = (
-            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
-            "FROM visits v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
-            "(SELECT visit FROM sentences WHERE time >= :since AND time < :until AND visit IS NOT NULL "
-            "UNION SELECT id FROM visits WHERE end >= :until AND begin < :until "
-            f"UNION {there}) ORDER BY v.id, s.time DESC, s.record DESC"
-        )
-        visits = dict[int, _Visit]()
-        for number, record, camera, name, colour, begin, end, last in self._select(sql):
-            ended = end is not None and end < self.bounds["until"]
-            visits[number] = _Visit(
-                record,
-                camera,
-                name,
-                colour,
-                moment_of(begin),
-                moment_of(end) if ended else None,
-                min(moment_of(last), self.until),
+        return [
+            _Arrival(
+                record, moment_of(time), Series(camera, kind_of(name)), name, 1 if visit else count, visit
             )
-        return visits
+            for record, time, camera, name, count, visit in self._select(sql)
+        ]
+
+    def _read_visits(self) -> dict[int, Visit]:
+        """The visits that were there in the span by number; what goes on behind it has not ended."""
+        span = Question(span=Span(self.since, self.until), presence=True, asked_at=self.until)
+        visits = self.search.selection.visits(span)
+        return {
+            visit.id: visit._replace(end=None, until=self.until, there=True)
+            if visit.end and visit.end >= self.until
+            else visit
+            for visit in visits
+        }
 
     def _read(self, numbers: Iterable[int]) -> list[SearchResult]:
         return list(self.search.read(self.search.selection.numbered(numbers)))
@@ -267,8 +235,7 @@ class _Composer:
         self.found.append(said)
 
     def _whole(self) -> None:
-        every = self._every()
-        cameras = many(len(self.search.selection.cameras()), "camera")
+        every, cameras = self.arrivals, many(len(self.search.selection.cameras()), "camera")
         if not every:
             text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
             text = text if self.watched else "no camera was watched."
@@ -301,7 +268,11 @@ class _Composer:
 
     def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
-        came = [a for a in self.arrivals[each.series] if self.counts.hour_of(a.moment) in each.hours]
+        came = [
+            a
+            for a in self.arrivals
+            if a.series == each.series and self.counts.hour_of(a.moment) in each.hours
+        ]
         names = {a.object for a in came}
         name = names.pop() if len(names) == 1 else kind
         number = many(each.count, name) if each.count else "nobody" if name == "person" else f"no {name}"
@@ -319,7 +290,7 @@ class _Composer:
         at = f"at {self._clock(arrival.moment)}"
         if visit is None:
             return at
-        return f"{at} for {duration_words(visit.seconds)}" if visit.end else f"{at}, and still there"
+        return f"{at}, and still there" if visit.there else f"{at} for {duration_words(visit.seconds)}"
 
     def _events(self) -> None:
         """Rules that were met, covered or turned cameras, and what was put down or taken away."""
@@ -339,7 +310,7 @@ class _Composer:
             visit, end = self._visits.get(number), ""
             if visit and action == "placed":
                 there = f"it was there for {duration_words(visit.seconds)}"
-                end = f"; {there}" if visit.end else "; it is still there"
+                end = "; it is still there" if visit.there else f"; {there}"
             self._say(f"{said}{end}.", "thing", _THING, moment, [record])
         for (camera, kind), events in grouped.items():
             numbers, moments, (said, *more) = zip(*events, strict=True)
@@ -354,7 +325,7 @@ class _Composer:
             if known is None or known.number < _LEAST_STAYS or visit.begin >= self.until:
                 continue
             if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * known.usual_s):
-                there = "" if visit.end else " and is still there"
+                there = " and is still there" * visit.there
                 text = (
                     f"{_named(visit)} on {visit.camera} stayed {duration_words(visit.seconds)} from "
                     f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(known.usual_s)} "
@@ -365,9 +336,9 @@ class _Composer:
 
     def _there(self) -> None:
         """What still stands there, longest first, and of which cameras that is not known."""
-        by_camera: defaultdict[str, list[_Visit]] = defaultdict(list)
+        by_camera: defaultdict[str, list[Visit]] = defaultdict(list)
         for visit in self._visits.values():
-            if visit.end is None and visit.last >= self.until and visit.camera not in self.unwatched:
+            if visit.there and visit.camera not in self.unwatched:
                 by_camera[visit.camera].append(visit)
         for camera, visits in by_camera.items():
             visits.sort(key=lambda each: (each.begin, each.record))
@@ -385,40 +356,35 @@ class _Composer:
 
     def _gaps(self) -> None:
         """What was not seen, by camera and reason."""
-        grouped: defaultdict[tuple[str, str], list[tuple[datetime, datetime, int]]] = defaultdict(list)
-        for gap in self.search.selection.gaps(
-            Question(span=Span(self.since, self.until), asked_at=self.until)
-        ):
-            begin, end = max(gap.begin, self.since), min(gap.end, self.until)
-            grouped[gap.camera, gap.reason].append((begin, end, gap.record))
+        grouped: defaultdict[tuple[str, str], list[Gap]] = defaultdict(list)
+        span = Question(span=Span(self.since, self.until), asked_at=self.until)
+        for each in self.search.selection.gaps(span):
+            inside = each._replace(begin=max(each.begin, self.since), end=min(each.end, self.until))
+            grouped[each.camera, each.reason].append(inside)
         for (camera, reason), gaps in grouped.items():
-            begin, end = gaps[0][0], max(each[1] for each in gaps)
-            lost_s = sum((each[1] - each[0]).total_seconds() for each in gaps)
-            span = f"from {self._clock(begin)} to {self._clock(end)}"
+            begin, end = gaps[0].begin, max(each.end for each in gaps)
+            lost_s = sum((each.end - each.begin).total_seconds() for each in gaps)
+            clocks = f"from {self._clock(begin)} to {self._clock(end)}"
             why = GAPS.get(reason, reason)
             if reason == "mask":
-                text = f"a part of {camera} was not seen {span}: {why}."
+                text = f"a part of {camera} was not seen {clocks}: {why}."
             elif len(gaps) == 1:
-                text = f"nothing was recorded on {camera} {span} ({duration_words(lost_s)}): {why}."
+                text = f"nothing was recorded on {camera} {clocks} ({duration_words(lost_s)}): {why}."
             else:
-                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {span}"
+                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {clocks}"
                 text = f"nothing was recorded on {camera} for {lost}: {why}."
-            weight = (
-                _BLIND + min(4.0, lost_s / 3600) if lost_s >= _LONG_GAP_S and reason != "mask" else _QUIET + 1
-            )
-            numbers = [each[2] for each in gaps]
+            long = lost_s >= _LONG_GAP_S and reason != "mask"
+            weight = _BLIND + min(4.0, lost_s / 3600) if long else _QUIET + 1
+            numbers = [each.record for each in gaps]
             self._say(text, "gap", weight, begin, numbers, camera=[camera], kind=["gap"])
 
     def _cameras(self) -> None:
         """Each camera in one sentence, the busiest first, and those where nothing came in another."""
         by_camera: defaultdict[str, list[_Arrival]] = defaultdict(list)
-        for series, arrivals in sorted(self.arrivals.items()):
-            by_camera[series.camera] += arrivals
+        for each in self.arrivals:
+            by_camera[each.series.camera].append(each)
         for camera, arrivals in by_camera.items():
-            if not arrivals:
-                continue
-            times = sorted(each.moment for each in arrivals)
-            first, last = self._clock(times[0]), self._clock(times[-1])
+            first, last = self._clock(arrivals[0].moment), self._clock(arrivals[-1].moment)
             span = f"at {first}" if first == last else f"from {first} to {last}"
             text = f"on {camera}: {_kinds_words(_count_objects(arrivals))}, {span}"
             stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v and v.end]
@@ -429,9 +395,11 @@ class _Composer:
             objects = sorted({each.object for each in arrivals})
             numbers = [each.record for each in arrivals]
             weight = _CAMERA + total / (total + 1000) * 9
-            self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
-        quiet = [camera for camera in self.watched if not by_camera[camera]]
-        if quiet and len(quiet) < len(by_camera):
+            self._say(
+                f"{text}.", "camera", weight, arrivals[0].moment, numbers, camera=[camera], object=objects
+            )
+        quiet = [camera for camera in self.watched if camera not in by_camera]
+        if quiet and by_camera:
             text = f"nobody and nothing came on {_join(quiet)}."
             self._say(text, "quiet", _QUIET, self.since, ())
 
@@ -470,7 +438,7 @@ def _join(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _named(visit: _Visit) -> str:
+def _named(visit: Visit) -> str:
     """Such as "a red car"; colours of people are of their clothes."""
     person = visit.object in {"person", *objects_of_kind("rider")}
     words = visit.object if person else f"{visit.colour} {visit.object}".strip()
