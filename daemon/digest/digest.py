@@ -16,7 +16,7 @@ from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
-from daemon.search.selection import sql_list
+from daemon.search.selection import Visit, sql_list
 from pipeline.report.words import GAPS, duration_words, many
 
 SHOWN = 12
@@ -49,22 +49,6 @@ class _Arrival(NamedTuple):
     object: str
     number: int
     visit: int | None
-
-
-class _Visit(NamedTuple):
-    """A visit; `end` None where it goes on, `last` is until when it is known to."""
-
-    record: int
-    camera: str
-    object: str
-    colour: str
-    begin: datetime
-    end: datetime | None
-    last: datetime
-
-    @property
-    def seconds(self) -> float:
-        return ((self.end or self.last) - self.begin).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,30 +205,16 @@ class _Composer:
     def _every(self) -> list[_Arrival]:
         return [arrival for each in self.arrivals.values() for arrival in each]
 
-    def _read_visits(self) -> dict[int, _Visit]:
-        """The visits of the span by number, and those that were there at its end."""
-        ending = self.search.selection.end_of_visit(self.until)
-        there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
-        sql = (
-            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
-            "FROM visits v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
-            "(SELECT visit FROM sentences WHERE time >= :since AND time < :until AND visit IS NOT NULL "
-            "UNION SELECT id FROM visits WHERE end >= :until AND begin < :until "
-            f"UNION {there}) ORDER BY v.id, s.time DESC, s.record DESC"
-        )
-        visits = dict[int, _Visit]()
-        for number, record, camera, name, colour, begin, end, last in self._select(sql):
-            ended = end is not None and end < self.bounds["until"]
-            visits[number] = _Visit(
-                record,
-                camera,
-                name,
-                colour,
-                moment_of(begin),
-                moment_of(end) if ended else None,
-                min(moment_of(last), self.until),
-            )
-        return visits
+    def _read_visits(self) -> dict[int, Visit]:
+        """The visits that were there in the span by number; what goes on behind it has not ended."""
+        span = Question(span=Span(self.since, self.until), presence=True, asked_at=self.until)
+        visits = self.search.selection.visits(span)
+        return {
+            visit.id: visit._replace(end=None, until=self.until, there=True)
+            if visit.end and visit.end >= self.until
+            else visit
+            for visit in visits
+        }
 
     def _read(self, numbers: Iterable[int]) -> list[SearchResult]:
         return list(self.search.read(self.search.selection.numbered(numbers)))
@@ -319,7 +289,7 @@ class _Composer:
         at = f"at {self._clock(arrival.moment)}"
         if visit is None:
             return at
-        return f"{at} for {duration_words(visit.seconds)}" if visit.end else f"{at}, and still there"
+        return f"{at}, and still there" if visit.there else f"{at} for {duration_words(visit.seconds)}"
 
     def _events(self) -> None:
         """Rules that were met, covered or turned cameras, and what was put down or taken away."""
@@ -339,7 +309,7 @@ class _Composer:
             visit, end = self._visits.get(number), ""
             if visit and action == "placed":
                 there = f"it was there for {duration_words(visit.seconds)}"
-                end = f"; {there}" if visit.end else "; it is still there"
+                end = "; it is still there" if visit.there else f"; {there}"
             self._say(f"{said}{end}.", "thing", _THING, moment, [record])
         for (camera, kind), events in grouped.items():
             numbers, moments, (said, *more) = zip(*events, strict=True)
@@ -354,7 +324,7 @@ class _Composer:
             if known is None or known.number < _LEAST_STAYS or visit.begin >= self.until:
                 continue
             if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * known.usual_s):
-                there = "" if visit.end else " and is still there"
+                there = " and is still there" * visit.there
                 text = (
                     f"{_named(visit)} on {visit.camera} stayed {duration_words(visit.seconds)} from "
                     f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(known.usual_s)} "
@@ -365,9 +335,9 @@ class _Composer:
 
     def _there(self) -> None:
         """What still stands there, longest first, and of which cameras that is not known."""
-        by_camera: defaultdict[str, list[_Visit]] = defaultdict(list)
+        by_camera: defaultdict[str, list[Visit]] = defaultdict(list)
         for visit in self._visits.values():
-            if visit.end is None and visit.last >= self.until and visit.camera not in self.unwatched:
+            if visit.there and visit.camera not in self.unwatched:
                 by_camera[visit.camera].append(visit)
         for camera, visits in by_camera.items():
             visits.sort(key=lambda each: (each.begin, each.record))
@@ -470,7 +440,7 @@ def _join(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _named(visit: _Visit) -> str:
+def _named(visit: Visit) -> str:
     """Such as "a red car"; colours of people are of their clothes."""
     person = visit.object in {"person", *objects_of_kind("rider")}
     words = visit.object if person else f"{visit.colour} {visit.object}".strip()

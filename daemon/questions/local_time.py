@@ -112,12 +112,14 @@ class LocalTime:
         Raises:
             SearchError: it cannot be read as one.
         """
-        wanted = text.strip().lower()
+        wanted, today = text.strip().lower(), self.of(now).date()
+        back = {name: (today.weekday() - n) % 7 for n, name in enumerate(DAY_NAMES)}
+        back |= {"today": 0, "yesterday": 1}
         try:
             if re.match(DURATION_PATTERN, wanted):
                 moment = now - timedelta(seconds=parse_duration(wanted))
-            elif wanted in ("today", "yesterday", *DAY_NAMES):
-                moment = self.midnight(self.day(wanted, now))
+            elif wanted in back:
+                moment = self.midnight(today - timedelta(days=back[wanted]))
             else:
                 moment = datetime.fromisoformat(text.strip())
                 moment = self.aware(moment) if moment.tzinfo is None else moment
@@ -130,25 +132,6 @@ class LocalTime:
         if moment.year not in _YEARS:
             raise beyond_calendar(repr(text))
         return moment
-
-    def day(self, text: str, now: datetime) -> date:
-        """``today``, ``yesterday``, the last ``monday`` that has begun, or ``2026-05-01``.
-
-        Raises:
-            SearchError: it cannot be read as one.
-        """
-        today, wanted = self.of(now).date(), text.strip().lower()
-        if wanted in ("today", "yesterday"):
-            return today - timedelta(days=wanted == "yesterday")
-        if wanted in DAY_NAMES:
-            return today - timedelta(days=(today.weekday() - DAY_NAMES.index(wanted)) % 7)
-        try:
-            day = date.fromisoformat(wanted)
-        except ValueError:
-            raise SearchError(f"{text!r} is not a day: write yesterday, monday or 2026-05-01") from None
-        if day.year not in _YEARS:
-            raise beyond_calendar(repr(text))
-        return day
 
 
 def parse_time_of_day(text: str) -> int:

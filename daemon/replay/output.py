@@ -26,8 +26,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import Record
-from pipeline.report.summary import ReportFacts
-from pipeline.report.writer import write_report
+from pipeline.report.writer import ReportFacts, write_report
 
 UNFINISHED = "unfinished.json"
 _OWN = ("narrations.jsonl", "report.html", "journal/*")

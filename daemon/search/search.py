@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Self
 
 from daemon.questions.local_time import LocalTime
@@ -75,7 +74,7 @@ class Search:
         self.folder, self.local, self.missing = folder, local, 0
         self.index = Index(folder)
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(self.index.store.connection, local, self._last_seen)
+        self.selection = Selection(self.index.connection, local, self._last_seen)
         self._evidence = EvidenceStore(pictures)
 
     def __enter__(self) -> Self:
@@ -119,16 +118,9 @@ class Search:
             records = records[-limit:] if newest else records[:limit]
         return Answer(self.read(records), len(records), more)
 
-    def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[SearchResult]:
-        """The records that come from now on, in the order of their journals, until `stop` is set."""
-        while not stop.is_set():
-            yield from self.new(question, self.index.update())
-            stop.wait(every_s)
-
-    def new(self, question: Question, update: Update) -> Iterator[SearchResult]:
-        """The records of an update that match, in the order of their journals."""
-        if update.records:
-            yield from self.read(self.selection.after(update.after, question))
+    def new(self, update: Update) -> Iterator[SearchResult]:
+        """The records of an update, in the order of their journals."""
+        return self.read(self.selection.after(update.after))
 
     def by_id(self, identity: str) -> SearchResult | None:
         """The newest record with an id."""

@@ -6,7 +6,6 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Literal, NamedTuple
@@ -42,14 +41,16 @@ _BELIEVED = timedelta(days=1)
 """So long after a camera's last record an open visit is still believed to be there."""
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
-_END = (
-    "coalesce(v.end, min(known_until(v.camera), coalesce((SELECT min(g.begin) FROM gaps g WHERE "
-    f"g.camera = v.camera AND g.begin >= v.last AND g.reason IN ('camera_down', 'outage')), {2**62})))"
+_STAYS = (
+    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, min(known_until(v.camera), "
+    "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
+    f"AND g.reason IN ('camera_down', 'outage')), {2**62}))) AS until FROM visits v"
 )
+"""Visits, with when each ended, or until when it is known not to have; see `Selection.look_at`."""
 
 
 class Location(NamedTuple):
-    """Where a record's line is, see `daemon.search.store`; `time` in microseconds since 1970."""
+    """Where a record's line is, see `daemon.search.index`; `time` in microseconds since 1970."""
 
     id: int
     file: str
@@ -65,20 +66,28 @@ class Visit(NamedTuple):
     """A stay of somebody or something before a camera.
 
     Attributes:
-        record: number of the first of its records that match.
+        id: in the index.
+        record: number of the first of its records that match; `colour` is of that.
         end: None where it has not ended, as far as the camera was watched.
-        seconds: how long it was, or is so far.
+        until: its end, or until when it is known not to have ended.
         there: not ended, and the camera is watched.
     """
 
+    id: int
     record: int
     camera: str
     track: str
     object: str
+    colour: str
     begin: datetime
     end: datetime | None
-    seconds: float
+    until: datetime
     there: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long it was, or is so far."""
+        return (self.until - self.begin).total_seconds()
 
 
 class Gap(NamedTuple):
@@ -143,6 +152,8 @@ class Selection:
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
     ) -> None:
         self.connection, self.local, self.last_seen = connection, local, last_seen
+        self.look_at(datetime.now(UTC))
+        connection.execute(_STAYS)
 
     def records(
         self,
@@ -183,12 +194,9 @@ class Selection:
         records = f"SELECT record FROM sentences WHERE visit = ({visit})"
         return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
 
-    def after(self, record: int, question: Question) -> list[Location]:
-        """The records read after that of a number, as they were read; of cameras that are new, too."""
-        where, values = self._where(question, strict=False)
-        matching = f"SELECT 1 FROM sentences s WHERE s.record = r.id AND {where}"
-        found = self._locate(f"r.id > :after AND EXISTS ({matching})", values | {"after": record})
-        return sorted(found)
+    def after(self, record: int) -> list[Location]:
+        """The records read after that of a number, as they were read."""
+        return sorted(self._locate("r.id > :after", {"after": record}))
 
     def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
         """The records that meet a condition on a row `r`, by time."""
@@ -200,29 +208,25 @@ class Selection:
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
-        if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
+        if question.of_visits and self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
             raise SearchError(
                 "these records name no tracks: it is not known who is still there or how long a visit was; "
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {_END} FROM visits v "
-            "JOIN (SELECT visit, min(record) AS record FROM sentences s "
+            "SELECT v.id, s.record, v.camera, v.track, v.object, s.colour, v.begin, v.end, v.until "
+            "FROM stays v JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
             Visit(
-                record,
-                camera,
-                track,
-                name,
-                moment_of(begin),
-                end and moment_of(end),
-                (until - begin) / _SECOND,
-                end is None and until == values["now"],
+                *(number, record, camera, track, name, colour, moment_of(begin), end and moment_of(end)),
+                *(moment_of(until), end is None and until == values["now"]),
             )
-            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
+            for number, record, camera, track, name, colour, begin, end, until in self.connection.execute(
+                sql, values
+            )
         ]
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":
@@ -235,23 +239,18 @@ class Selection:
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
         somewhere else; what has stood there for more than a day before the span is not known.
         """
-        since, until = span.since, span.until
-        if filters.zones and since:
-            since -= timedelta(seconds=DAY_S)
-        where, values = self._where(Question(filters, Span(since, until), presence=not filters.zones))
-        chosen = "v.begin < :until AND coalesce(v.end, :until) > :since"
-        if replace(filters, cameras=(), held=True) != Filters() or not (since and until):
-            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
-        elif filters.cameras:
-            chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
-        sql = f"SELECT v.camera, v.begin, {_END} FROM visits v WHERE {chosen}"
-        if filters.zones:
-            sql = (
-                "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
-                f"WHERE n.visit = s.visit AND n.time > s.time), {_END}) FROM sentences s "
-                f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
-            )
         stays = defaultdict[str, list[tuple[int, int]]](list)
+        if not filters.zones:
+            for visit in self.visits(Question(filters, span, presence=True)):
+                stays[visit.camera].append((microseconds(visit.begin), microseconds(visit.until)))
+            return stays
+        since = span.since and span.since - timedelta(seconds=DAY_S)
+        where, values = self._where(Question(filters, Span(since, span.until)))
+        sql = (
+            "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
+            "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
+            f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+        )
         for camera, begin, end in self.connection.execute(sql, values):
             stays[camera].append((begin, end))
         return stays
@@ -358,11 +357,8 @@ class Selection:
             if now - each.last > each.trusted and (not asked or camera in asked)
         }
 
-    def end_of_visit(self, now: datetime) -> str:
-        """SQL for when a visit ``v`` ended, or until when it is known not to have.
-
-        That is not after its camera was last watched. It holds until another time is asked for.
-        """
+    def look_at(self, now: datetime) -> None:
+        """Let open stays last until now, but not after their camera was last watched."""
 
         @cache
         def known_until(camera: str) -> int:
@@ -371,7 +367,6 @@ class Selection:
             return microseconds(min(now, each.newest + _BELIEVED, last))
 
         self.connection.create_function("known_until", 1, known_until)
-        return _END
 
     def unsure(self, question: Question) -> list[Unsure]:
         """The visits whose class was not sure, which may be of what is asked for."""
@@ -417,22 +412,14 @@ class Selection:
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
-    def _where(
-        self, question: Question, *, strict: bool = True, open_class: str = ""
-    ) -> tuple[str, dict[str, object]]:
-        """The condition on a sentence ``s``, and the values in it.
-
-        Args:
-            question: what is asked.
-            strict: refuse unknown cameras.
-            open_class: in place of the question's objects.
-        """
+    def _where(self, question: Question, open_class: str = "") -> tuple[str, dict[str, object]]:
+        """The condition on a sentence ``s``, and the values in it; an `open_class` stands for the objects."""
         filters, measure = question.filters, question.measure
         now, known = question.asked_at or datetime.now(UTC), self.cameras()
         values: dict[str, object] = {"now": microseconds(now)}
-        end = self.end_of_visit(now)
+        self.look_at(now)
         where = [*self._about(filters, values, open_class), self._in_span(question, values)]
-        for name in filters.cameras if strict else ():
+        for name in filters.cameras:
             if name not in known:
                 raise not_here(name, "camera", known)
         if filters.cameras:
@@ -446,11 +433,12 @@ class Selection:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
         if filters.open:
             self._check_watched(question, filters.cameras or known)
-            there = f"v.end IS NULL AND v.begin <= :now AND {end} >= :now"
-            where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
+            where.append(
+                "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
+            )
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = f"(SELECT {end} - v.begin FROM visits v WHERE v.id = s.visit)"
+                length = "(SELECT until - begin FROM stays WHERE id = s.visit)"
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
 
@@ -507,8 +495,7 @@ class Selection:
         if not (span.since and question.presence) or span.between:
             return f"({inside})"
         there = (
-            "SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
-            f"(v.end IS NULL AND {_END} > :since))"
+            "SELECT id FROM stays WHERE begin < :since AND (end > :since OR (end IS NULL AND until > :since))"
         )
         return f"(({inside}) OR (s.kind IN {sql_list(ARRIVALS)} AND s.visit IN ({there})))"
 

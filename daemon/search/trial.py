@@ -32,7 +32,7 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
     Raises:
         SearchError: a camera of the rule has no records.
     """
-    db, watched = search.index.store.connection, search.selection.watched()
+    db, watched = search.index.connection, search.selection.watched()
     cameras = rule.filters.cameras or tuple(watched)
     for name in cameras:
         if name not in watched:
@@ -79,7 +79,7 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[tuple[str, Fact]]:
     about = [_about(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
     by_words = any(each.filters.zones or any(map(any, each.spoken.values())) for each in asked)
     text = "(SELECT text FROM texts WHERE id = s.text)" if by_words else "''"
-    rows = search.index.store.connection.execute(
+    rows = search.index.connection.execute(
         "SELECT camera, record, time, at, kind, action, object, colour, confidence, count, counted, "
         "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
         f"visit, {text} FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n",

@@ -20,7 +20,7 @@ from daemon.serve.access import Sessions
 from pipeline.journal import JournalError
 from pipeline.journal.access_log import Deed, record_access
 
-OPEN = ("/login", "/static/", "/alive")
+OPEN = ("/login", "/static/")
 """Addresses that need no login."""
 
 _HEADERS = {

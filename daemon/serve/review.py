@@ -15,7 +15,7 @@ from starlette.datastructures import QueryParams
 
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span, merge_options
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.search import Search
@@ -83,15 +83,18 @@ class ReviewQuery:
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"this is too much at once: {_LONGEST} characters each, {_MOST} of a kind")
         one, local, understood = dict(given), search.local, ""
-        question = question_of(_options(given), local, now)
-        if words := one.get("q"):
-            question = merge_options(question, search.asker().read(words, now))
+        asked = search.asker().read(one["q"], now) if "q" in one else Question()
+        question = question_of(_options(given), local, now, asked)
+        if "q" in one:
             understood = restate(question, local)
         held = "held" in one or "q" in one or question.measure.count  # no answer is false by a limit
         question = replace(question, filters=replace(question.filters, held=held))
         span, measure, day = question.span, question.measure, None
         if text := one.get("day"):
-            day = None if text == ALL_DAYS else local.day(text, now)
+            try:
+                day = None if text == ALL_DAYS else date.fromisoformat(text)
+            except ValueError:
+                raise SearchError(f"{text!r} is not a day: write 2026-05-01") from None
         elif not (span.since or span.until or measure.order != "all" or measure.count):
             newest = next(search.answer(Question(question.filters, measure=Measure("last"))).results, None)
             day = local.of(newest.record.after.moment if newest else now).date()

@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
-    JSONResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
@@ -84,7 +83,6 @@ class Routes:
             Mount("/static", StaticFiles(packages=[("pipeline.report", "static")])),
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["POST"]),
-            Route("/alive", self._alive),
         ]
 
     def page(self, request: Request, name: str, status: int = 0, **values: Any) -> Response:
@@ -291,10 +289,6 @@ class Routes:
 
     def _cookie_flags(self) -> dict[str, Any]:
         return {"secure": self.site.secure, "httponly": True, "samesite": "strict"}
-
-    def _alive(self, _: Request) -> Response:
-        with self.site.search():
-            return JSONResponse({"ok": True})
 
     async def error(self, request: Request, error: Exception) -> Response:
         """The response to an error, HTML for browsers."""

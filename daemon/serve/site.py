@@ -147,7 +147,7 @@ class Site:
                 self.left_out = update.left_out
                 if update.records:
                     self.version = time_ns()
-                    self._remember(search.new(Question(), update))
+                    self._remember(search.new(update))
                 self._refreshed = monotonic()
             try:
                 yield search

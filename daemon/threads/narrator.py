@@ -132,11 +132,12 @@ class Narrator:
         embed = self._captioner.appearance
         people = Reidentification(embed) if embed else None
         minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
-        camera = _Camera(plan, context, CameraState(limits, minute, people=people, crossings=crossings))
+        state = CameraState(limits, minute, people=people, crossings=crossings)
+        camera = _Camera(plan, context, state)
         if earlier := self._cameras.get(plan.name):
             self._close_minute(earlier)
             limits.inherit(earlier.state.limits)
-            camera.state.continue_from(earlier.state)
+            camera.state = replace(earlier.state, limits=limits, summary=minute, crossings=crossings)
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
             camera.rules = earlier.rules
         elif self._live:
@@ -224,12 +225,11 @@ class Narrator:
             f for work in batch if isinstance(p := work.item, FramePair) for f in (p.before, p.after)
         ]
         detections = iter(self.detect(batch) if found is None else found)
-        narrations = self._compare(batch)
-        for k, work in enumerate(batch):
+        for work in batch:
             camera = self._cameras[work.camera]
             match work.item:
                 case FramePair() as pair:
-                    self._report_pair(camera, pair, narrations[k])
+                    self._report_pair(camera, pair, self.captioning.narrate(pair, camera.context))
                 case Gap(before, after, reason):
                     self._report_gap(camera, stamp(before), after, reason)
                 case Seen() as seen:
@@ -266,20 +266,6 @@ class Narrator:
             looked_at = [frame for frame in earlier if seconds_between(frame, begin) < PAUSE_S]
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()
-
-    def _compare(self, batch: Sequence[Work]) -> dict[int, Narration | None]:
-        """Narrations of the pairs in a batch, by position; those of equal settings are compared together."""
-        groups: dict[str, list[tuple[int, FramePair, bool]]] = {}
-        for k, work in enumerate(batch):
-            if isinstance(work.item, FramePair):
-                settings = self._cameras[work.camera].context.settings_sha256
-                groups.setdefault(settings, []).append((k, work.item, work.late))
-        narrations: dict[int, Narration | None] = {}
-        for group in groups.values():
-            context = self._cameras[group[0][1].after.camera].context
-            result = self.captioning.narrate([(pair, late) for _, pair, late in group], context)
-            narrations |= zip((k for k, _, _ in group), result, strict=True)
-        return narrations
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
         state, least = camera.state, camera.context.describe.min_confidence

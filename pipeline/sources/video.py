@@ -91,7 +91,7 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
 def probe(path: Path) -> VideoFile:
     """The length and the times of a video file; raises `SourceError` where it is none."""
     with closing(open_container(path)) as container:
-        stream = video_stream(container, 1)
+        stream = video_stream(container)
         created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
         recorded = parse_creation_time(created) or stamp_in_name(path)
         return VideoFile(path, _duration_of(container, stream), recorded)
@@ -132,7 +132,7 @@ class _SegmentReader:
             self._report.add_error(f"{self._segment.path}: {error}")
             return
         with closing(container):
-            stream = video_stream(container, self._options.threads)
+            stream = video_stream(container)
             self._time_base = stream.time_base or Fraction(1, 1000)
             rate = stream.average_rate or stream.guessed_rate or Fraction(25)
             # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.

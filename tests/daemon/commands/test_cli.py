@@ -93,7 +93,6 @@ def test_version(narrated: Run) -> None:
         ["fly"],
         ["replay"],
         ["replay", "x", "--jobs", "0"],
-        ["replay", "x", "--sample", "-3"],
         ["describe", "one.png"],
     ],
 )

@@ -147,7 +147,7 @@ def test_what_cannot_go_on(
         narrated(*arguments)
     kept = json.loads((out / "unfinished.json").read_text())
     assert list(kept["finished"]) == ["east"]
-    for changed in (["--to", "20s"], ["--sample", "3/s"]):
+    for changed in (["--to", "20s"], ["--fast"]):
         other = narrated(*arguments, "--resume", *changed)
         assert (other.code, len(other.err.splitlines())) == (1, 1)
         assert "same arguments" in other.err

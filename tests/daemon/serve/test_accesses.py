@@ -38,7 +38,6 @@ def test_every_look_is_recorded_with_who_and_what(guarded) -> None:
         f"/record/{record.id}",
         "/feed?seen=guessed",
         "/static/page.css",
-        "/alive",
     ):
         served.client.get(path)
     page = served.client.get("/").text
