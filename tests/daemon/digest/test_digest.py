@@ -170,6 +170,17 @@ def test_a_busy_hour_is_no_surprise_on_a_weekday_alone(tmp_path):
     assert not any("weekends" in each or "weekdays" in each for each in said)
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_hour_that_was_not_recorded_is_compared_with_no_other(tmp_path, lost):
+    visits = [
+        planted.Visit("shop", "person", at(11, n, day), 60.0) for day in range(8, 24) for n in range(40)
+    ]
+    visits.append(planted.Visit("shop", "person", at(12, 30), 60.0))
+    more = [("shop", at(12), gap(at(11), at(11, 30), "camera_down"))] * lost
+    said = told(tmp_path / "journal", visits, Span(at(0), at(18)), more=more)
+    assert any("Nobody between 11:00 and 12:00 on shop; usually 40" in each for each in said) != lost
+
+
 def test_words_for_what_is_usual():
     assert usual_words([0, 0, 0, 0, 5]) == "none"
     assert usual_words([3, 3, 3]) == "3"
