@@ -8,8 +8,6 @@ SERVE ?=
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Without a compiler it is done at the first start.
-COMPILE = $(BIN)/python -c 'from pipeline.kernels import compile_ahead; compile_ahead()' 2> /dev/null || true
 
 # Those left out start servers and processes, and wait for them.
 QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
@@ -30,16 +28,17 @@ $(BIN)/python:
 	  { echo "narrated needs Python 3.11 or newer; say which one: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable '.[embedded,serve]' setuptools
-	@$(COMPILE)
+# The kernels are compiled while it is installed; without a compiler numba does so when they are first called.
+$(VENV)/.demo: pyproject.toml constraints.txt $(wildcard pipeline/kernels/*.py) | $(BIN)/python
+	$(PIP) --editable '.[embedded,serve]'
+	@$(BIN)/python -c 'from pipeline.kernels import are_compiled_ahead as ahead; raise SystemExit(not ahead())' || \
+	  $(PIP) numba
 	@touch $@
 
 # torch goes first and pinned: a bare `torch` that another package asks for may bring gigabytes of CUDA.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
-	@$(COMPILE)
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo  ## narrate a real surveillance clip and show it (VIDEO=path: another one; SERVE=0: no page)

@@ -6,12 +6,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels import Kernel, ahead
+from pipeline.kernels.alignment import MAX_WIDTH, least_offset
 
 Shift = tuple[int, int]
 """``(dx, dy)`` in pixels: content of the before frame moved by this lies on the after frame."""
-
-_MAX_WIDTH = 33_000  # elements a row: 33,000 * 255^2 < 2^31
 
 
 def alignment_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) -> Shift:
@@ -41,7 +39,7 @@ def alignment_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shi
     offsets = np.array([((max_shift - dx) * channels, max_shift - dy) for dx, dy in shifts], np.int64)
     window = after[max_shift : height - max_shift, max_shift : width - max_shift]
     lines = np.ascontiguousarray(window).reshape(height - 2 * max_shift, -1)
-    return shifts[_least(np.ascontiguousarray(before).reshape(height, -1), lines, offsets)]
+    return shifts[least_offset(np.ascontiguousarray(before).reshape(height, -1), lines, offsets)]
 
 
 def _check(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) -> None:
@@ -55,7 +53,7 @@ def _check(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) 
         raise ValueError(f"max_shift is {max_shift}; it must be 0 or more pixels")
     if 2 * max_shift >= min(height, width):
         raise ValueError(f"images of {width}x{height} are too small for shifts of {max_shift} pixels")
-    if width * channels > _MAX_WIDTH:
+    if width * channels > MAX_WIDTH:
         raise ValueError(f"images {width} pixels wide are too wide to align: resize them to analysis size")
 
 
@@ -77,41 +75,3 @@ def shift_image(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
     framed = cv2.copyMakeBorder(image, top, max(-dy, 0), left, max(-dx, 0), cv2.BORDER_REPLICATE)
     y, x = top - dy, left - dx
     return np.ascontiguousarray(framed[y : y + height, x : x + width])
-
-
-@ahead("i8", "u1[:,::1]", "u1[:,::1]", "i8[:,::1]")
-def _least(before: NDArray[np.uint8], window: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
-    """Index of the offset ``(x, y)`` at which before is nearest to the window of after; the first of equals.
-
-    An offset is dropped as soon as its partial sum reaches the least so far, which is exact because sums only
-    grow. Rows are taken in the order of their distance under the second shift, the greatest first: they hold
-    what moved and what has texture, so that a few of them decide.
-    """
-    height, width = window.shape
-    distances = np.empty((2, height), np.int64)
-    for s in range(2):
-        x, y = offsets[s]
-        for row in range(height):
-            distances[s, row] = _row_distance(before[y + row, x : x + width], window[row])
-    rows = np.argsort(-distances[1])
-    least, best = distances[0].sum(), 0
-    for s in range(1, offsets.shape[0]):
-        x, y = offsets[s]
-        total = np.int64(0)
-        for row in rows:
-            total += _row_distance(before[y + row, x : x + width], window[row])
-            if total >= least:
-                break
-        if total < least:
-            least, best = total, s
-    return best
-
-
-@Kernel
-def _row_distance(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
-    """Sum of squared differences of at most _MAX_WIDTH elements."""
-    total = np.int32(0)  # half the width of 64 bits: twice the lanes
-    for x in range(a.size):
-        d = np.int32(a[x]) - np.int32(b[x])
-        total = np.int32(total + np.int32(d * d))
-    return int(total)

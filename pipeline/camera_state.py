@@ -95,13 +95,6 @@ class CameraState:
                 self.entered_from[event.track] = event.way
         return events
 
-    def continue_from(self, earlier: CameraState) -> None:
-        """Take over the tracks of the same camera under another plan."""
-        self.tracker, self.frames, self.saved = earlier.tracker, earlier.frames, earlier.saved
-        self.people, self.scenery = earlier.people, earlier.scenery
-        self.colours, self.entered_from = earlier.colours, earlier.entered_from
-        self.reported = earlier.reported
-
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
         """True where the middle of an event's box lies in a mask."""
         box = event.box_after or event.box_before

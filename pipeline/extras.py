@@ -8,6 +8,7 @@ EXTRAS = {
     "serve": ("argon2", "starlette", "uvicorn"),
     "timestamps": ("rfc3161_client",),
     "openvino": ("openvino",),
+    "jit": ("numba",),
     "gpu": ("torch", "onnx"),
     "train": ("sklearn", "torch", "onnx"),
     "papers": (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Loop:
         heartbeats: get a beat at every turn; None for a loop whose progress is watched in another way.
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
+        at_once: no pause before the first turn.
 
     Attributes:
         error: what ended the loop; None while it runs, and where it was asked to stop.
@@ -68,12 +70,15 @@ class Loop:
         heartbeats: Heartbeats | None = None,
         within_s: float = LIMIT_S,
         last: Callable[[], None] = lambda: None,
+        at_once: bool = False,
     ) -> None:
         self.error: BaseException | None = None
         self.stopped = threading.Event()
         self._name, self._turn, self._last = name, turn, last
         self._every_s, self._within_s, self._heartbeats = every_s, within_s, heartbeats
         self._woken = threading.Event()
+        if at_once:
+            self._woken.set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -88,6 +93,11 @@ class Loop:
         """Ask the loop to end after the running turn."""
         self.stopped.set()
         self._woken.set()
+
+    def end(self, limit_s: float) -> bool:
+        """Ask the loop to end, and wait for it; True where it does not run any more."""
+        self.stop()
+        return self.join(limit_s)
 
     def join(self, limit_s: float) -> bool:
         """Wait for the thread, at most `limit_s`; True where it does not run."""
@@ -137,6 +147,29 @@ class Loop:
                 return
             self.beat()
             self._turn()
+
+
+class Faults(dict[str, str]):
+    """Why things fail now, by name; a reason is logged once, and that it is over."""
+
+    @contextmanager
+    def noted(self, name: str, consequence: str, *kinds: type[Exception]) -> Iterator[None]:
+        """Note an error of these kinds in the block, and go on.
+
+        Args:
+            name: of what fails.
+            consequence: what the log says before the reason.
+            kinds: of errors.
+        """
+        try:
+            yield
+        except kinds as error:
+            if self.get(name) != str(error):
+                _log.error("%s: %s", consequence, error)
+            self[name] = str(error)
+        else:
+            if self.pop(name, ""):
+                _log.warning("%s: no longer", consequence)
 
 
 class Backoff:

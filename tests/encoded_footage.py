@@ -64,7 +64,7 @@ def gated(path: Path, gate: Gate, at: Callable[..., object] = lambda *_: None) -
     view = View(SourceOptions(analysis_width=96))
     with closing(av.open(str(path))) as container:
         intact = IntactFrames(counts)
-        for index, packet in enumerate(container.demux(video_stream(container, 1))):
+        for index, packet in enumerate(container.demux(video_stream(container))):
             if not packet.size:
                 break
             at(index, packet)

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,28 +20,23 @@ from waiting import LIMIT_S, until
 
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
-from daemon.forward.forwarder import Forwarding, check, shutdown, startup
+from daemon.forward import forwarder
+from daemon.forward.forwarder import check
 from daemon.forward.sender import Sender
-from daemon.service.process import Signals
 from pipeline.journal import Journal
+from pipeline.loop import Heartbeats
 from pipeline.publisher import Delivery, Publisher
 from pipeline.record import Evidence
 
 
 @contextmanager
-def forwarding(path: Path, *, from_start: bool = False) -> Iterator[Forwarding]:
+def forwarding(path: Path, *, from_start: bool = False) -> Iterator[dict[str, Sender]]:
     """The forwarder in this process, until the block ends."""
     configuration, secrets = load_configuration(path), Secrets()
     check(configuration, secrets)
-    with Signals() as signals, ExitStack() as resources:
-        running = startup(configuration, secrets, resources, signals, from_start=from_start)
-        try:
-            until(lambda: all(joined(sender) for sender in running.senders.values()))
-            yield running
-        finally:
-            shutdown(running)
-        for sender in running.senders.values():
-            sender.loop.raise_error()
+    with forwarder.forwarding(configuration, secrets, Heartbeats(), from_start=from_start) as senders:
+        until(lambda: all(map(joined, senders.values())))
+        yield senders
 
 
 def joined(sender: Sender) -> bool:

@@ -66,8 +66,7 @@ def collect(
             if once:
                 fetcher.fetch_wanted()
         finally:
-            fetcher.loop.stop()
-            fetcher.loop.join(GRACE_S)
+            fetcher.loop.end(GRACE_S)
     typer.echo(f"{collector.status}; {fetcher.fetched} pictures fetched, {fetcher.missing} missing", err=True)
     if collector.troubles or fetcher.wanted:
         raise typer.Exit(SOME_FAILED)

@@ -6,30 +6,20 @@ import importlib.metadata
 import platform
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from importlib.util import find_spec
 
 import typer
-from typer import Option
 
 from pipeline.redaction import redact
 
 _SHOWN = ("narrated", "torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")
 
 
-def doctor(
-    compile_kernels: Annotated[
-        bool,
-        Option(
-            "--compile",
-            help="Compile the kernels into the installation first: narrated then starts sooner and takes "
-            "130 MB less memory. Needs a C++ compiler, Python's headers and setuptools.",
-        ),
-    ] = False,
-) -> None:
+def doctor() -> None:
     """Check the installation: packages, kernels, captioner; `check-config` checks a configuration."""
     checks: dict[str, Callable[[], str]] = {
         "versions": _check_versions,
-        "kernels": lambda: _check_kernels(compile_now=compile_kernels),
+        "kernels": _check_kernels,
         "captioner": _check_captioner,
     }
     fine = True
@@ -51,18 +41,17 @@ def _check_versions() -> str:
     return ", ".join(versions)
 
 
-def _check_kernels(*, compile_now: bool) -> str:
-    from pipeline.kernels import are_compiled_ahead, compile_ahead  # noqa: PLC0415
+def _check_kernels() -> str:
+    from pipeline.kernels import are_compiled_ahead  # noqa: PLC0415
 
-    if compile_now:
-        try:
-            compile_ahead()
-        except Exception as error:  # whatever numba, setuptools and the compiler raise
-            raise RuntimeError(
-                f"not compiled ({error}): it needs g++, Python's headers (python3-dev), setuptools, and a "
-                "folder that may be written; without, they are compiled at the first start"
-            ) from error
-    return "compiled ahead" if are_compiled_ahead() else "compiled when they are first called, by numba"
+    if are_compiled_ahead():
+        return "compiled ahead"
+    if find_spec("numba") is None:
+        raise RuntimeError(
+            "they were not compiled at installation, and numba is missing: pip install 'narrated[jit]', or "
+            "install narrated again where there are g++ and Python's headers (python3-dev)"
+        )
+    return "compiled when they are first called, by numba"
 
 
 def _check_captioner() -> str:

@@ -20,7 +20,7 @@ from pipeline.report.words import many
 
 if TYPE_CHECKING:
     from daemon.export.export import Manifest
-    from daemon.search.results import SearchResult
+    from daemon.search.search import SearchResult
 
 
 @selection.takes_selection
@@ -44,7 +44,7 @@ def export(
     """Package narrations, pictures and recordings so that others can check them without narrated."""
     with chosen.search() as (search, asked):
         from daemon.export.clips import Footage  # noqa: PLC0415
-        from daemon.export.export import Manifest, write_export  # noqa: PLC0415
+        from daemon.export.export import Export, Manifest  # noqa: PLC0415
         from daemon.export.masks import Mask  # noqa: PLC0415
         from daemon.search.output import caveats  # noqa: PLC0415
 
@@ -62,16 +62,10 @@ def export(
             linked=linked,
             mask=mask,
         )
-        pictures, total = write_export(
-            results,
-            out,
-            manifest,
-            search.folder,
-            local=search.local,
-            mask=Mask(mask, chosen.privacy(), [each.record for each in results] if mask else ()),
-            footage=Footage(clips, search.local) if clips else None,
-            force=force,
-        )
+        masks = Mask(mask, chosen.privacy(), [each.record for each in results] if mask else ())
+        footage = Footage(clips, search.local) if clips else None
+        writing = Export(manifest, search.folder, search.local, masks, footage)
+        pictures, total = writing.write(results, out, force=force)
         _record(search.folder, f"{manifest.selection} to {out}")
     _print(manifest, pictures, total, out, json=json)
     if manifest.problems:

@@ -13,6 +13,7 @@ from typer import Option
 from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from pipeline.report.words import many
 
 
 def forward(
@@ -22,7 +23,6 @@ def forward(
     retry: Annotated[
         bool, Option("--retry", help="Put dead letters back into the queues, and exit.")
     ] = False,
-    target: Annotated[str | None, Option(help="With --dead or --retry: only those of this target.")] = None,
     from_start: Annotated[
         bool, Option("--from-start", help="Targets that are new begin with what the streams hold.")
     ] = False,
@@ -30,14 +30,14 @@ def forward(
 ) -> None:
     """Send narrations to MQTT, web hooks and notification services, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
-    if (target or json) and not (dead or retry):
-        raise typer.BadParameter("--target and --json go with --dead or --retry")
+    if json and not (dead or retry):
+        raise typer.BadParameter("--json goes with --dead or --retry")
     from daemon.forward.forwarder import check, run, silence_libraries  # noqa: PLC0415 - the client of Redis
     from daemon.service.log import start_logging  # noqa: PLC0415
 
     secrets = Secrets()
     if dead or retry:
-        _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), target, retry, json=json)
+        _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), retry, json=json)
         return
     start_logging()
     silence_libraries()
@@ -45,13 +45,13 @@ def forward(
     run(configuration, secrets, from_start=from_start)
 
 
-def _handle_dead_letters(url: str, target: str | None, retry: bool, *, json: bool) -> None:
+def _handle_dead_letters(url: str, retry: bool, *, json: bool) -> None:
     from daemon.forward.queue import read_dead_letters, retry_dead_letters  # noqa: PLC0415
     from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
 
     with closing(RedisServer(url)) as server, server.client() as client:
-        queued = retry_dead_letters(client, target) if retry else 0
-        letters = [] if retry else read_dead_letters(client, target)
+        queued = retry_dead_letters(client) if retry else 0
+        letters = [] if retry else read_dead_letters(client)
     for name, entry, fields in letters:
         members = json_format.loads(fields["json"])
         if json:
@@ -65,10 +65,6 @@ def _handle_dead_letters(url: str, target: str | None, retry: bool, *, json: boo
     if retry and json:
         typer.echo(json_format.dumps({"queued": queued}))
     elif retry:
-        typer.echo(f"{_count(queued)} queued again; a running `narrated forward` sends them now")
+        typer.echo(f"{many(queued, 'dead letter')} queued again; a running `narrated forward` sends them now")
     elif not json:
-        typer.echo(_count(len(letters)), err=True)
-
-
-def _count(letters: int) -> str:
-    return "1 dead letter" if letters == 1 else f"{letters or 'no'} dead letters"
+        typer.echo(many(len(letters), "dead letter"), err=True)

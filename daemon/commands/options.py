@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 ConfigurationFile = Annotated[Path, Option("-c", "--config", help="Configuration file (YAML).")]
 OptionalFile = Annotated[Path | None, Option("-c", "--config", help="Configuration file (YAML).")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
-Verbose = Annotated[bool, Option("-v", "--verbose", help="Log more.")]
 Server = Annotated[str | None, Option(help="The server; by default the configuration's, or else localhost.")]
 Cameras = Annotated[list[str] | None, Option(help="Only this camera; may be given several times.")]
 Journals = Annotated[

@@ -14,7 +14,6 @@ from av.video.frame import VideoFrame
 from typer import Argument, Option
 
 from daemon.commands.options import SOME_FAILED, OptionalFile, warn, write_picture
-from daemon.commands.overlay import draw_areas
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
@@ -24,6 +23,9 @@ from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.picture import View
 from pipeline.sources.rtsp import open_camera
 from pipeline.sources.times import CaptureClock
+
+SECONDS = 5.0
+"""How long is looked at what a camera sends."""
 
 
 def probe(
@@ -35,10 +37,9 @@ def probe(
         ),
     ],
     config: OptionalFile = None,
-    seconds: Annotated[float, Option(min=0.5, max=600, help="How long to look.")] = 5.0,
     out: Annotated[
         Path | None,
-        Option(help="Write its first picture, with a ruler, zones, masks and privacy areas, to this file."),
+        Option(help="Write its first picture, its privacy areas black, to this file."),
     ] = None,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
@@ -50,21 +51,20 @@ def probe(
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
         )
-    first = _measure(plan.url, plan.source, seconds)
+    first = _measure(plan.url, plan.source)
     if out:
-        image = View(plan.source).of_frame(first)[1].rgb()
-        write_picture(draw_areas(image, camera) if camera else image, out)
+        write_picture(View(plan.source).of_frame(first)[1].rgb(), out)
     if camera and camera.screening:
         typer.echo("\nsub-stream, which is screened:")
         try:
-            _measure(secrets.reveal(camera.screening), plan.source, seconds)
+            _measure(secrets.reveal(camera.screening), plan.source)
         except SourceError as error:
             warn(f"sub-stream: {error}")
             raise typer.Exit(SOME_FAILED) from None
 
 
-def _measure(url: str, options: SourceOptions, seconds: float) -> VideoFrame:
-    """Open a camera, print what it sends for so many seconds after its first picture, and return that.
+def _measure(url: str, options: SourceOptions) -> VideoFrame:
+    """Open a camera, print what it sends within `SECONDS` after its first picture, and return that.
 
     Raises:
         SourceError: it cannot be opened, or sends no picture; the message says what to do.
@@ -80,7 +80,7 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> VideoFrame:
     first_at = 0.0
     packets = frames = size = 0
     with closing(container), suppress(FFmpegError, OSError):  # it broke: what came until then is shown
-        opened_s, stream = monotonic() - began, video_stream(container, options.threads)
+        opened_s, stream = monotonic() - began, video_stream(container)
         context, rate = stream.codec_context, stream.guessed_rate
         until = monotonic() + options.stall_timeout_s
         for packet in container.demux(stream):
@@ -88,7 +88,7 @@ def _measure(url: str, options: SourceOptions, seconds: float) -> VideoFrame:
             clock.note(packet, datetime.now(UTC))
             for frame in intact.decode(packet):
                 if first is None:
-                    first, first_at, until = frame, now, now + seconds
+                    first, first_at, until = frame, now, now + SECONDS
                 else:
                     frames += 1
             if first:

@@ -14,58 +14,44 @@ from daemon.commands import selection
 from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, Filters, Question, SearchError
 from daemon.search import output
-from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.service.process import Signals
 from pipeline.report.words import many
 
 _SHOWN = 50
-_EVERY_S = 0.5
 
 
 @selection.takes_selection
 def query(
-    chosen: selection.Selection,
+    chosen: selection.Filters,
     *,
     count: Annotated[bool, Option("--count", help="Count them.")] = False,
     by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     rule: Annotated[
         str | None, Option(help="Say when a rule would have fired: --rule 'a van in the lot for 10 min'.")
     ] = None,
-    follow: Annotated[
-        bool, Option("-f", "--follow", help="Go on with new narrations as they come, until Ctrl-C.")
-    ] = False,
     json: Json = False,
 ) -> None:
     """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
     with chosen.search(count=count, by=by) as (search, asked):
         if rule is not None:
-            if follow or chosen.question or asked != Question(Filters(asked.filters.cameras), asked.span):
+            if chosen.question or asked != Question(Filters(asked.filters.cameras), asked.span):
                 raise SearchError("--rule goes with --camera, --since, --until and --between only")
             _write(_tried(search, rule, asked, json=json))
             return
-        if follow and (asked.measure.count or asked.of_visits):
-            raise SearchError("--follow shows narrations as they come: it cannot count")
-        lines, found = _answer(search, asked, json=json, follow=follow)
+        lines, found = _answer(search, asked, json=json)
         _write(lines)
-        if missing := search.reader.missing:
+        if missing := search.missing:
             warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says whether that may be")
-        if not (found or follow):
+        if not found:
             typer.echo("nothing was found", err=True)
         for caveat in output.caveats(search, asked):
             warn(caveat)
-        if follow:
-            with Signals() as signals:
-                signals.watching()
-                for result in search.follow(asked, signals.stop, _EVERY_S):
-                    _write(_record_lines([result], search, json=json))
-                    sys.stdout.flush()
 
 
 def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
     """When a rule would have fired."""
     from daemon.rules.reading import read_rule  # noqa: PLC0415 - most ask for no rule
-    from daemon.search.trial import try_rule  # noqa: PLC0415
+    from daemon.search.trial import trial_members, trial_table, try_rule  # noqa: PLC0415
 
     rule = read_rule("tried", words, search.asker(), between=asked.span.between)
     if asked.filters.cameras:
@@ -74,11 +60,11 @@ def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterat
     found = try_rule(search, rule, asked.span, selection.present())
     typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
     if json:
-        return output.json_lines(output.trial_members(search, found))
-    return output.trial_table(search, found[-_SHOWN:])
+        return output.json_lines(trial_members(search, found))
+    return trial_table(search, found[-_SHOWN:])
 
 
-def _answer(search: Search, asked: Question, *, json: bool, follow: bool) -> tuple[Iterator[str], int]:
+def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[str], int]:
     """The lines of an answer, and how many records, groups or visits it has."""
     table: Iterator[str]
     if asked.measure.count:
@@ -90,19 +76,14 @@ def _answer(search: Search, asked: Question, *, json: bool, follow: bool) -> tup
         found = len(visits)
     else:
         in_order = asked.measure.order == "all"
-        answer = search.answer(asked, _SHOWN if follow or (not json and in_order) else None)
-        if answer.more and in_order and not follow:
+        answer = search.answer(asked, _SHOWN if in_order and not json else None)
+        if answer.more and in_order:
             typer.echo(
                 f"these are the newest {answer.count} (--limit 0 shows all, --count counts them)", err=True
             )
-        return _record_lines(answer.results, search, json=json), answer.count
+        found, table = answer.count, output.table(answer.results, search)
+        members = output.record_members(answer.results, search.local)
     return output.json_lines(members) if json else table, found
-
-
-def _record_lines(results: Iterable[SearchResult], search: Search, *, json: bool) -> Iterator[str]:
-    if json:
-        return output.json_lines(output.record_members(results, search.local))
-    return output.table(results, search)
 
 
 def _write(lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from daemon.commands.options import FAILED, USAGE, Cameras, Journals, TimeZone, 
 from daemon.config.values import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
-from daemon.questions.question import NoJournalsError, Question, SearchError, merge_options
+from daemon.questions.question import NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
 from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 Words = list[str] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selection:
-    """The options that choose narrations, as they were given."""
+    """The options and the question that choose narrations, as they were given."""
 
     question: Annotated[Words, Argument(help="A question in plain English; see docs/query.md.")] = None
     journal: Journals = None
@@ -40,22 +40,10 @@ class Selection:
         Path | None, Option("-c", "--config", help="Configuration file that names the state folder.")
     ] = None
     camera: Cameras = None
-    zone: Annotated[Words, Option(help='Reported there: entrance, "on the left".')] = None
-    object: Annotated[Words, Option(help="person, car, vehicle, somebody, ...; also plurals.")] = None
-    kind: Annotated[Words, Option(help="came, left, moved, appeared, light_changed, ...")] = None
-    colour: Annotated[Words, Option("--colour", "--color", help="Colour of the object.")] = None
-    text: Annotated[str, Option(help='Words of the sentence: driv*, "driven off".')] = ""
-    confidence: Annotated[float | None, Option(min=0, max=1, help="Lowest confidence, 0 to 1.")] = None
     since: Annotated[str | None, Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")] = (
         None
     )
     until: Annotated[str | None, Option(help="Before then; written like --since.")] = None
-    between: Annotated[
-        tuple[str, str] | None, Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
-    ] = None
-    last: Annotated[bool, Option("--last", help="Only the newest, or the --limit newest.")] = False
-    first: Annotated[bool, Option("--first", help="Only the oldest, or the --limit oldest.")] = False
-    limit: Annotated[int | None, Option(min=0, help="At most this many, the newest; 0: all.")] = None
     timezone: TimeZone = None
 
     @contextmanager
@@ -70,12 +58,13 @@ class Selection:
         with errors_as_exits():
             local, now = LocalTime.named(self.timezone), present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}
-            asked = question_of(options | measure, local, now)
             folder = journal_folder(self.journal or self._state())
             with Search(folder, local) as search:
                 _update(search)
-                if self.question:
-                    asked = merge_options(asked, search.asker().read(" ".join(self.question), now))
+                words = " ".join(self.question or ())
+                asked = search.asker().read(words, now) if words else Question()
+                asked = question_of(options | measure, local, now, asked)
+                if words:
                     typer.echo(f"understood as: {restate(asked, local)}", err=True)
                 yield search, asked
 
@@ -94,19 +83,38 @@ class Selection:
         return load_configuration(self.config)
 
 
+@dataclass(frozen=True)
+class Filters(Selection):
+    """With filters in place of a question."""
+
+    zone: Annotated[Words, Option(help='Reported there: entrance, "on the left".')] = None
+    object: Annotated[Words, Option(help="person, car, vehicle, somebody, ...; also plurals.")] = None
+    kind: Annotated[Words, Option(help="came, left, moved, appeared, light_changed, ...")] = None
+    colour: Annotated[Words, Option("--colour", "--color", help="Colour of the object.")] = None
+    text: Annotated[str, Option(help='Words of the sentence: driv*, "driven off".')] = ""
+    confidence: Annotated[float | None, Option(min=0, max=1, help="Lowest confidence, 0 to 1.")] = None
+    between: Annotated[
+        tuple[str, str] | None, Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
+    ] = None
+    last: Annotated[bool, Option("--last", help="Only the newest, or the --limit newest.")] = False
+    first: Annotated[bool, Option("--first", help="Only the oldest, or the --limit oldest.")] = False
+    limit: Annotated[int | None, Option(min=0, help="At most this many, the newest; 0: all.")] = None
+
+
 def takes_selection(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of `Selection`; it takes them as its first argument."""
-    hints = get_type_hints(Selection, include_extras=True)
+    """Give a verb the options of the `Selection` that is its first argument."""
+    first, *own = inspect.signature(verb, eval_str=True).parameters.values()
+    kind = first.annotation
+    hints = get_type_hints(kind, include_extras=True)
     options = [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
         )
-        for field in fields(Selection)
+        for field in fields(kind)
     ]
-    _, *own = inspect.signature(verb, eval_str=True).parameters.values()
 
     def command(**given: Any) -> None:
-        verb(Selection(**{option.name: given.pop(option.name) for option in options}), **given)
+        verb(kind(**{option.name: given.pop(option.name) for option in options}), **given)
 
     command.__doc__ = verb.__doc__
     command.__signature__ = inspect.Signature([*options, *own])  # type: ignore[attr-defined]

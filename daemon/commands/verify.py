@@ -61,7 +61,6 @@ def verify(
             help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
         ),
     ] = None,
-    no_evidence: Annotated[bool, Option("--no-evidence", help="Do not check the pictures.")] = False,
     public_key: Annotated[
         list[str] | None,
         Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
@@ -96,8 +95,8 @@ def verify(
             raise typer.BadParameter("check an export by itself: without journals and --against")
         _verify_exports(exports, keys, timestamp_ca, json=json)
         return
-    result = verify_journals(paths, VerifyOptions(not no_evidence, None, keys, head or (), timestamp_ca))
-    other = verify_journals([against], VerifyOptions(not no_evidence)) if against else None
+    result = verify_journals(paths, VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca))
+    other = verify_journals([against]) if against else None
     if not json:
         _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import CaptionerChoice, Device, OptionalFile, load_chosen_captioner
+from daemon.commands.options import Device, OptionalFile, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import Secrets
 
@@ -24,7 +24,6 @@ def worker(
         str | None, Option(help="The clients' server; secrets as ${env:..}, ${file:..}, ${cred:..}")
     ] = None,
     config: OptionalFile = None,
-    captioner: CaptionerChoice = None,
     device: Device = None,
 ) -> None:
     """Detect objects for daemons with `narrate: {workers: redis}`, until SIGTERM or Ctrl-C."""
@@ -44,7 +43,7 @@ def worker(
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     start_logging()
-    loaded = load_chosen_captioner(captioner, device, configuration)
+    loaded = load_chosen_captioner(None, device, configuration)
     if not isinstance(loaded, Grounded):
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])
     loaded.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,10 @@ def check_configuration(
     Raises:
         ConfigurationError: with one line per mistake.
     """
-    problems = [*found, *_absent_secrets(configuration, secrets)]
+    signing = configuration.signing
+    texts = [*_addresses(configuration), ("signing.key", signing.key or "")]
+    texts.append(("signing.timestamps", signing.timestamps or ""))
+    problems = [*found, *absent_secrets(texts, secrets)]
     warnings = [
         f"{key}: a password in this file can be read by all who read it: write ${{cred:NAME}} in its place"
         for key, text in _addresses(configuration)
@@ -69,16 +72,10 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
         yield "redis.url", configuration.redis.url
 
 
-def _absent_secrets(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
-    signing = configuration.signing
-    texts = [
-        *_addresses(configuration),
-        ("signing.key", signing.key),
-        ("signing.timestamps", signing.timestamps),
-    ]
-    texts += [(f"forward.{t.kind}.{name}.url", t.url) for name, t in configuration.forward.targets()]
+def absent_secrets(texts: Iterable[tuple[str, str]], secrets: Secrets) -> Iterator[str]:
+    """What is wrong with the secrets in texts, which stand under keys of the file."""
     for key, text in texts:
-        yield from _try(key, partial(secrets.reveal, text or ""), SecretError)
+        yield from _try(key, partial(secrets.reveal, text), SecretError)
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:

@@ -158,7 +158,7 @@ def _parse_corners(value: Any) -> Any:
         raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
     if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
         raise ValueError(
-            "corners are shares 0..1 of the frame, not pixels: `narrated probe --out` draws them"
+            "corners are shares 0..1 of the frame, not pixels: the page of `narrated serve` draws them"
         )
     return tuple(tuple(corner) for corner in value)
 

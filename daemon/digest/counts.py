@@ -1,9 +1,9 @@
-"""Visits by camera, kind and hour on the clock, and which hours a camera recorded."""
+"""Visits by camera, kind and hour on local clocks, and which hours a camera recorded."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from daemon.questions.local_time import microseconds, moment_of
@@ -13,10 +13,9 @@ from daemon.search.search import Search
 from daemon.search.selection import sql_list
 
 HISTORY = timedelta(days=28)
-HOUR_S = 3600
+HOUR = timedelta(hours=1)
 
-_QUARTER_S = 900  # every time zone is ahead of UTC by whole quarters of an hour
-_MOST_LOST_S = 360.0
+_MOST_LOST_S = 360
 """An hour of which more was not recorded is compared with no other."""
 _LONGER_THAN_USUAL = 50
 """One of so many visits is longer than usual."""
@@ -53,7 +52,7 @@ def objects_of_kind(kind: str) -> list[str]:
 class HourlyCounts:
     """Counts of visits in a span and in the four weeks before it.
 
-    An hour is named by its begin on local clocks, in seconds since 1970; counts are those of
+    An hour is named by what local clocks show at its begin, a naive time; counts are those of
     `narrated query --by hour`.
 
     Args:
@@ -62,87 +61,83 @@ class HourlyCounts:
 
     Attributes:
         visits: by series, the number that arrived in each hour.
-        stays: by series, the visits that had ended before the span.
     """
 
     def __init__(self, search: Search, since: datetime, until: datetime) -> None:
-        self._selection, self._local = search.selection, search.local
-        self._hours = dict[int, int]()
-        self._at = dict[tuple[date, int], int]()
-        self._lost: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        self.visits: defaultdict[Series, Counter[int]] = defaultdict(Counter)
-        self.stays = dict[Series, Stays]()
-        begin = since - HISTORY
-        self._read(begin, since, until)
-        for gap in search.selection.gaps(Question(span=Span(begin, until), asked_at=until)):
+        self._selection, self._local, begin = search.selection, search.local, since - HISTORY
+        self._lost: defaultdict[str, Counter[datetime]] = defaultdict(Counter)
+        self.visits: defaultdict[Series, Counter[datetime]] = defaultdict(Counter)
+        self._kinds = defaultdict[str, list[str]](list)
+        for name in sorted(self._selection.objects() - {"scene"}):
+            self._kinds[kind_of(name)].append(name)
+        self._count(begin, until)
+        for gap in self._selection.gaps(Question(span=Span(begin, until), asked_at=until)):
             if gap.reason != "mask":
                 self._lose(gap.camera, max(gap.begin, begin), min(gap.end, until))
         self._watched = {
-            camera: (each.first.timestamp(), each.last.timestamp())
-            for camera, each in search.selection.watched().items()
+            camera: (self.shown(each.first), self.shown(each.last))
+            for camera, each in self._selection.watched().items()
         }
 
-    def hour_of(self, second: float) -> int:
-        """The hour on local clocks that a time in seconds since 1970 lies in."""
-        quarter = int(second) // _QUARTER_S * _QUARTER_S
-        if quarter not in self._hours:
-            shown = self._local.of(moment_of(quarter * 1_000_000))
-            self._hours[quarter] = quarter - 60 * shown.minute - shown.second
-        return self._hours[quarter]
+    def shown(self, moment: datetime) -> datetime:
+        """What local clocks show at a moment."""
+        return self._local.of(moment).replace(tzinfo=None, fold=0)
 
-    def day_and_hour(self, hour: int) -> tuple[date, int]:
-        """The local date and hour that clocks show."""
-        shown = self._local.of(moment_of(hour * 1_000_000))
-        return shown.date(), shown.hour
+    def hour_of(self, moment: datetime) -> datetime:
+        """The hour that a moment lies in."""
+        return self.shown(moment).replace(minute=0, second=0, microsecond=0)
 
-    def at(self, day: date, hour: int) -> int:
-        """The hour at which clocks show this."""
-        if (day, hour) not in self._at:
-            shown = datetime(day.year, day.month, day.day, hour)  # noqa: DTZ001 - a local time
-            self._at[day, hour] = int(self._local.aware(shown).timestamp())
-        return self._at[day, hour]
+    def hours(self, since: datetime, until: datetime) -> list[datetime]:
+        """The hours of a span, whole or begun."""
+        steps = range(-((since - until) // HOUR) + 1)
+        every = [self.hour_of(min(since + n * HOUR, until - timedelta(microseconds=1))) for n in steps]
+        return list(dict.fromkeys(every))
 
-    def recorded(self, camera: str, hour: int) -> bool:
+    def recorded(self, camera: str, hour: datetime) -> bool:
         """True where a camera was watched for nearly all of an hour."""
-        first, last = self._watched.get(camera, (0.0, 0.0))
-        return first <= hour and hour + HOUR_S <= last and self._lost[camera][hour] <= _MOST_LOST_S
+        first, last = self._watched.get(camera, (datetime.max, datetime.min))  # noqa: DTZ901 - local times
+        return first <= hour and hour + HOUR <= last and self._lost[camera][hour] <= _MOST_LOST_S
 
-    def _read(self, begin: datetime, since: datetime, until: datetime) -> None:
-        """Counts and stays, each from an index alone."""
-        counted = (
-            "SELECT time / 900000000, count(DISTINCT coalesce(visit, -1000 * record - n)) "
+    def stays(self, since: datetime) -> dict[Series, Stays]:
+        """By series, the visits of the four weeks before a moment that had ended by then."""
+        execute, found = self._selection.connection.execute, {}
+        begin, end = microseconds(since - HISTORY), microseconds(since)
+        for camera in self._selection.cameras():
+            for kind, names in self._kinds.items():
+                ended = (
+                    "FROM visits INDEXED BY visits_of_object WHERE camera = ? AND begin >= ? AND begin < ? "
+                    f"AND end <= ? AND object IN {sql_list(names)}"
+                )
+                (count,) = execute(f"SELECT count(*) {ended}", (camera, begin, end, end)).fetchone()
+                rank = count // _LONGER_THAN_USUAL
+                sql = f"SELECT end - begin {ended} ORDER BY 1 DESC LIMIT 1 OFFSET {rank}"
+                (usual,) = execute(sql, (camera, begin, end, end)).fetchone() or (0,)
+                found[Series(camera, kind)] = Stays(count, usual / 1_000_000)
+        return found
+
+    def _count(self, begin: datetime, until: datetime) -> None:
+        """The visits, from an index alone."""
+        sql = (
+            "SELECT time / 900000000 AS quarter, count(DISTINCT coalesce(visit, -1000 * record - n)) "
             "+ total(CASE WHEN visit IS NULL THEN count - 1 ELSE 0 END) FROM sentences INDEXED BY arrivals "
             f"WHERE counted AND kind IN {sql_list(ARRIVALS)} AND camera = ? AND object = ? "
-            "AND time / 900000000 >= ? AND time / 900000000 <= ? GROUP BY 1"
+            "AND time / 900000000 BETWEEN ? AND ? GROUP BY 1"
         )
-        first, last = (microseconds(each) // (_QUARTER_S * 1_000_000) for each in (begin, until))
-        selection, kinds = self._selection, defaultdict[str, list[str]](list)
-        for name in sorted(selection.objects() - {"scene"}):
-            kinds[kind_of(name)].append(name)
-        for camera in selection.cameras():
-            for kind, names in kinds.items():
-                series = Series(camera, kind)
+        first, last = (microseconds(each) // 900_000_000 for each in (begin, until))
+        shown = {n: self.hour_of(moment_of(n * 900_000_000)) for n in range(first, last + 1)}
+        for camera in self._selection.cameras():
+            for kind, names in self._kinds.items():
+                visits = self.visits[Series(camera, kind)]
                 for name in names:
-                    for n, count in selection.connection.execute(counted, (camera, name, first, last)):
-                        self.visits[series][self.hour_of(n * _QUARTER_S)] += int(count)
-                self.stays[series] = self._read_stays(series, names, begin, since)
-
-    def _read_stays(self, series: Series, names: list[str], begin: datetime, since: datetime) -> Stays:
-        execute = self._selection.connection.execute
-        ended = (
-            f"FROM visits INDEXED BY visits_of_object WHERE camera = ? AND object IN {sql_list(names)} "
-            "AND begin >= ? AND begin < ? AND end <= ?"
-        )
-        values = series.camera, microseconds(begin), *(microseconds(since),) * 2
-        (count,) = execute(f"SELECT count(*) {ended}", values).fetchone()
-        sql = f"SELECT end - begin {ended} ORDER BY 1 DESC LIMIT 1 OFFSET {count // _LONGER_THAN_USUAL}"
-        (usual,) = execute(sql, values).fetchone() or (0,)
-        return Stays(count, usual / 1_000_000)
+                    for quarter, count in self._selection.connection.execute(
+                        sql, (camera, name, first, last)
+                    ):
+                        visits[shown[quarter]] += int(count)
 
     def _lose(self, camera: str, begin: datetime, end: datetime) -> None:
-        second, last = begin.timestamp(), end.timestamp()
-        while second < last:
-            hour = self.hour_of(second)
-            part = min(last, hour + HOUR_S)
-            self._lost[camera][hour] += int(part - second)
-            second = part
+        """Count the seconds of a gap in each hour."""
+        while begin < end:
+            hour = self.hour_of(begin)
+            until = min(end, begin + (hour + HOUR - self.shown(begin)))
+            self._lost[camera][hour] += int((until - begin).total_seconds())
+            begin = until

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from daemon.digest.counts import HISTORY, HOUR_S, HourlyCounts, Series, kind_of, objects_of_kind
+from daemon.digest.counts import HISTORY, HOUR, HourlyCounts, Series, kind_of, objects_of_kind
 from daemon.digest.unusual import Unusual, find_unusual, usual_words
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
-from daemon.search.selection import sql_list
+from daemon.search.search import Search, SearchResult
+from daemon.search.selection import Gap, Visit, sql_list
 from pipeline.report.words import GAPS, duration_words, many
 
 SHOWN = 12
@@ -46,26 +45,10 @@ class _Arrival(NamedTuple):
 
     record: int
     moment: datetime
-    camera: str
+    series: Series
     object: str
     number: int
     visit: int | None
-
-
-class _Visit(NamedTuple):
-    """A visit; `end` None where it goes on, `last` is until when it is known to."""
-
-    record: int
-    camera: str
-    object: str
-    colour: str
-    begin: datetime
-    end: datetime | None
-    last: datetime
-
-    @property
-    def seconds(self) -> float:
-        return ((self.end or self.last) - self.begin).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +92,7 @@ class Digest:
         sentences: the most important first.
         pictured: records with pictures, of the first sentences that have some.
         heads: by camera, number and hash of its last record before the end.
+        hours: visits by camera and hour of the day.
     """
 
     since: datetime
@@ -117,15 +101,17 @@ class Digest:
     sentences: tuple[DigestSentence, ...]
     pictured: tuple[SearchResult, ...]
     heads: dict[str, tuple[int, str]]
+    hours: Mapping[tuple[str, int], int]
 
 
-def write_digest(search: Search, span: Span, now: datetime) -> Digest:
+def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts | None = None) -> Digest:
     """The digest of a span; the same records give the same.
 
     Args:
         search: the journals, caught up with.
         span: without a begin from today's midnight on; up to `now` at most.
         now: the present.
+        counts: of a longer span, where they are there already.
 
     Raises:
         SearchError: the span is of hours of every day, or to come.
@@ -136,29 +122,45 @@ def write_digest(search: Search, span: Span, now: datetime) -> Digest:
     since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())
     if since >= until:
         raise SearchError("that is to come: only what was recorded can be told")
-    return _Composer(search, since, until, "now" if until == now else "").digest()
+    counts = counts or HourlyCounts(search, since, until)
+    return _Composer(search, counts, since, until, "now" if until == now else "").digest()
+
+
+def week(search: Search, now: datetime) -> list[Digest]:
+    """The last seven days, today first."""
+    today = search.local.of(now).date()
+    days = [search.local.bounds(today - timedelta(days=n)) for n in range(7)]
+    counts = HourlyCounts(search, days[-1][0], now)
+    return [write_digest(search, Span(*day), now, counts) for day in days]
 
 
 class _Composer:
     """One digest on its way."""
 
-    def __init__(self, search: Search, since: datetime, until: datetime, at_the_end: str = "") -> None:
+    def __init__(
+        self, search: Search, counts: HourlyCounts, since: datetime, until: datetime, at_the_end: str
+    ) -> None:
         self.search, self.local, self.since, self.until = search, search.local, since, until
-        self.counts = HourlyCounts(search, since, until)
+        self.counts, self.hours = counts, counts.hours(since, until)
         self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
-        self.arrivals: defaultdict[Series, list[_Arrival]] = defaultdict(list)
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
         self.at_the_end = at_the_end or f"at {self._clock(until)}"
         self.unwatched = search.selection.unwatched(Question(asked_at=until))
-        cameras = search.selection.cameras()
-        self.watched = [each for each in cameras if self.unwatched.get(each, until) > since]
+        self.watched = [
+            camera
+            for camera, each in search.selection.watched().items()
+            if each.first < until and self.unwatched.get(camera, until) > since
+        ]
 
     def digest(self) -> Digest:
-        self._read_arrivals()
-        self._visits = self._read_visits()
+        self.arrivals, self._visits = self._read_arrivals(), self._read_visits()
         self._whole()
-        for unusual in find_unusual(self.counts, self._whole_hours()):
+        aware = self.local.aware
+        whole = [
+            each for each in self.hours if self.since <= aware(each) and aware(each + HOUR) <= self.until
+        ]
+        for unusual in find_unusual(self.counts, whole):
             self._unusual(unusual)
         for each in (self._events, self._stays, self._there, self._gaps, self._cameras):
             each()
@@ -166,6 +168,9 @@ class _Composer:
         results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
         shown = {each.record.id: each for each in pictured if each}
+        hours = Counter[tuple[str, int]]()
+        for arrival in self.arrivals:
+            hours[arrival.series.camera, self.local.of(arrival.moment).hour] += arrival.number
         return Digest(
             self.since,
             self.until,
@@ -176,6 +181,7 @@ class _Composer:
             ),
             tuple(shown.values())[:_PICTURES],
             self._heads(),
+            hours,
         )
 
     # What was recorded
@@ -183,44 +189,33 @@ class _Composer:
     def _select(self, sql: str) -> list[Any]:
         return self.search.selection.connection.execute(sql, self.bounds).fetchall()
 
-    def _read_arrivals(self) -> None:
+    def _read_arrivals(self) -> list[_Arrival]:
         sql = (
             "SELECT min(record), time, camera, object, count, visit FROM sentences "
             "WHERE time >= :since AND time < :until AND counted AND object != 'scene' "
             f"AND kind IN {sql_list(ARRIVALS)} "
             "GROUP BY coalesce(visit, -1000 * record - n) ORDER BY time, record"
         )
-        for record, time, camera, name, count, visit in self._select(sql):
-            arrival = _Arrival(record, moment_of(time), camera, name, 1 if visit else count, visit)
-            self.arrivals[Series(camera, kind_of(name))].append(arrival)
-
-    def _read_visits(self) -> dict[int, _Visit]:
-        """The visits of the span by number, and those that were there at its end."""
-        ending = self.search.selection.end_of_visit(self.until)
-        there = f"SELECT id FROM visits v WHERE v.end IS NULL AND v.begin < :until AND {ending} >= :until"
-        sql = (
-            f"SELECT v.id, s.record, v.camera, v.object, s.colour, v.begin, v.end, {ending} "
-            "FROM visits v JOIN sentences s ON s.visit = v.id AND s.kind != 'moved' WHERE v.id IN "
-            "(SELECT visit FROM sentences WHERE time >= :since AND time < :until AND visit IS NOT NULL "
-            "UNION SELECT id FROM visits WHERE end >= :until AND begin < :until "
-            f"UNION {there}) ORDER BY v.id, s.time DESC, s.record DESC"
-        )
-        visits = dict[int, _Visit]()
-        for number, record, camera, name, colour, begin, end, last in self._select(sql):
-            ended = end is not None and end < self.bounds["until"]
-            visits[number] = _Visit(
-                record,
-                camera,
-                name,
-                colour,
-                moment_of(begin),
-                moment_of(end) if ended else None,
-                min(moment_of(last), self.until),
+        return [
+            _Arrival(
+                record, moment_of(time), Series(camera, kind_of(name)), name, 1 if visit else count, visit
             )
-        return visits
+            for record, time, camera, name, count, visit in self._select(sql)
+        ]
+
+    def _read_visits(self) -> dict[int, Visit]:
+        """The visits that were there in the span by number; what goes on behind it has not ended."""
+        span = Question(span=Span(self.since, self.until), presence=True, asked_at=self.until)
+        visits = self.search.selection.visits(span)
+        return {
+            visit.id: visit._replace(end=None, until=self.until, there=True)
+            if visit.end and visit.end >= self.until
+            else visit
+            for visit in visits
+        }
 
     def _read(self, numbers: Iterable[int]) -> list[SearchResult]:
-        return list(self.search.reader.read(self.search.selection.numbered(numbers)))
+        return list(self.search.read(self.search.selection.numbered(numbers)))
 
     def _heads(self) -> dict[str, tuple[int, str]]:
         newest = self._select("SELECT max(id) FROM records WHERE time < :until GROUP BY camera")
@@ -240,8 +235,7 @@ class _Composer:
         self.found.append(said)
 
     def _whole(self) -> None:
-        every = [arrival for each in self.arrivals.values() for arrival in each]
-        cameras = many(len(self.search.selection.cameras()), "camera")
+        every, cameras = self.arrivals, many(len(self.search.selection.cameras()), "camera")
         if not every:
             text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
             text = text if self.watched else "no camera was watched."
@@ -249,50 +243,36 @@ class _Composer:
             return
         total = sum(each.number for each in every)
         text = f"{many(total, 'visit')} on {cameras}: {_kinds_words(_count_objects(every))}"
-        hours = self._hours()
-        if usual := self._usual_total(hours):
+        if usual := self._usual_total():
             text += f"; usually {usual_words(usual)} ({len(usual)} days)"
-        if len(hours) > 1:
-            by_hour = Counter[int]()
+        if len(self.hours) > 1:
+            by_hour = Counter[datetime]()
             for each in every:
-                by_hour[self.counts.hour_of(each.moment.timestamp())] += each.number
+                by_hour[self.counts.hour_of(each.moment)] += each.number
             hour, most = min(by_hour.items(), key=lambda each: (-each[1], each[0]))
             text += f"; most came {self._hours_words((hour,))} ({most:,})"
         numbers = [each.record for each in every]
         objects = sorted({each.object for each in every})
         self._say(f"{text}.", "span", _WHOLE, self.since, numbers, object=objects)
 
-    def _usual_total(self, hours: Sequence[int]) -> list[int]:
+    def _usual_total(self) -> list[int]:
         """How many came in the same hours of each day that recorded them; empty where they are too few."""
-        if self.until - self.since > _LONGEST_DAY or not hours:
+        if self.until - self.since > _LONGEST_DAY:
             return []
-        totals = []
+        totals, cameras = [], {series.camera for series in self.counts.visits}
         for back in range(1, HISTORY.days + 1):
-            same = [
-                self.counts.at(day - timedelta(days=back), clock)
-                for day, clock in map(self.counts.day_and_hour, hours)
-            ]
-            cameras = {series.camera for series in self.counts.visits}
+            same = [hour - timedelta(days=back) for hour in self.hours]
             if all(self.counts.recorded(camera, at) for camera in cameras for at in same):
                 totals.append(sum(visits[at] for visits in self.counts.visits.values() for at in same))
         return totals if len(totals) >= 7 else []  # noqa: PLR2004 - a week
 
-    def _hours(self) -> list[int]:
-        """The hours of the span, whole or begun."""
-        hours, second = [], self.since.timestamp()
-        while second < self.until.timestamp():
-            hours.append(self.counts.hour_of(second))
-            second = hours[-1] + HOUR_S
-        return hours
-
-    def _whole_hours(self) -> list[int]:
-        since, until = self.since.timestamp(), self.until.timestamp()
-        return [hour for hour in self._hours() if since <= hour and hour + HOUR_S <= until]
-
     def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
-        begin, end = each.hours[0], each.hours[-1] + HOUR_S
-        came = [a for a in self.arrivals[each.series] if begin <= a.moment.timestamp() < end]
+        came = [
+            a
+            for a in self.arrivals
+            if a.series == each.series and self.counts.hour_of(a.moment) in each.hours
+        ]
         names = {a.object for a in came}
         name = names.pop() if len(names) == 1 else kind
         number = many(each.count, name) if each.count else "nobody" if name == "person" else f"no {name}"
@@ -301,7 +281,7 @@ class _Composer:
         if 0 < len(came) <= _SPELLED_OUT:
             text += f" ({', '.join(self._stay_words(a) for a in came)})"
         text += f"; usually {usual_words(each.usual.values())} ({len(each.usual)} {each.days})."
-        since, until = (moment_of(second * 1_000_000) for second in (begin, end))
+        since, until = (self.local.aware(hour) for hour in (each.hours[0], each.hours[-1] + HOUR))
         query = {"camera": [camera], "object": objects_of_kind(kind), "since": since, "until": until}
         self._say(text, "unusual", _ODD + each.surprise, since, [a.record for a in came], **query)
 
@@ -310,7 +290,7 @@ class _Composer:
         at = f"at {self._clock(arrival.moment)}"
         if visit is None:
             return at
-        return f"{at} for {duration_words(visit.seconds)}" if visit.end else f"{at}, and still there"
+        return f"{at}, and still there" if visit.there else f"{at} for {duration_words(visit.seconds)}"
 
     def _events(self) -> None:
         """Rules that were met, covered or turned cameras, and what was put down or taken away."""
@@ -330,7 +310,7 @@ class _Composer:
             visit, end = self._visits.get(number), ""
             if visit and action == "placed":
                 there = f"it was there for {duration_words(visit.seconds)}"
-                end = f"; {there}" if visit.end else "; it is still there"
+                end = "; it is still there" if visit.there else f"; {there}"
             self._say(f"{said}{end}.", "thing", _THING, moment, [record])
         for (camera, kind), events in grouped.items():
             numbers, moments, (said, *more) = zip(*events, strict=True)
@@ -339,12 +319,13 @@ class _Composer:
             self._say(f"{said}{end}.", kind, weight, moments[0], numbers, camera=[camera], kind=[kind])
 
     def _stays(self) -> None:
+        usual = self.counts.stays(self.since)
         for visit in self._visits.values():
-            known = self.counts.stays.get(Series(visit.camera, kind_of(visit.object)))
+            known = usual.get(Series(visit.camera, kind_of(visit.object)))
             if known is None or known.number < _LEAST_STAYS or visit.begin >= self.until:
                 continue
             if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * known.usual_s):
-                there = "" if visit.end else " and is still there"
+                there = " and is still there" * visit.there
                 text = (
                     f"{_named(visit)} on {visit.camera} stayed {duration_words(visit.seconds)} from "
                     f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(known.usual_s)} "
@@ -355,9 +336,9 @@ class _Composer:
 
     def _there(self) -> None:
         """What still stands there, longest first, and of which cameras that is not known."""
-        by_camera: defaultdict[str, list[_Visit]] = defaultdict(list)
+        by_camera: defaultdict[str, list[Visit]] = defaultdict(list)
         for visit in self._visits.values():
-            if visit.end is None and visit.last >= self.until and visit.camera not in self.unwatched:
+            if visit.there and visit.camera not in self.unwatched:
                 by_camera[visit.camera].append(visit)
         for camera, visits in by_camera.items():
             visits.sort(key=lambda each: (each.begin, each.record))
@@ -375,40 +356,35 @@ class _Composer:
 
     def _gaps(self) -> None:
         """What was not seen, by camera and reason."""
-        grouped: defaultdict[tuple[str, str], list[tuple[datetime, datetime, int]]] = defaultdict(list)
-        for gap in self.search.selection.gaps(
-            Question(span=Span(self.since, self.until), asked_at=self.until)
-        ):
-            begin, end = max(gap.begin, self.since), min(gap.end, self.until)
-            grouped[gap.camera, gap.reason].append((begin, end, gap.record))
+        grouped: defaultdict[tuple[str, str], list[Gap]] = defaultdict(list)
+        span = Question(span=Span(self.since, self.until), asked_at=self.until)
+        for each in self.search.selection.gaps(span):
+            inside = each._replace(begin=max(each.begin, self.since), end=min(each.end, self.until))
+            grouped[each.camera, each.reason].append(inside)
         for (camera, reason), gaps in grouped.items():
-            begin, end = gaps[0][0], max(each[1] for each in gaps)
-            lost_s = sum((each[1] - each[0]).total_seconds() for each in gaps)
-            span = f"from {self._clock(begin)} to {self._clock(end)}"
+            begin, end = gaps[0].begin, max(each.end for each in gaps)
+            lost_s = sum((each.end - each.begin).total_seconds() for each in gaps)
+            clocks = f"from {self._clock(begin)} to {self._clock(end)}"
             why = GAPS.get(reason, reason)
             if reason == "mask":
-                text = f"a part of {camera} was not seen {span}: {why}."
+                text = f"a part of {camera} was not seen {clocks}: {why}."
             elif len(gaps) == 1:
-                text = f"nothing was recorded on {camera} {span} ({duration_words(lost_s)}): {why}."
+                text = f"nothing was recorded on {camera} {clocks} ({duration_words(lost_s)}): {why}."
             else:
-                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {span}"
+                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {clocks}"
                 text = f"nothing was recorded on {camera} for {lost}: {why}."
-            weight = (
-                _BLIND + min(4.0, lost_s / 3600) if lost_s >= _LONG_GAP_S and reason != "mask" else _QUIET + 1
-            )
-            numbers = [each[2] for each in gaps]
+            long = lost_s >= _LONG_GAP_S and reason != "mask"
+            weight = _BLIND + min(4.0, lost_s / 3600) if long else _QUIET + 1
+            numbers = [each.record for each in gaps]
             self._say(text, "gap", weight, begin, numbers, camera=[camera], kind=["gap"])
 
     def _cameras(self) -> None:
         """Each camera in one sentence, the busiest first, and those where nothing came in another."""
         by_camera: defaultdict[str, list[_Arrival]] = defaultdict(list)
-        for series, arrivals in sorted(self.arrivals.items()):
-            by_camera[series.camera] += arrivals
+        for each in self.arrivals:
+            by_camera[each.series.camera].append(each)
         for camera, arrivals in by_camera.items():
-            if not arrivals:
-                continue
-            times = sorted(each.moment for each in arrivals)
-            first, last = self._clock(times[0]), self._clock(times[-1])
+            first, last = self._clock(arrivals[0].moment), self._clock(arrivals[-1].moment)
             span = f"at {first}" if first == last else f"from {first} to {last}"
             text = f"on {camera}: {_kinds_words(_count_objects(arrivals))}, {span}"
             stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v and v.end]
@@ -419,9 +395,11 @@ class _Composer:
             objects = sorted({each.object for each in arrivals})
             numbers = [each.record for each in arrivals]
             weight = _CAMERA + total / (total + 1000) * 9
-            self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
-        quiet = [camera for camera in self.watched if not by_camera[camera]]
-        if quiet and len(quiet) < len(by_camera):
+            self._say(
+                f"{text}.", "camera", weight, arrivals[0].moment, numbers, camera=[camera], object=objects
+            )
+        quiet = [camera for camera in self.watched if camera not in by_camera]
+        if quiet and by_camera:
             text = f"nobody and nothing came on {_join(quiet)}."
             self._say(text, "quiet", _QUIET, self.since, ())
 
@@ -435,13 +413,11 @@ class _Composer:
         days = (self.last_day - shown.date()).days
         return f"{shown:%H:%M}" if not days else f"{shown:%a %H:%M}" if days < 7 else f"{shown:%d %b %H:%M}"  # noqa: PLR2004
 
-    def _hours_words(self, hours: Sequence[int]) -> str:
+    def _hours_words(self, hours: Sequence[datetime]) -> str:
         """Such as "between 1:00 and 2:00 at night"."""
-        clocks = [self.counts.day_and_hour(hour) for hour in hours]
-        (day, first), (_, last) = clocks[0], clocks[-1]
-        night = all(hour >= _NIGHT[0] or hour < _NIGHT[1] for _, hour in clocks)
-        named = f" on {day:%A}" if day != self.last_day else ""
-        return f"between {first}:00 and {last + 1}:00{' at night' * night}{named}"
+        night = all(each.hour >= _NIGHT[0] or each.hour < _NIGHT[1] for each in hours)
+        named = f" on {hours[0]:%A}" if hours[0].date() != self.last_day else ""
+        return f"between {hours[0].hour}:00 and {hours[-1].hour + 1}:00{' at night' * night}{named}"
 
 
 def _count_objects(arrivals: Iterable[_Arrival]) -> Counter[str]:
@@ -462,7 +438,7 @@ def _join(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _named(visit: _Visit) -> str:
+def _named(visit: Visit) -> str:
     """Such as "a red car"; colours of people are of their clothes."""
     person = visit.object in {"person", *objects_of_kind("rider")}
     words = visit.object if person else f"{visit.colour} {visit.object}".strip()

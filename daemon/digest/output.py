@@ -60,4 +60,4 @@ def page(digest: Digest, local: LocalTime) -> str:
         urls = {side: data_url(content) for side, content in small.items() if content}
         cards.append(Card(each.record, local.zone, urls, f"#r-{each.record.id}"))
     template = environment().get_template("digest.html.j2")
-    return template.render(digest=digest, cards=cards, shown=SHOWN)
+    return template.render(digest=digest, cards=cards, shown=SHOWN, error="")

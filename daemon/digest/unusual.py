@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
-from daemon.digest.counts import HISTORY, HOUR_S, HourlyCounts, Series
+from daemon.digest.counts import HISTORY, HOUR, HourlyCounts, Series
 
 _LEAST_DAYS = 7
 """Days of which an hour must be recorded before anything is called usual."""
@@ -36,7 +36,7 @@ class Unusual:
     """
 
     series: Series
-    hours: tuple[int, ...]
+    hours: tuple[datetime, ...]
     count: int
     more: bool
     usual: Mapping[date, int]
@@ -44,12 +44,14 @@ class Unusual:
     surprise: float
 
 
-def find_unusual(counts: HourlyCounts, hours: Sequence[int]) -> list[Unusual]:
+def find_unusual(counts: HourlyCounts, hours: Sequence[datetime]) -> list[Unusual]:
     """Compare hours, which must be over, with the same hours of the days before; in no order."""
     found = list[Unusual]()
     for series in sorted(counts.visits):
         run: Unusual | None = None
-        before = sum(n for at, n in counts.visits[series].items() if hours and at < hours[0])
+        before = sum(
+            n for at, n in counts.visits[series].items() if hours and hours[0] - HISTORY <= at < hours[0]
+        )
         for hour in hours:
             judged = _judge(counts, series, hour, before)
             if run and judged and judged.more == run.more:
@@ -88,16 +90,16 @@ def chances(count: int, usual: Sequence[int]) -> tuple[float, float]:
     return max(1e-16, 1 - below), below + term
 
 
-def _judge(counts: HourlyCounts, series: Series, hour: int, before: int) -> Unusual | None:
+def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) -> Unusual | None:
     """Judge an hour; `before` is how many came in the four weeks before the span."""
-    (day, clock), visits = counts.day_and_hour(hour), counts.visits[series]
+    visits = counts.visits[series]
     count = visits[hour]
-    days = (day - timedelta(days=n) for n in range(1, HISTORY.days + 1))
-    recorded = {each: at for each in days if counts.recorded(series.camera, at := counts.at(each, clock))}
+    same = (hour - timedelta(days=n) for n in range(1, HISTORY.days + 1))
+    recorded = [each for each in same if counts.recorded(series.camera, each)]
     if len(recorded) < _LEAST_DAYS:
         return None
-    every = {each: visits[at] for each, at in recorded.items()}
-    weekend = day.weekday() >= _SATURDAY
+    every = {each.date(): visits[each] for each in recorded}
+    weekend = hour.weekday() >= _SATURDAY
     like = {each: n for each, n in every.items() if (each.weekday() >= _SATURDAY) == weekend}
     usual, word = like, "days of weekends" if weekend else "weekdays"
     more = fewer = False
@@ -109,8 +111,8 @@ def _judge(counts: HourlyCounts, series: Series, hour: int, before: int) -> Unus
         fewer = 3 * count < low and at_most < _CHANCE and counts.recorded(series.camera, hour)
     if count and not more:
         near = [
-            [visits[n] for n in (at - HOUR_S, at, at + HOUR_S) if counts.recorded(series.camera, n)]
-            for at in recorded.values()
+            [visits[n] for n in (at - HOUR, at, at + HOUR) if counts.recorded(series.camera, n)]
+            for at in recorded
         ]
         hours = [n for each in near for n in each]
         expected = before / (24 * len(recorded)) * len(hours)

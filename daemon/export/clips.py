@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
-import cv2
 import numpy as np
 from av.container.input import InputContainer
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
-from numpy.typing import NDArray
 
-from daemon.export.masks import Mask, part
+from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
-from daemon.replay.inputs import find_footage, is_video
-from models.boxes import Box
+from daemon.replay.inputs import find_footage
 from pipeline.record import Record
-from pipeline.report.card import SIDES
 from pipeline.sources import Clock, Image, SourceError
 from pipeline.sources.decode import video_stream
 from pipeline.sources.picture import rgb_of
 from pipeline.sources.times import stamp_in_name
+from pipeline.sources.url import is_video
 from pipeline.sources.video import VideoFile, open_container, probe
 
 MARGIN_S = 3.0  # of a recording before the before frame and after the after frame
-ASTRAY_S = 3.0  # by which a recorder's clock may differ where a mask is aligned to it
 LONGEST_S = 60.0  # before the after frame: slow change may have taken an hour
 
 _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
@@ -65,16 +59,13 @@ class Footage:
                 f"there is no video in {', '.join(places)}: give the files, or the folder of a recorder"
             )
 
-    def cut(
-        self, record: Record, scratch: Path, mask: Mask, pictures: Mapping[str, Path]
-    ) -> tuple[Path, str] | str:
+    def cut(self, record: Record, scratch: Path, mask: Mask) -> tuple[Path, str] | str:
         """Cut out the recording around a narration.
 
         Args:
             record: of the narration.
             scratch: an existing folder for the file.
             mask: what is black.
-            pictures: the record's, by side; masking aligns a recorder's clock by them.
 
         Returns:
             The file and the name of the one that it is from; or why there is none.
@@ -82,7 +73,7 @@ class Footage:
         reason = f"no recording of {record.camera} covers that time"
         for path, stamp_s in self._places(record):
             try:
-                if clip := _cut(path, record, stamp_s, scratch, mask=mask, pictures=pictures):
+                if clip := _cut(path, record, stamp_s, scratch, mask):
                     return clip, path.name
             except (SourceError, av.FFmpegError, OSError, ValueError) as error:
                 reason = f"{path.name} cannot be copied: {getattr(error, 'strerror', None) or error}"
@@ -102,24 +93,14 @@ class Footage:
             yield recordings[0].path, None
 
 
-def _cut(
-    path: Path,
-    record: Record,
-    at_s: float | None,
-    scratch: Path,
-    *,
-    mask: Mask,
-    pictures: Mapping[str, Path],
-) -> Path | None:
+def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Mask) -> Path | None:
     """Cut from a while before the narration to a while after it; None where there is nothing then."""
     with closing(open_container(path)) as container:
-        stream = video_stream(container, 1)
+        stream = video_stream(container)
         base = stream.time_base or Fraction(1, 1000)
         start = stream.start_time or 0
         stamp = record.after.pts if at_s is None else start + round(at_s / base)
         since_s = (record.after.moment - record.before.moment).total_seconds()
-        if mask.track and at_s is not None:
-            stamp = _align(container, stream, record, stamp, mask=mask, pictures=pictures)
         begin = max(start, stamp - round((min(since_s, LONGEST_S) + MARGIN_S) / base))
         end = stamp + round(MARGIN_S / base)
         container.seek(begin, stream=stream)
@@ -155,62 +136,15 @@ def _shown(
     container: InputContainer, record: Record, stamp: int, span: range, mask: Mask
 ) -> Iterator[tuple[int, Image]]:
     """Time stamps and blackened pictures of the frames of a span; `stamp` is that of the after frame."""
-    for at, frame in _frames(container, span):
-        moment = record.after.moment + timedelta(seconds=float((at - stamp) * (frame.time_base or 0)))
-        box = mask.box_at(record.camera, moment)
-        yield at - span[0], mask.blacken(rgb_of(frame), record.camera, box)
-
-
-def _frames(container: InputContainer, span: range) -> Iterator[tuple[int, VideoFrame]]:
-    """The frames of a span with their time stamps, from where the container was sought to."""
     by_dts = container.format.name == "avi"
     for frame in container.decode(video=0):
         at = frame.dts if by_dts else frame.pts
         if at is not None and at > span[-1]:
             return
         if at is not None and at in span:
-            yield at, frame
-
-
-def _align(
-    container: InputContainer,
-    stream: VideoStream,
-    record: Record,
-    stamp: int,
-    *,
-    mask: Mask,
-    pictures: Mapping[str, Path],
-) -> int:
-    """The after frame's time stamp by a recorder's clock, near `stamp`: where its picture is most alike.
-
-    Raises:
-        SourceError: no picture shows the track.
-    """
-    base = stream.time_base or Fraction(1, 1000)
-    for side in reversed(SIDES):
-        box, path = mask.box_on(record, side), pictures.get(side)
-        picture = cv2.imread(str(path)) if box and path else None
-        if box and picture is not None:
-            break
-    else:
-        raise SourceError("no picture is kept to compare its clock with")
-    since_s = (record.after.moment - record.before.moment).total_seconds()
-    late = round(since_s / base) if side == "before" else 0
-    reach = round(ASTRAY_S / base)
-    sought = _small(picture, box)
-    container.seek(max(stream.start_time or 0, stamp - late - reach), stream=stream)
-    away = {
-        at: float(np.abs(_small(frame.to_ndarray(format="bgr24"), box) - sought).mean())
-        for at, frame in _frames(container, range(stamp - late - reach, stamp - late + reach + 1))
-    }
-    if not away:
-        raise SourceError("it holds nothing of that time")
-    return min(away, key=lambda at: away[at]) + late
-
-
-def _small(image: NDArray[Any], box: Box) -> NDArray[np.float32]:
-    """A box and as much around it, to be compared."""
-    return np.asarray(cv2.resize(part(image, box, 1.0), (32, 32), interpolation=cv2.INTER_AREA), np.float32)
+            moment = record.after.moment + timedelta(seconds=float((at - stamp) * (frame.time_base or 0)))
+            box = mask.box_at(record.camera, moment)
+            yield at - span[0], mask.blacken(rgb_of(frame), record.camera, box)
 
 
 def _encode(frames: Iterator[tuple[int, Image]], like: VideoStream, out: Path) -> bool:

@@ -18,7 +18,7 @@ from daemon.export.clips import Footage
 from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
-from daemon.search.results import SearchResult
+from daemon.search.search import SearchResult
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Signature
 from pipeline.journal.timestamps import Timestamp
@@ -62,85 +62,66 @@ class Manifest:
     schema: str = "narrated-export/2"
 
 
-def write_export(
-    results: Iterable[SearchResult],
-    out: Path,
-    manifest: Manifest,
-    journals: Path,
-    *,
-    local: LocalTime | None = None,
-    mask: Mask | None = None,
-    footage: Footage | None = None,
-    force: bool = False,
-) -> tuple[int, str]:
-    """Write narrations as a folder or zip that can be checked without narrated.
+@dataclass(slots=True)
+class Export:
+    """Narrations as a folder or zip that can be checked without narrated, while it is written.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
 
-    Args:
-        results: to be written.
-        out: becomes a zip where its name ends so.
+    Attributes:
         manifest: with `selection`, `gaps`, `linked` and `mask`; gets what was written.
         journals: their folder.
         local: time zone of the page.
         mask: what to blacken in pictures and recordings.
         footage: to cut recordings from.
-        force: replace what is there.
-
-    Returns:
-        How many pictures, and the SHA-256 (hex) of SHA256SUMS.
-
-    Raises:
-        ExportError: it cannot be written, or something is there already.
+        pictures: names here, by where they were.
     """
-    with (
-        export_folder(out, force=force) as folder,
-        tempfile.TemporaryDirectory(prefix="narrated-") as scratch,
-    ):
-        writer = _ExportWriter(
-            folder, Path(scratch), manifest, journals, local or LocalTime(), mask or Mask(), footage
-        )
-        return writer.write(results)
 
-
-@dataclass(slots=True)
-class _ExportWriter:
-    """One export while it is written."""
-
-    folder: Path
-    scratch: Path
     manifest: Manifest
     journals: Path
-    local: LocalTime
-    mask: Mask
-    footage: Footage | None
-    pictures: dict[Path, str] = field(default_factory=dict)  # names here, by where they were
-    places: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)  # in records.jsonl
+    local: LocalTime = field(default_factory=LocalTime)
+    mask: Mask = field(default_factory=Mask)
+    footage: Footage | None = None
+    pictures: dict[Path, str] = field(default_factory=dict)
+    _folder: Path = Path()
+    _places: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)  # in records.jsonl
 
-    def write(self, results: Iterable[SearchResult]) -> tuple[int, str]:
-        manifest = self.manifest
+    def write(self, results: Iterable[SearchResult], out: Path, *, force: bool = False) -> tuple[int, str]:
+        """Write narrations, into a zip where the name of `out` ends so; `force` replaces what is there.
+
+        Returns:
+            How many pictures, and the SHA-256 (hex) of SHA256SUMS.
+
+        Raises:
+            ExportError: it cannot be written, or something is there already.
+        """
+        with export_folder(out, force=force) as self._folder:
+            return self._write(results)
+
+    def _write(self, results: Iterable[SearchResult]) -> tuple[int, str]:
+        manifest, folder = self.manifest, self._folder
         for name in ("chain", "pictures"):
-            (self.folder / name).mkdir()
+            (folder / name).mkdir()
         facts = [("Selected", manifest.selection or "everything"), ("How to check it", "README.md")]
         head = Head("What was narrated", facts, manifest.gaps, sources=BESIDE)
-        with (self.folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
+        with (folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
-        for camera, places in sorted(self.places.items()):
+        for camera, places in sorted(self._places.items()):
             manifest.chains[camera] = self._write_chain(camera, places)
         manifest.gone = sorted(set(manifest.gone))
         content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
-        (self.folder / MANIFEST).write_text(content, encoding="utf-8")
-        (self.folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
+        (folder / MANIFEST).write_text(content, encoding="utf-8")
+        (folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
-        (self.folder / "check.py").write_bytes(check.read_bytes())
-        return len({*self.pictures.values()}), write_sums(self.folder)
+        (folder / "check.py").write_bytes(check.read_bytes())
+        return len({*self.pictures.values()}), write_sums(folder)
 
     def _cards(self, results: Iterable[SearchResult]) -> Iterator[Card]:
         """Write records, pictures and recordings one by one, and give their cards to the page."""
-        with (self.folder / "records.jsonl").open("wb") as file:
+        with (self._folder / "records.jsonl").open("wb") as file:
             for each in results:
                 record = each.record
-                places = self.places.setdefault(record.camera, {})
+                places = self._places.setdefault(record.camera, {})
                 places[record.seq] = file.tell(), len(each.line)
                 file.write(each.line + b"\n")
                 self.manifest.records += 1
@@ -175,7 +156,7 @@ class _ExportWriter:
                     continue
                 content, name = masked, f"{manifest.masked[digest]}{path.suffix}"
             self.pictures[path] = f"pictures/{name}"
-            (self.folder / "pictures" / name).write_bytes(content)
+            (self._folder / "pictures" / name).write_bytes(content)
 
     def _notes(self, record: Record) -> list[str]:
         """What is said below a record's sentences."""
@@ -187,14 +168,15 @@ class _ExportWriter:
 
     def _cut_clip(self, result: SearchResult, footage: Footage) -> str:
         record = result.record
-        clip = footage.cut(record, self.scratch, self.mask, result.pictures)
-        if isinstance(clip, str):
-            self.manifest.without_clip[record.id] = clip
-            return ""
-        path, source = clip
-        name = f"clips/{record.camera}-{record.seq}{path.suffix}"
-        (self.folder / "clips").mkdir(exist_ok=True)
-        shutil.move(path, self.folder / name)
+        with tempfile.TemporaryDirectory(prefix="narrated-") as scratch:
+            clip = footage.cut(record, Path(scratch), self.mask)
+            if isinstance(clip, str):
+                self.manifest.without_clip[record.id] = clip
+                return ""
+            path, source = clip
+            name = f"clips/{record.camera}-{record.seq}{path.suffix}"
+            (self._folder / "clips").mkdir(exist_ok=True)
+            shutil.move(path, self._folder / name)
         facts = {"camera": record.camera, "record": record.seq, "source": source}
         encoded = {"encoded": True} if self.mask.changes(record.camera) else {}
         self.manifest.clips[name] = facts | encoded
@@ -203,8 +185,8 @@ class _ExportWriter:
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
         signatures = Signature.load(self.journals, camera)
         stamps = Timestamp.load(self.journals, camera)
-        numbers, target = sorted(places), self.folder / f"chain/{camera}.jsonl"
-        with (self.folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
+        numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
+        with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
             if self.manifest.linked:
                 last = max(
                     min((each.seq for each in proofs if each.seq >= numbers[-1]), default=numbers[-1])
@@ -219,7 +201,7 @@ class _ExportWriter:
         for kind, proofs in (("signatures", signatures), ("timestamps", stamps)):
             lines = b"".join(each.line() + b"\n" for each in proofs if each.seq in there)
             if lines:
-                (self.folder / f"chain/{camera}.{kind}").write_bytes(lines)
+                (self._folder / f"chain/{camera}.{kind}").write_bytes(lines)
         signed = max((each.seq for each in signatures if each.seq in there), default=0)
         stamped = max((each.seq for each in stamps if each.seq in there), default=0)
         return {"pieces": runs_of(numbers), "signed": signed, "stamped": stamped}

@@ -47,7 +47,7 @@ class Mask:
         if self.track:
             shown = np.zeros_like(image)
             if box:
-                part(shown, box)[:] = part(image, box)
+                _part(shown, box)[:] = _part(image, box)
             image = shown
         if areas := tuple(self.areas.get(camera, ())):
             image = np.where(polygon_mask(areas, shape, PRIVACY_MARGIN)[..., None], np.uint8(0), image)
@@ -79,11 +79,11 @@ class Mask:
         return None
 
 
-def part(image: NDArray[Any], box: Box, margin: float = MARGIN) -> NDArray[Any]:
-    """The view of a box in an image, and of some of its own widths and heights around it."""
+def _part(image: NDArray[Any], box: Box) -> NDArray[Any]:
+    """The view of a box in an image, with its margin."""
     (rows, columns), (x, y, width, height) = image.shape[:2], box
-    left, right = (min(max(edge, 0.0), 1.0) for edge in (x - margin * width, x + (1 + margin) * width))
-    top, bottom = (min(max(edge, 0.0), 1.0) for edge in (y - margin * height, y + (1 + margin) * height))
+    left, right = (min(max(edge, 0.0), 1.0) for edge in (x - MARGIN * width, x + (1 + MARGIN) * width))
+    top, bottom = (min(max(edge, 0.0), 1.0) for edge in (y - MARGIN * height, y + (1 + MARGIN) * height))
     return image[round(top * rows) : round(bottom * rows), round(left * columns) : round(right * columns)]
 
 

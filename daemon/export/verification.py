@@ -135,8 +135,7 @@ def print_export(result: ExportVerification, say: Callable[[str], None], *, know
             signed = f"{chain.covered} of {chain.records} signed{whose}"
         say(f"{result.path}: {camera}: records {spell_runs(chain.pieces)}: {signed}")
         if (gaps := len(chain.pieces) - 1) > 0:
-            number = "1 gap" if gaps == 1 else f"{gaps} gaps"
-            say(f"  {number}: nothing shows what lies between, nor that nothing was left out")
+            say(f"  {many(gaps, 'gap')}: nothing shows what lies between, nor that nothing was left out")
         if chain.covered < chain.records:
             say(f"  {chain.records - chain.covered} could have been rewritten by the maker of the export")
     recordings = f", {many(result.clips, 'recording')}" if result.clips else ""

@@ -173,18 +173,18 @@ class Queue:
             client.xdel(key, entry)
 
 
-def read_dead_letters(client: Redis, target: str | None = None) -> list[tuple[str, str, dict[str, str]]]:
+def read_dead_letters(client: Redis) -> list[tuple[str, str, dict[str, str]]]:
     """Target, entry (its milliseconds say when it was given up) and fields id, reason, json of each."""
     letters = []
-    for key in sorted(client.scan_iter(match=dead_key(target or "*"), count=1000)):
+    for key in sorted(client.scan_iter(match=dead_key("*"), count=1000)):
         entries: Any = client.xrange(key)
         letters += [(key.split(":")[2], entry, fields) for entry, fields in entries]
     return letters
 
 
-def retry_dead_letters(client: Redis, target: str | None = None) -> int:
-    """Queue dead letters again, or only those of one target; how many."""
-    letters = read_dead_letters(client, target)
+def retry_dead_letters(client: Redis) -> int:
+    """Queue dead letters again; how many."""
+    letters = read_dead_letters(client)
     for name, entry, fields in letters:
         client.xadd(retry_key(name), {"json": fields["json"]})
         client.xdel(dead_key(name), entry)

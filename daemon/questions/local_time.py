@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,7 +16,11 @@ DAY_S = 86_400
 MINUTES = 24 * 60
 """Of a day."""
 
+LOCAL_ORIGIN = 25_567 * DAY_S * 1_000_000
+"""From Monday 1 January 1900 to 1970, in microseconds: local times since then are never negative."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER = 15 * 60 * 1_000_000
 _YEARS = range(1900, 3000)
 _NOON = 12
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.](\d\d))? ?(am|pm|o'clock)?", re.IGNORECASE)
@@ -72,9 +77,34 @@ class LocalTime:
         shown = wall.astimezone() if self.zone is None else wall.replace(tzinfo=self.zone)
         return shown.astimezone(UTC)  # Python compares two times of one zone by their clocks
 
+    def ahead(self, first: int, last: int) -> list[tuple[int, int]]:
+        """How far clocks here are ahead of UTC, and since when, in microseconds; the newest first.
+
+        Args:
+            first, last: of the times that are asked about; earlier ones count as the first.
+        """
+
+        def offset(at: int) -> int:
+            return (self.of(moment_of(at)).utcoffset() or timedelta()) // timedelta(microseconds=1)
+
+        at = first // _QUARTER * _QUARTER
+        found = [(at, offset(at))]
+        while at < last:
+            week = range(at, at + 7 * 96 * _QUARTER + 1, _QUARTER)  # clocks change at quarters of hours
+            at = week[-1]
+            if offset(at) != found[-1][1]:
+                known = found[-1][1]
+                change = week[bisect_left(week, True, key=lambda each: offset(each) != known)]
+                found.append((change, offset(change)))
+        return found[::-1]
+
     def midnight(self, day: date) -> datetime:
         """The begin of a day."""
         return self.aware(datetime.combine(day, time()))
+
+    def bounds(self, day: date) -> tuple[datetime, datetime]:
+        """A day's midnight and the next; 23 or 25 hours where clocks change."""
+        return self.midnight(day), self.midnight(day + timedelta(days=1))
 
     def parse(self, text: str, now: datetime) -> datetime:
         """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.
@@ -82,12 +112,14 @@ class LocalTime:
         Raises:
             SearchError: it cannot be read as one.
         """
-        wanted = text.strip().lower()
+        wanted, today = text.strip().lower(), self.of(now).date()
+        back = {name: (today.weekday() - n) % 7 for n, name in enumerate(DAY_NAMES)}
+        back |= {"today": 0, "yesterday": 1}
         try:
             if re.match(DURATION_PATTERN, wanted):
                 moment = now - timedelta(seconds=parse_duration(wanted))
-            elif wanted in ("today", "yesterday", *DAY_NAMES):
-                moment = self.midnight(self.day(wanted, now))
+            elif wanted in back:
+                moment = self.midnight(today - timedelta(days=back[wanted]))
             else:
                 moment = datetime.fromisoformat(text.strip())
                 moment = self.aware(moment) if moment.tzinfo is None else moment
@@ -100,25 +132,6 @@ class LocalTime:
         if moment.year not in _YEARS:
             raise beyond_calendar(repr(text))
         return moment
-
-    def day(self, text: str, now: datetime) -> date:
-        """``today``, ``yesterday``, the last ``monday`` that has begun, or ``2026-05-01``.
-
-        Raises:
-            SearchError: it cannot be read as one.
-        """
-        today, wanted = self.of(now).date(), text.strip().lower()
-        if wanted in ("today", "yesterday"):
-            return today - timedelta(days=wanted == "yesterday")
-        if wanted in DAY_NAMES:
-            return today - timedelta(days=(today.weekday() - DAY_NAMES.index(wanted)) % 7)
-        try:
-            day = date.fromisoformat(wanted)
-        except ValueError:
-            raise SearchError(f"{text!r} is not a day: write yesterday, monday or 2026-05-01") from None
-        if day.year not in _YEARS:
-            raise beyond_calendar(repr(text))
-        return day
 
 
 def parse_time_of_day(text: str) -> int:

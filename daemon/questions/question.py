@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Literal, TypeVar
+from typing import Literal
 
 TIME_GROUPINGS = ("minute", "hour", "day", "week", "month", "weekday", "hour-of-day")
 GROUPINGS = (*TIME_GROUPINGS, "camera", "object", "kind", "colour")
-
-Part = TypeVar("Part", "Filters", "Span", "Measure")
 
 
 class SearchError(Exception):
@@ -117,22 +115,3 @@ class Question:
         filters, measure = self.filters, self.measure
         bounded = filters.longer_s is not None or filters.shorter_s is not None
         return bounded or filters.open or measure.durations or measure.order == "longest"
-
-
-def merge_options(options: Question, asked: Question) -> Question:
-    """A question in words, and options beside it that take precedence."""
-    measure = _override(asked.measure, options.measure)
-    timed = bool(options.filters.kinds) or options.measure.by_time
-    return replace(
-        asked,
-        filters=_override(asked.filters, options.filters),
-        span=_override(asked.span, options.span),
-        measure=measure,
-        presence=asked.presence and not timed,
-    )
-
-
-def _override(part: Part, options: Part) -> Part:
-    given = {each.name: getattr(options, each.name) for each in fields(options)}
-    defaults = type(options)()
-    return replace(part, **{name: v for name, v in given.items() if v != getattr(defaults, name)})

@@ -67,8 +67,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
             if not report.interrupted:  # else Ctrl-C has ended the server as well
                 loop.raise_error()
         finally:
-            loop.stop()
-            loop.join(_LAST_ARRIVALS_S)
+            loop.end(_LAST_ARRIVALS_S)
     return report
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,8 @@ from pathlib import Path
 from pipeline.record import check_camera
 from pipeline.sources import SourceError, redact
 from pipeline.sources.stills import is_still
-from pipeline.sources.times import name_without_stamp, natural_key
-from pipeline.sources.url import LONGEST_NAME, match_files, slug
-
-_VIDEO = re.compile(
-    r"\.(avi|mp4|m4v|mkv|mov|webm|mpe?g|(m2?)?ts|flv|wmv|asf|ogv|3gp|h?26[45]|hevc|dav)", re.IGNORECASE
-)
+from pipeline.sources.times import name_without_stamp
+from pipeline.sources.url import LONGEST_NAME, find_files, slug
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +24,6 @@ class ReplayInput:
 
     camera: str
     paths: tuple[Path, ...]
-
-
-def is_video(path: Path) -> bool:
-    """True for the name of a video; only files of folders are chosen by name."""
-    return _VIDEO.fullmatch(path.suffix) is not None
 
 
 def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
@@ -68,14 +58,7 @@ def _expand(place: str) -> list[Path]:
             f"{redact(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "
             "a camera belongs in the configuration of `narrated run`"
         )
-    path = Path(place).expanduser()
-    if not path.is_dir():
-        return match_files(path)
-    files = [p for p in path.rglob("*") if p.is_file()]
-    footage = [p for p in files if is_video(p)] or [p for p in path.iterdir() if is_still(p) and p.is_file()]
-    if not footage:
-        raise SourceError(f"{place}: the folder holds neither videos nor still images: check the path")
-    return sorted(footage, key=lambda p: (p.parent, natural_key(p)))
+    return find_files(Path(place).expanduser())
 
 
 def _group(path: Path) -> tuple[str, Path]:

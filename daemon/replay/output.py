@@ -20,12 +20,13 @@ from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
 from daemon.threads.camera_thread import Span
 from models.captioner import Captioner
+from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
 from pipeline.disk import replace_file
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
+from pipeline.narration.narration import FrameStamp
 from pipeline.record import Record
-from pipeline.report.summary import ReportFacts
-from pipeline.report.writer import write_report
+from pipeline.report.writer import ReportFacts, write_report
 
 UNFINISHED = "unfinished.json"
 _OWN = ("narrations.jsonl", "report.html", "journal/*")
@@ -130,8 +131,11 @@ class OutputFolder:
         return self.records[camera]
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
-        """Note that all records of a camera are here: a resumed replay keeps them."""
+        """Note that all records of a camera are here, and until when it was watched."""
         self.finished[camera] = outcome
+        if outcome.last:
+            seen = FrameStamp(outcome.last, 0, "")
+            CameraMemory(self.folder / CAMERA_MEMORY / f"{camera}.json").save(seen, None)
         self._save()
 
     def finish(self, facts: ReportFacts, *, complete: bool) -> None:

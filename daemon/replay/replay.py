@@ -34,15 +34,14 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
 from pipeline.record import Record
-from pipeline.report.summary import ReportFacts
 from pipeline.report.words import many
+from pipeline.report.writer import ReportFacts
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
 BATCH = (
     4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures
 )
-PICTURE_BYTES = 1_000_000_000  # of pictures kept per camera, so that jobs and clusters change nothing
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
@@ -85,14 +84,12 @@ class ReplayReport:
             what an interruption left out.
         interrupted: True where Ctrl-C ended it.
         outcomes: of the finished cameras.
-        notes: one line each, about pictures.
     """
 
     narrations: int
     problems: tuple[str, ...]
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
 
 class ReplayProgress(Progress):
@@ -156,7 +153,7 @@ def replay(
             interrupted = True
         with _without_interruption():
             problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished, tuple(run.notes))
+        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished)
 
 
 class _Replay:
@@ -189,9 +186,9 @@ class _Replay:
         ]
         self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
         store = EvidenceStore(self._output.evidence, fsync=False)
-        self._keeper = EvidenceKeeper(store, camera_bytes=PICTURE_BYTES) if options.out else None
+        keeper = EvidenceKeeper(store) if options.out else None
         self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=self._keeper, counters=self._queue.counters
+            captioner, left, self._journals, live=False, evidence=keeper, counters=self._queue.counters
         )
         publisher = Publisher(options.redis_url) if options.redis_url else None
         self._publishing = Publishing(self._journals, publisher) if publisher else None
@@ -200,7 +197,7 @@ class _Replay:
     def main_loop(self, progress: ReplayProgress) -> None:
         """Narrate batch after batch; meanwhile, objects are detected in the next one."""
         if self._publishing:
-            self._publishing.start()
+            self._publishing.loop.start()
         ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
         with ThreadPoolExecutor(1, "detector") as pool:
             while len(self.finished) < len(self._footage):
@@ -246,8 +243,7 @@ class _Replay:
         self._report(self._narrator.finish())
         outcomes = self.finished | {thread.plan.name: self._outcome(thread) for thread in self._threads}
         problems += [line for outcome in outcomes.values() for line in outcome.problems]
-        fallbacks = self._narrator.captioning.fallbacks
-        if failed := sum(pairs for (_, reason), pairs in fallbacks.items() if reason == "failed"):
+        if failed := self._narrator.captioning.fallbacks.total():
             problems.append(
                 f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
             )
@@ -261,15 +257,6 @@ class _Replay:
             else:
                 self._output.discard()
         return problems
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """Where the pictures are, and of which narrations none are kept."""
-        if self._keeper and (size := self._keeper.store.size()):
-            yield f"pictures: {size / 1e6:,.0f} MB in {self._output.evidence} (--no-evidence keeps none)"
-        for camera, count in (self._keeper.beyond if self._keeper else {}).items():
-            kept = f"{PICTURE_BYTES / 1e9:g} GB are kept"
-            yield f"{camera}: {many(count, 'narration')} without pictures, {kept}"
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""

@@ -1,8 +1,9 @@
-"""The index of a folder of journals: kept up from their ends, never the truth itself.
+"""The index of a folder of journals, in SQLite: kept up from their ends, never the truth itself.
 
-A file is known by its chain and its first record, as a segment is renamed when it is full. The index
-remembers how far each file was read: one whose last record is another now, that is shorter, or that was
-written again at the same length, is read again from its start.
+It lies beside the journals, and is deleted and built again whenever it does not fit. A file of a journal is
+known by its chain and its first record, as a segment is renamed when it is full. The index remembers how far
+each was read: one whose last record is another now, that is shorter, or that was written again at the same
+length, is read again from its start.
 """
 
 from __future__ import annotations
@@ -10,26 +11,90 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from platformdirs import user_cache_path
+
 from daemon.questions.facts import UNTIL_THE_NEXT, facts_of, gap_of, time_of
+from daemon.questions.question import NoJournalsError
 from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.search.folders import JournalFile, journal_files
-from daemon.search.store import open_store
 from pipeline.record import RecordError, hash_holds, read_record
 
 Row = tuple[object, ...]
 
+VERSION = 9
+"""Of the tables below and of what is in them."""
+FILE = "index.sqlite3"
 BLOCK = 8192
 """Lines that are read, and written into the index, in one go."""
 
 _LISTINGS = 20
 """How often files are listed again while segments are closed faster than they are read."""
 _LONGEST_LINE = 16 * 2**20
+_LEAST_FREE = 64 * 2**20
+"""Bytes that an index leaves free on its disk: the journals need them more."""
+_WAIT_S = 60.0
+_MODE = 0o640  # as private as the journals
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS files (
+  id INTEGER PRIMARY KEY, name TEXT, chain TEXT, first INTEGER,
+  size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT, UNIQUE (chain, first));
+CREATE TABLE IF NOT EXISTS records (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
+  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER);
+CREATE INDEX IF NOT EXISTS records_of_key ON records (key);
+CREATE INDEX IF NOT EXISTS records_of_file ON records (file, offset);
+CREATE INDEX IF NOT EXISTS records_of_camera ON records (camera, time);
+CREATE TABLE IF NOT EXISTS sentences (
+  record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, at INTEGER,
+  kind TEXT, action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER,
+  other TEXT, visit INTEGER, text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sentences_by_time ON sentences (time);
+CREATE INDEX IF NOT EXISTS sentences_of_object ON sentences (object, time);
+CREATE INDEX IF NOT EXISTS sentences_of_camera ON sentences (camera, time);
+CREATE INDEX IF NOT EXISTS sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
+CREATE INDEX IF NOT EXISTS sentences_of_text ON sentences (text);
+CREATE INDEX IF NOT EXISTS arrivals ON sentences (camera, object, time / 900000000, visit, count)
+  WHERE counted AND kind IN ('appeared', 'more');
+CREATE TABLE IF NOT EXISTS visits (
+  id INTEGER PRIMARY KEY, camera TEXT, track TEXT, object TEXT, begin INTEGER, end INTEGER, last INTEGER,
+  UNIQUE (camera, track));
+CREATE INDEX IF NOT EXISTS visits_of_object ON visits (camera, object, begin, end);
+CREATE INDEX IF NOT EXISTS visits_open ON visits (camera) WHERE end IS NULL;
+CREATE INDEX IF NOT EXISTS visits_by_end ON visits (end);
+CREATE TABLE IF NOT EXISTS gaps (
+  record INTEGER PRIMARY KEY REFERENCES records ON DELETE CASCADE,
+  camera TEXT, begin INTEGER, end INTEGER, reason TEXT);
+CREATE TABLE IF NOT EXISTS texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
+  text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+CREATE TRIGGER IF NOT EXISTS text_added AFTER INSERT ON texts BEGIN
+  INSERT INTO words (rowid, text) VALUES (new.id, new.text); END;
+CREATE TRIGGER IF NOT EXISTS text_deleted AFTER DELETE ON texts BEGIN
+  INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text); END;
+CREATE TRIGGER IF NOT EXISTS sentence_deleted AFTER DELETE ON sentences BEGIN
+  DELETE FROM texts WHERE id = old.text AND NOT EXISTS (SELECT 1 FROM sentences WHERE text = old.text);
+  DELETE FROM visits WHERE id = old.visit
+    AND NOT EXISTS (SELECT 1 FROM sentences WHERE visit = old.visit); END;
+"""
+
+
+_ADD_VISIT = (
+    "INSERT INTO visits (camera, track, object, begin, end, last) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, begin = min(begin, excluded.begin), "
+    "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
+)
+_ADD_TEXT = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
+_ADD_SENTENCE = f"INSERT INTO sentences VALUES ({', '.join('?' * 15)})"
+_END_MASK = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND end = ?"
 
 
 @dataclass(slots=True)
@@ -52,18 +117,21 @@ class _File:
     """A file as the index knows it; see the table ``files``."""
 
     id: int
-    offset: int
-    lines: int
     size: int
     mtime: int
+    offset: int
+    lines: int
 
 
 class Index:
-    """The records of a folder's journals; for one thread.
+    """The records of a folder's journals; for one thread at a time.
 
-    Args (and attributes):
+    Args:
         folder: of the journals.
-        store: the file.
+
+    Attributes:
+        connection: in autocommit mode.
+        path: of the index: beside the journals, or else in the user's cache.
 
     Raises:
         NoJournalsError: the journals cannot be read, or the index not written (any method).
@@ -71,12 +139,18 @@ class Index:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.store = open_store(folder)
+        name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+        cached = user_cache_path("narrated", appauthor=False) / f"index-{name}.sqlite3"
+        reasons = []
+        for self.path in (folder / FILE, cached):
+            try:
+                self.connection = _open(self.path)
+                break
+            except (OSError, sqlite3.OperationalError) as error:
+                reasons.append(f"{self.path}: {getattr(error, 'strerror', None) or error}")
+        else:
+            raise NoJournalsError(f"no index can be written; set XDG_CACHE_HOME ({'; '.join(reasons)})")
         self._newest = self._last_record()
-
-    def close(self) -> None:
-        """Close the file."""
-        self.store.connection.close()
 
     def update(self) -> Update:
         """Read what was appended to the journals, and drop what was deleted from them.
@@ -99,29 +173,33 @@ class Index:
                 if reason:
                     left_out[file.name] = reason
             if journal_files(self.folder) == files:
-                for (known,) in self.store.connection.execute("SELECT id FROM files").fetchall():
+                for (known,) in self.connection.execute("SELECT id FROM files").fetchall():
                     if known not in done:
                         self._forget(known)
                 break
         after, self._newest = self._newest, self._last_record()
         sql = "SELECT count(*) FROM records WHERE id > ?"
-        (records,) = self.store.connection.execute(sql, (after,)).fetchone()
+        (records,) = self.connection.execute(sql, (after,)).fetchone()
         return Update(records, after, left_out)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
 
     def faults(self) -> list[str]:
         """The first line of each file that does not hold; `narrated verify` checks everything."""
         sql = "SELECT name, fault FROM files WHERE fault != '' ORDER BY name"
-        return [f"{self.folder / name}:{fault}" for name, fault in self.store.connection.execute(sql)]
+        return [f"{self.folder / name}:{fault}" for name, fault in self.connection.execute(sql)]
 
     def _forget(self, file: int) -> None:
         """Remove all that was read of a file, with texts and visits that no other file names."""
-        with self.store.transaction() as db:
+        with self._transaction() as db:
             db.execute("DELETE FROM files WHERE id = ?", (file,))
             db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else deleted words stay in it
 
     def _last_record(self) -> int:
         sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
-        return int(self.store.connection.execute(sql).fetchone()[0])
+        return int(self.connection.execute(sql).fetchone()[0])
 
     def _read_file(self, file: JournalFile, names: set[str], done: set[int]) -> str:
         """Read on in a file; why not, where it is left out."""
@@ -129,7 +207,7 @@ class Index:
         state = path.stat()
         sql = "SELECT id FROM files WHERE name = ? AND size = ? AND mtime = ?"
         values = file.name, state.st_size, state.st_mtime_ns
-        if same := self.store.connection.execute(sql, values).fetchone():
+        if same := self.connection.execute(sql, values).fetchone():
             done.add(same[0])
             return ""
         with path.open("rb") as lines:
@@ -140,15 +218,14 @@ class Index:
             camera, seq = _camera_and_seq(first) or (file.chain, file.first or 0)
             if camera != file.chain and f"{camera}.jsonl" in names:
                 return f"it is a copy of {camera}.jsonl, or merged of journals that are here, too"
-            known = self._known(file.chain, file.first or seq)
-            if known and not self._continues(known, lines, state):
+            if file.first is None and {each.name for each in journal_files(self.folder)} != names:
+                return (
+                    ""  # a segment closed since the listing has records before this file's: they come first
+                )
+            known = self._file(file, file.first or seq)
+            if not self._continues(known, lines, state):
                 self._forget(known.id)
-                known = None
-            if known is None:
-                # A segment closed since the listing has records before this file's: they come first.
-                if file.first is None and {each.name for each in journal_files(self.folder)} != names:
-                    return ""
-                known = self._add(file, file.first or seq)
+                known = self._file(file, file.first or seq)
             done.add(known.id)
             while self._read_block(known, file, lines, state):
                 pass
@@ -159,7 +236,7 @@ class Index:
         if state.st_size < known.offset or (state.st_size == known.size and state.st_mtime_ns != known.mtime):
             return not known.offset
         sql = "SELECT offset, length, digest FROM records WHERE file = ? ORDER BY offset DESC LIMIT 1"
-        last = self.store.connection.execute(sql, (known.id,)).fetchone()
+        last = self.connection.execute(sql, (known.id,)).fetchone()
         if last is None:
             return True
         lines.seek(last[0])
@@ -167,43 +244,90 @@ class Index:
 
     def _read_block(self, known: _File, file: JournalFile, lines: BinaryIO, state: os.stat_result) -> bool:
         """Read on, by so many lines at most; False at the end of what there was."""
-        with self.store.transaction() as db:
+        with self._transaction() as db:
             offset = db.execute("SELECT offset FROM files WHERE id = ?", (known.id,)).fetchone()
             if offset is None or offset[0] != known.offset:
                 return False  # another process reads it
-            intake = Intake(db, known.id, known.lines)
             lines.seek(known.offset)
-            while intake.lines - known.lines < BLOCK and known.offset < state.st_size:
+            fault, first = "", known.lines
+            while known.lines - first < BLOCK and known.offset < state.st_size:
                 line = lines.readline()
                 if not line.endswith(b"\n") or known.offset + len(line) > state.st_size:
                     break  # still being written
-                intake.add(line, known.offset)
+                reason = _take(db, known.id, line, known.offset)
+                known.lines += 1
                 known.offset += len(line)
-            intake.save()
-            more = intake.lines - known.lines == BLOCK
-            known.lines = intake.lines
+                fault = fault or (reason and f"{known.lines}: {reason}")
+            row = (file.name, state.st_size, state.st_mtime_ns, known.offset, known.lines, fault, known.id)
             db.execute(
                 "UPDATE files SET name = ?, size = ?, mtime = ?, offset = ?, lines = ?, "
                 "fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
-                (
-                    *(file.name, state.st_size, state.st_mtime_ns, known.offset, known.lines),
-                    *(intake.fault, known.id),
-                ),
+                row,
             )
-        return more
+        return known.lines - first == BLOCK
 
-    def _add(self, file: JournalFile, first: int) -> _File:
+    def _file(self, file: JournalFile, first: int) -> _File:
+        """The row of a file whose first record has this number; a new one where it is not known."""
         sql = (
             "INSERT INTO files VALUES (NULL, ?, ?, ?, 0, 0, 0, 0, '') ON CONFLICT DO UPDATE SET name = name "
-            "RETURNING id, offset, lines, size, mtime"
+            "RETURNING id, size, mtime, offset, lines"
         )
-        with self.store.transaction() as db:
+        with self._transaction() as db:
             return _File(*db.execute(sql, (file.name, file.chain, first)).fetchone())
 
-    def _known(self, chain: str, first: int) -> _File | None:
-        sql = "SELECT id, offset, lines, size, mtime FROM files WHERE chain = ? AND first = ?"
-        row = self.store.connection.execute(sql, (chain, first)).fetchone()
-        return _File(*row) if row else None
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all or nothing; other writers wait."""
+        try:
+            _check_room(self.path)
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+            except BaseException:
+                with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
+                    self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise NoJournalsError(f"the index {self.path} cannot be written: {error}") from None
+
+
+def _check_room(path: Path) -> None:
+    if shutil.disk_usage(path.parent).free < _LEAST_FREE:
+        raise sqlite3.OperationalError(f"less than {_LEAST_FREE >> 20} MB are free on that disk")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open or make the index at a path; a damaged one, or one of another version, is deleted first.
+
+    Raises:
+        OSError, sqlite3.OperationalError: it cannot be written there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.exists():
+        _check_room(path)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
+    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    try:
+        # secure_delete: deleted text is not left in free pages.
+        for pragma in ("secure_delete = ON", "synchronous = NORMAL", "cache_size = -65536"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:  # two may come at the same time: one waits, and finds the tables
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.OperationalError:
+        connection.close()
+        raise
+    except sqlite3.DatabaseError:
+        version = None
+    if version in (0, VERSION):
+        return connection
+    connection.close()
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return _open(path)
 
 
 def _camera_and_seq(line: bytes) -> tuple[str, int] | None:
@@ -214,77 +338,31 @@ def _camera_and_seq(line: bytes) -> tuple[str, int] | None:
         return None
 
 
-class Intake:
-    """Lines of a file on their way into the index, within a transaction.
-
-    Args:
-        db: of the index.
-        file: its number.
-        lines: how many were read before.
-
-    Attributes:
-        records: rows of those of the lines that are records.
-        fault: the first line that does not hold, and why; mostly empty.
-    """
-
-    def __init__(self, db: sqlite3.Connection, file: int, lines: int) -> None:
-        self.lines, self.fault = lines, ""
-        self.records, self._sentences, self._gaps = list[Row](), list[Row](), list[Row]()
-        self._db, self._file = db, file
-        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
-        (self._newest,) = db.execute(sql).fetchone()
-
-    def add(self, raw: bytes, offset: int) -> None:
-        """Take a line that begins at a byte of the file."""
-        self.lines += 1
-        holds = hash_holds(raw[:-1])
-        try:
-            if not holds:
-                read_record(raw)  # a line that carries its hash was written by narrated
-            members = json.loads(raw)
-            time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
-            camera, key = str(members["camera"]), key_of(members["id"])
-            record = self._newest + len(self.records) + 1
-            facts, gap = facts_of(members, time, record), gap_of(members, time)
-            visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
-        except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            self.fault = self.fault or f"{self.lines}: no record: the line was changed, or another program's"
-            return
+def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
+    """Take in a line that begins at a byte of a file; why it does not hold, mostly empty."""
+    holds = hash_holds(line[:-1])
+    try:
         if not holds:
-            self.fault = self.fault or f"{self.lines}: the hash does not match: the line was changed"
-        held = bool(members.get("held"))
-        self.records.append((record, self._file, offset, len(raw), digest, key, time, camera, held))
-        for n, ((_, _, *row, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
-            visit_id = self._visit(visit) if visit else None
-            self._sentences.append((record, n, time, camera, *row, visit_id, self._text(text)))
-        if gap:
-            self._gaps.append((record, camera, *gap))
-
-    def save(self) -> None:
-        """Write what was taken."""
-        for table, rows in (("records", self.records), ("sentences", self._sentences), ("gaps", self._gaps)):
-            if rows:
-                self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-        if self._gaps:
-            sql = (
-                "UPDATE gaps AS g SET end = coalesce((SELECT min(n.begin) FROM gaps n "
-                "WHERE n.camera = g.camera AND n.reason = 'mask' AND n.record > g.record), end) "
-                "WHERE reason = 'mask' AND end = ?"
-            )
-            self._db.execute(sql, (UNTIL_THE_NEXT,))
-
-    def _visit(self, row: Row) -> int:
-        sql = (
-            "INSERT INTO visits (camera, track, object, begin, end, last) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, "
-            "begin = min(begin, excluded.begin), end = coalesce(excluded.end, end), "
-            "last = max(last, excluded.last) RETURNING id"
-        )
-        return int(self._db.execute(sql, row).fetchone()[0])
-
-    def _text(self, text: str) -> int:
-        sql = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
-        return int(self._db.execute(sql, (text,)).fetchone()[0])
+            read_record(line)  # a line that carries its hash was written by narrated
+        members = json.loads(line)
+        time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
+        camera, key = str(members["camera"]), key_of(members["id"])
+        facts, gap = facts_of(members, time, ""), gap_of(members, time)
+        visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
+    except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return "no record: the line was changed, or another program's"
+    row = (file, offset, len(line), digest, key, time, camera, bool(members.get("held")))
+    record = db.execute("INSERT INTO records VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+    for n, ((_, _, *about, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
+        (number,) = db.execute(_ADD_VISIT, visit).fetchone() if visit else (None,)
+        (words,) = db.execute(_ADD_TEXT, (text,)).fetchone()
+        db.execute(_ADD_SENTENCE, (record, n, time, camera, *about, number, words))
+    if gap:
+        begin, _, reason = gap
+        if reason == "mask":
+            db.execute(_END_MASK, (begin, camera, UNTIL_THE_NEXT))
+        db.execute("INSERT INTO gaps VALUES (?, ?, ?, ?, ?)", (record, camera, *gap))
+    return "" if holds else "the hash does not match: the line was changed"
 
 
 def key_of(identity: str) -> bytes:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
+from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
-from pipeline.record import format_time
 from pipeline.report.words import duration_words, has_date
-
-if TYPE_CHECKING:
-    from daemon.search.trial import WouldHaveFired
 
 _GAPS = 3
 """The newest gaps, which are named one by one."""
@@ -40,32 +35,6 @@ def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
         text = " ".join(record.text.split()) + "".join(others)
         marks = "".join(f"  ! {mark}" for mark in each.marks)
         yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
-
-
-def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
-    """When a rule would have fired, and below it the records on which that rests."""
-    from daemon.search.trial import records_of  # noqa: PLC0415 - most ask for no rule
-
-    local = search.local
-    for each, records in zip(found, records_of(search, found), strict=True):
-        mark = "  may be: its kind was not sure" if each.maybe else ""
-        yield f"{local_words(each.at, local):<23}  {each.camera:<12}  would have fired{mark}"
-        for record in records:
-            yield f"    {local_words(record.after.moment, local)}  {' '.join(record.text.split())}"
-
-
-def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
-    """Likewise as members, with the records' ids."""
-    from daemon.search.trial import records_of  # noqa: PLC0415
-
-    for each, records in zip(found, records_of(search, found), strict=True):
-        yield {
-            "time": format_time(each.at),
-            "local_time": search.local.of(each.at).isoformat(),
-            "camera": each.camera,
-            "may_be": each.maybe,
-            "records": [record.id for record in records],
-        }
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -139,6 +108,14 @@ def caveats(search: Search, question: Question) -> list[str]:
     """Sentences about what an answer leaves open: not recorded, not watched now, or not sure; mostly none."""
     local, selection = search.local, search.selection
     said = _gap_sentences(selection.gaps(question), local)
+    asked = question.filters.cameras
+    begun = {
+        camera: first for camera, first in selection.ends("min").items() if camera in (asked or (camera,))
+    }
+    if begun and question.span.until and question.span.until <= min(begun.values()):
+        camera, first = min(begun.items(), key=lambda each: each[1])
+        words = local_words(first, local)
+        said.append(f"nobody watched then: the first record is of {words}, on camera {camera}")
     if question.filters.open:
         said += [
             f"what is there now is not known of camera {camera} since {local_words(last, local)}, "

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.index import Index, Update, key_of
-from daemon.search.results import ResultReader, SearchResult
-from daemon.search.selection import Selection
+from daemon.search.selection import Location, Selection
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
-from pipeline.record import Record
+from pipeline.record import Record, RecordError, hash_holds, read_record
 
 if TYPE_CHECKING:
     from daemon.questions.asker import Asker
 
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
+_ALTERED = "does not verify: the line was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A record that matches.
+
+    Attributes:
+        record: as the journal has it.
+        marks: doubts about it, mostly none.
+        pictures: the files of its pictures that are there, by side: before, after, overlay.
+        line: the journal's bytes, without the line's end.
+    """
+
+    record: Record
+    marks: tuple[str, ...] = ()
+    pictures: Mapping[str, Path] = field(default_factory=dict)
+    line: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +67,15 @@ class Search:
     Attributes:
         index: of the journals; its `update` catches up with them.
         selection: records, visits and counts in the index; see there for the errors of all questions.
-        reader: counts what changed since the update.
+        missing: number of records that were deleted or changed since they were indexed.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        local: LocalTime,
-    ) -> None:
-        self.folder, self.local = folder, local
+    def __init__(self, folder: Path, local: LocalTime) -> None:
+        self.folder, self.local, self.missing = folder, local, 0
         self.index = Index(folder)
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(self.index.store.connection, local, self._last_seen)
-        self.reader = ResultReader(folder, EvidenceStore(pictures))
+        self.selection = Selection(self.index.connection, local, self._last_seen)
+        self._evidence = EvidenceStore(pictures)
 
     def __enter__(self) -> Self:
         return self
@@ -103,22 +116,15 @@ class Search:
         more = 0 < limit < len(records)
         if more:
             records = records[-limit:] if newest else records[:limit]
-        return Answer(self.reader.read(records), len(records), more)
+        return Answer(self.read(records), len(records), more)
 
-    def follow(self, question: Question, stop: Event, every_s: float) -> Iterator[SearchResult]:
-        """The records that come from now on, in the order of their journals, until `stop` is set."""
-        while not stop.is_set():
-            yield from self.new(question, self.index.update())
-            stop.wait(every_s)
-
-    def new(self, question: Question, update: Update) -> Iterator[SearchResult]:
-        """The records of an update that match, in the order of their journals."""
-        if update.records:
-            yield from self.reader.read(self.selection.after(update.after, question))
+    def new(self, update: Update) -> Iterator[SearchResult]:
+        """The records of an update, in the order of their journals."""
+        return self.read(self.selection.after(update.after))
 
     def by_id(self, identity: str) -> SearchResult | None:
         """The newest record with an id."""
-        results = self.reader.read(self.selection.keyed(key_of(identity)))
+        results = self.read(self.selection.keyed(key_of(identity)))
         return next((each for each in reversed(list(results)) if each.record.id == identity), None)
 
     def visits_of(self, results: Sequence[SearchResult]) -> list[list[SearchResult]]:
@@ -136,7 +142,7 @@ class Search:
                 locations = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
                 visits[key] = [
                     found
-                    for found in self.reader.read(locations)
+                    for found in self.read(locations)
                     if found.record.track == track and (not found.record.held or found.record.id in asked)
                 ] or [each]
         return list(visits.values())
@@ -147,15 +153,28 @@ class Search:
         for sentence in record.sentences:
             locations = self.selection.of_track(record.camera, sentence.other) if sentence.other else []
             words = OTHERS.get(sentence.action or "", "with")
-            found += [(words, other) for other in self.reader.read(locations[-1:])]
+            found += [(words, other) for other in self.read(locations[-1:])]
         return found
 
-    def neighbours(self, record: Record, question: Question) -> tuple[SearchResult | None, ...]:
-        """The matching records next before and after a record, which need not match itself."""
-        digest = bytes.fromhex(record.hash)[:8]
-        same = self.selection.keyed(key_of(record.id))
-        beyond = next(((each.time, each.id) for each in same if each.digest == digest), None)
-        if beyond is None:
-            return None, None
-        both = (self.selection.records(question, 1, newest=newest, beyond=beyond) for newest in (True, False))
-        return tuple(next(self.reader.read(locations), None) for locations in both)
+    def read(self, locations: Iterable[Location]) -> Iterator[SearchResult]:
+        """The records at locations, in their order; `missing` counts those whose line is gone or another."""
+        for location in locations:
+            if result := self._read(location):
+                yield result
+            else:
+                self.missing += 1
+
+    def _read(self, location: Location) -> SearchResult | None:
+        name, chain, first = location.file, location.chain, location.first
+        for renamed in dict.fromkeys((name, f"{chain}.{first:012d}.jsonl", f"{chain}.jsonl")):
+            with suppress(OSError, RecordError), (self.folder / renamed).open("rb") as file:
+                file.seek(location.offset)
+                line = file.read(location.length).rstrip(b"\n")
+                record = read_record(line)
+                if bytes.fromhex(record.hash)[:8] == location.digest:
+                    marks = () if hash_holds(line) else (_ALTERED,)
+                    named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
+                    paths = {side: self._evidence.find(reference) for side, reference in named.items()}
+                    pictures = {side: path for side, path in paths.items() if path}
+                    return SearchResult(record, marks, pictures, line)
+        return None

@@ -6,12 +6,19 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
-from typing import NamedTuple
+from functools import cache
+from typing import Literal, NamedTuple
 
-from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
+from daemon.questions.local_time import (
+    DAY_NAMES,
+    DAY_S,
+    LOCAL_ORIGIN,
+    MINUTES,
+    LocalTime,
+    microseconds,
+    moment_of,
+)
 from daemon.questions.matching import Matcher, RecordPlace, place_name
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.words import ARRIVALS, DEPARTURES
@@ -22,30 +29,28 @@ _NAMED = re.compile(
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(r"\w+")
 _SECOND, _MINUTE = 1_000_000, 60_000_000
-_LABELS = {
-    "minute": "%Y-%m-%d %H:%M",
-    "hour": "%Y-%m-%d %H:00",
-    "day": "%Y-%m-%d",
-    "week": "%G-W%V",
-    "month": "%Y-%m",
-    "weekday": "%A",
-    "hour-of-day": "%H:00",
+_TIMES = {
+    "minute": (_MINUTE, "%Y-%m-%d %H:%M"),
+    "hour": (60 * _MINUTE, "%Y-%m-%d %H:00"),
+    "day": (DAY_S * _SECOND, "%Y-%m-%d"),
+    "week": (7 * DAY_S * _SECOND, "%G-W%V"),
 }
-_CLOCKS = 2**18
-"""Times on local clocks that are remembered for SQL."""
+"""Length and label of what is counted by; local times count from a Monday."""
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)
 """So long after a camera's last record an open visit is still believed to be there."""
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
-_END = (
-    "coalesce(v.end, min(known_until(v.camera), coalesce((SELECT min(g.begin) FROM gaps g WHERE "
-    f"g.camera = v.camera AND g.begin >= v.last AND g.reason IN ('camera_down', 'outage')), {2**62})))"
+_STAYS = (
+    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, min(known_until(v.camera), "
+    "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
+    f"AND g.reason IN ('camera_down', 'outage')), {2**62}))) AS until FROM visits v"
 )
+"""Visits, with when each ended, or until when it is known not to have; see `Selection.look_at`."""
 
 
 class Location(NamedTuple):
-    """Where a record's line is, see `daemon.search.store`; `time` in microseconds since 1970."""
+    """Where a record's line is, see `daemon.search.index`; `time` in microseconds since 1970."""
 
     id: int
     file: str
@@ -61,20 +66,28 @@ class Visit(NamedTuple):
     """A stay of somebody or something before a camera.
 
     Attributes:
-        record: number of the first of its records that match.
+        id: in the index.
+        record: number of the first of its records that match; `colour` is of that.
         end: None where it has not ended, as far as the camera was watched.
-        seconds: how long it was, or is so far.
+        until: its end, or until when it is known not to have ended.
         there: not ended, and the camera is watched.
     """
 
+    id: int
     record: int
     camera: str
     track: str
     object: str
+    colour: str
     begin: datetime
     end: datetime | None
-    seconds: float
+    until: datetime
     there: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long it was, or is so far."""
+        return (self.until - self.begin).total_seconds()
 
 
 class Gap(NamedTuple):
@@ -139,8 +152,8 @@ class Selection:
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
     ) -> None:
         self.connection, self.local, self.last_seen = connection, local, last_seen
-        clock = lru_cache(_CLOCKS)(lambda shape, time: f"{local.of(moment_of(time)):{shape}}")
-        connection.create_function("clock", 2, clock)
+        self.look_at(datetime.now(UTC))
+        connection.execute(_STAYS)
 
     def records(
         self,
@@ -148,7 +161,6 @@ class Selection:
         limit: int = 0,
         *,
         newest: bool = True,
-        beyond: tuple[int, int] | None = None,
     ) -> list[Location]:
         """The records that match, by time; those of one moment as they were read.
 
@@ -156,15 +168,11 @@ class Selection:
             question: its measure does not count, but for whether it is of visits.
             limit: only the newest so many; 0 is all.
             newest: False takes the oldest.
-            beyond: time and number of a record: only those before it, or after it for the oldest.
         """
         if question.of_visits:
             locations = self.numbered(visit.record for visit in self.visits(question))
             return (locations[-limit:] if newest else locations[:limit]) if limit else locations
         where, values = self._where(question)
-        if beyond:
-            where += f" AND (s.time, s.record) {'<' if newest else '>'} (:time, :record)"
-            values |= {"time": beyond[0], "record": beyond[1]}
         order = "DESC" if newest and limit else ""
         matching = (
             f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
@@ -186,12 +194,9 @@ class Selection:
         records = f"SELECT record FROM sentences WHERE visit = ({visit})"
         return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
 
-    def after(self, record: int, question: Question) -> list[Location]:
-        """The records read after that of a number, as they were read; of cameras that are new, too."""
-        where, values = self._where(question, strict=False)
-        matching = f"SELECT 1 FROM sentences s WHERE s.record = r.id AND {where}"
-        found = self._locate(f"r.id > :after AND EXISTS ({matching})", values | {"after": record})
-        return sorted(found)
+    def after(self, record: int) -> list[Location]:
+        """The records read after that of a number, as they were read."""
+        return sorted(self._locate("r.id > :after", {"after": record}))
 
     def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
         """The records that meet a condition on a row `r`, by time."""
@@ -203,29 +208,25 @@ class Selection:
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
-        if self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
+        if question.of_visits and self.connection.execute("SELECT 1 FROM visits LIMIT 1").fetchone() is None:
             raise SearchError(
                 "these records name no tracks: it is not known who is still there or how long a visit was; "
                 "ask when somebody came or left"
             )
         where, values = self._where(question)
         sql = (
-            f"SELECT s.record, v.camera, v.track, v.object, v.begin, v.end, {_END} FROM visits v "
-            "JOIN (SELECT visit, min(record) AS record FROM sentences s "
+            "SELECT v.id, s.record, v.camera, v.track, v.object, s.colour, v.begin, v.end, v.until "
+            "FROM stays v JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
             Visit(
-                record,
-                camera,
-                track,
-                name,
-                moment_of(begin),
-                end and moment_of(end),
-                (until - begin) / _SECOND,
-                end is None and until == values["now"],
+                *(number, record, camera, track, name, colour, moment_of(begin), end and moment_of(end)),
+                *(moment_of(until), end is None and until == values["now"]),
             )
-            for record, camera, track, name, begin, end, until in self.connection.execute(sql, values)
+            for number, record, camera, track, name, colour, begin, end, until in self.connection.execute(
+                sql, values
+            )
         ]
         order, limit = question.measure.order, question.measure.limit or 1
         if order == "longest":
@@ -238,21 +239,19 @@ class Selection:
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
         somewhere else; what has stood there for more than a day before the span is not known.
         """
-        since, until = span.since, span.until
-        if filters.zones and since:
-            since -= timedelta(seconds=DAY_S)
-        where, values = self._where(Question(filters, Span(since, until), presence=not filters.zones))
+        since = span.since - timedelta(seconds=DAY_S) if filters.zones and span.since else span.since
+        where, values = self._where(Question(filters, Span(since, span.until), presence=not filters.zones))
         chosen = "v.begin < :until AND coalesce(v.end, :until) > :since"
-        if replace(filters, cameras=(), held=True) != Filters() or not (since and until):
-            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
-        elif filters.cameras:
+        if filters.cameras:
             chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
-        sql = f"SELECT v.camera, v.begin, {_END} FROM visits v WHERE {chosen}"
+        if Filters(cameras=filters.cameras) != filters:
+            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
+        sql = f"SELECT v.camera, v.begin, v.until FROM stays v WHERE {chosen}"
         if filters.zones:
             sql = (
                 "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
-                f"WHERE n.visit = s.visit AND n.time > s.time), {_END}) FROM sentences s "
-                f"JOIN visits v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+                "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
+                f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
             )
         stays = defaultdict[str, list[tuple[int, int]]](list)
         for camera, begin, end in self.connection.execute(sql, values):
@@ -273,22 +272,43 @@ class Selection:
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
-        labels = [_label(grouping) for grouping in measure.by]
+        labels = [self._label(grouping) for grouping in measure.by]
+        groups = ", ".join(map(str, range(1, len(labels) + 1)))
         sql = (
             f"SELECT {', '.join([*labels, f'count(DISTINCT {visit}) + total({others})'])}, "
             f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
-            + (f" GROUP BY {', '.join(map(str, range(1, len(labels) + 1)))}" if labels else "")
+            + (f" GROUP BY {groups} ORDER BY {groups}" if labels else "")
         )
-        groups = [
-            Group(tuple(label or "-" for label in labels), int(visits), narrations)
-            for *labels, visits, narrations in self.connection.execute(sql, values)
-            if visits or not (measure.by and filters.objects)
+        rows = [
+            row for row in self.connection.execute(sql, values) if row[-2] or not (labels and filters.objects)
         ]
-        if measure.by and measure.by[0] in TIME_GROUPINGS and not measure.most:
-            days = {name.capitalize(): f"{n}" for n, name in enumerate(DAY_NAMES)}
-            return sorted(groups, key=lambda group: [days.get(label, label) for label in group.labels])
-        groups.sort(key=lambda group: (-group.visits, group.labels))
-        return [group for group in groups if not measure.most or group.visits == groups[0].visits]
+        if not (measure.by and measure.by[0] in TIME_GROUPINGS) or measure.most:
+            rows.sort(key=lambda row: (-row[-2], row[:-2]))
+            rows = [row for row in rows if not measure.most or row[-2] == rows[0][-2]]
+        return [
+            Group(tuple(map(_label_words, measure.by, row)), int(visits), narrations)
+            for *row, visits, narrations in rows
+        ]
+
+    def local_time(self, time: str = "s.time") -> str:
+        """SQL for what local clocks show, in microseconds since Monday 1 January 1900."""
+        first, last = self.connection.execute(
+            "SELECT (SELECT min(time) FROM sentences), (SELECT max(time) FROM sentences)"
+        ).fetchone()
+        *changes, (_, ahead) = self.local.ahead(first or 0, last or 0)
+        cases = "".join(f" WHEN {time} >= {since} THEN {microseconds}" for since, microseconds in changes)
+        return f"({time} + {LOCAL_ORIGIN} + {f'CASE{cases} ELSE {ahead} END' if cases else ahead})"
+
+    def _label(self, grouping: str) -> str:
+        """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
+        local = self.local_time() if grouping in TIME_GROUPINGS else ""
+        if grouping in _TIMES:
+            return f"{local} / {_TIMES[grouping][0]}"
+        if grouping == "month":
+            return f"strftime('%Y-%m', ({local} - {LOCAL_ORIGIN}) / {_SECOND}, 'unixepoch')"
+        if grouping == "weekday":
+            return f"{local} / {DAY_S * _SECOND} % 7"
+        return f"{local} / {60 * _MINUTE} % 24" if local else f"s.{grouping}"
 
     def gaps(self, question: Question) -> list[Gap]:
         """The spans that were not recorded of what is asked for, by time; what masks hide last."""
@@ -314,15 +334,19 @@ class Selection:
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
+    def ends(self, end: Literal["min", "max"]) -> dict[str, datetime]:
+        """The time of the first or the newest record of each camera."""
+        sql = f"SELECT {end}(time) FROM records WHERE camera = ?"
+        return {
+            camera: moment_of(*self.connection.execute(sql, (camera,)).fetchone())
+            for camera in self.cameras()
+        }
+
     def watched(self) -> dict[str, Watched]:
         """When each camera was watched."""
-        seen, sql = self.last_seen(), "SELECT {}(time) FROM records WHERE camera = ?"
-        watched = {}
-        for camera in self.cameras():
-            first, newest = (
-                moment_of(*self.connection.execute(sql.format(end), (camera,)).fetchone())
-                for end in ("min", "max")
-            )
+        seen, begun, watched = self.last_seen(), self.ends("min"), dict[str, Watched]()
+        for camera, newest in self.ends("max").items():
+            first = begun[camera]
             trusted = _SEEN_LATELY if camera in seen else _BELIEVED
             watched[camera] = Watched(first, newest, max(newest, seen.get(camera, newest)), trusted)
         return watched
@@ -336,11 +360,8 @@ class Selection:
             if now - each.last > each.trusted and (not asked or camera in asked)
         }
 
-    def end_of_visit(self, now: datetime) -> str:
-        """SQL for when a visit ``v`` ended, or until when it is known not to have.
-
-        That is not after its camera was last watched. It holds until another time is asked for.
-        """
+    def look_at(self, now: datetime) -> None:
+        """Let open stays last until now, but not after their camera was last watched."""
 
         @cache
         def known_until(camera: str) -> int:
@@ -349,7 +370,6 @@ class Selection:
             return microseconds(min(now, each.newest + _BELIEVED, last))
 
         self.connection.create_function("known_until", 1, known_until)
-        return _END
 
     def unsure(self, question: Question) -> list[Unsure]:
         """The visits whose class was not sure, which may be of what is asked for."""
@@ -395,22 +415,14 @@ class Selection:
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
-    def _where(
-        self, question: Question, *, strict: bool = True, open_class: str = ""
-    ) -> tuple[str, dict[str, object]]:
-        """The condition on a sentence ``s``, and the values in it.
-
-        Args:
-            question: what is asked.
-            strict: refuse unknown cameras.
-            open_class: in place of the question's objects.
-        """
+    def _where(self, question: Question, open_class: str = "") -> tuple[str, dict[str, object]]:
+        """The condition on a sentence ``s``, and the values in it; an `open_class` stands for the objects."""
         filters, measure = question.filters, question.measure
         now, known = question.asked_at or datetime.now(UTC), self.cameras()
         values: dict[str, object] = {"now": microseconds(now)}
-        end = self.end_of_visit(now)
+        self.look_at(now)
         where = [*self._about(filters, values, open_class), self._in_span(question, values)]
-        for name in filters.cameras if strict else ():
+        for name in filters.cameras:
             if name not in known:
                 raise not_here(name, "camera", known)
         if filters.cameras:
@@ -424,11 +436,12 @@ class Selection:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
         if filters.open:
             self._check_watched(question, filters.cameras or known)
-            there = f"v.end IS NULL AND v.begin <= :now AND {end} >= :now"
-            where.append(f"s.visit IN (SELECT v.id FROM visits v WHERE {there})")
+            where.append(
+                "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
+            )
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = f"(SELECT {end} - v.begin FROM visits v WHERE v.id = s.visit)"
+                length = "(SELECT until - begin FROM stays WHERE id = s.visit)"
                 where.append(f"{length} {sign} {bound * _SECOND:.0f}")
         return " AND ".join(where), values
 
@@ -478,15 +491,14 @@ class Selection:
                 within.append(f"s.time {sign} :{name}")
                 values[name] = microseconds(moment)
         if span.between:
-            begin, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in span.between)
-            clock, both = f"clock('%H:%M', s.time / {_MINUTE} * {_MINUTE})", "AND" if begin < end else "OR"
-            within.append(f"({clock} >= '{begin}' {both} {clock} < '{end}')")
+            begin, end = span.between
+            clock, both = f"{self.local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
+            within.append(f"({clock} >= {begin} {both} {clock} < {end})")
         inside = " AND ".join(within)
         if not (span.since and question.presence) or span.between:
             return f"({inside})"
         there = (
-            "SELECT v.id FROM visits v WHERE v.begin < :since AND ((v.end > :since) OR "
-            f"(v.end IS NULL AND {_END} > :since))"
+            "SELECT id FROM stays WHERE begin < :since AND (end > :since OR (end IS NULL AND until > :since))"
         )
         return f"(({inside}) OR (s.kind IN {sql_list(ARRIVALS)} AND s.visit IN ({there})))"
 
@@ -498,14 +510,13 @@ class Selection:
         return any(begin <= c < end if begin < end else c >= begin or c < end for c in clocks)
 
 
-def _label(grouping: str) -> str:
-    """SQL for the label of a sentence's group."""
-    if grouping not in _LABELS:
-        return f"s.{grouping}"
-    step = (
-        _MINUTE if grouping == "minute" else 15 * _MINUTE
-    )  # every zone is ahead by whole quarters of an hour
-    return f"clock('{_LABELS[grouping]}', s.time / {step} * {step})"
+def _label_words(grouping: str, label: str | int | None) -> str:
+    if grouping in _TIMES:
+        length, shape = _TIMES[grouping]
+        return f"{moment_of(int(label or 0) * length - LOCAL_ORIGIN):{shape}}"
+    if grouping == "weekday":
+        return DAY_NAMES[int(label or 0)].capitalize()
+    return f"{label:02d}:00" if grouping == "hour-of-day" else f"{label or '-'}"
 
 
 def sql_list(names: Iterable[str]) -> str:

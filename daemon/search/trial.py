@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from daemon.questions.facts import Fact
 from daemon.questions.local_time import microseconds, moment_of
@@ -12,9 +12,10 @@ from daemon.questions.matching import Matcher
 from daemon.questions.question import Span, not_here
 from daemon.rules.rule import Form, Rule
 from daemon.rules.watch import Cooldown, Watch
+from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.selection import any_place, sql_list
-from pipeline.record import Record
+from pipeline.record import Record, format_time
 
 
 class WouldHaveFired(NamedTuple):
@@ -32,7 +33,7 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
     Raises:
         SearchError: a camera of the rule has no records.
     """
-    db, watched = search.index.store.connection, search.selection.watched()
+    db, watched = search.index.connection, search.selection.watched()
     cameras = rule.filters.cameras or tuple(watched)
     for name in cameras:
         if name not in watched:
@@ -79,7 +80,7 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[tuple[str, Fact]]:
     about = [_about(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
     by_words = any(each.filters.zones or any(map(any, each.spoken.values())) for each in asked)
     text = "(SELECT text FROM texts WHERE id = s.text)" if by_words else "''"
-    rows = search.index.store.connection.execute(
+    rows = search.index.connection.execute(
         "SELECT camera, record, time, at, kind, action, object, colour, confidence, count, counted, "
         "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
         f"visit, {text} FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n",
@@ -111,6 +112,28 @@ def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Rec
     """The records on which each rests; those that retention has deleted meanwhile are missing."""
     locations = search.selection.numbered({number for each in found for number in each.numbers})
     numbers = {location.digest: location.id for location in locations}
-    results = search.reader.read(locations)
+    results = search.read(locations)
     records = {numbers[bytes.fromhex(each.record.hash)[:8]]: each.record for each in results}
     return [[records[number] for number in each.numbers if number in records] for each in found]
+
+
+def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
+    """When a rule would have fired, and below it the records on which that rests."""
+    local = search.local
+    for each, records in zip(found, records_of(search, found), strict=True):
+        mark = "  may be: its kind was not sure" if each.maybe else ""
+        yield f"{local_words(each.at, local):<23}  {each.camera:<12}  would have fired{mark}"
+        for record in records:
+            yield f"    {local_words(record.after.moment, local)}  {' '.join(record.text.split())}"
+
+
+def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
+    """Likewise as members, with the records' ids."""
+    for each, records in zip(found, records_of(search, found), strict=True):
+        yield {
+            "time": format_time(each.at),
+            "local_time": search.local.of(each.at).isoformat(),
+            "camera": each.camera,
+            "may_be": each.maybe,
+            "records": [record.id for record in records],
+        }

@@ -1,20 +1,26 @@
-"""ASGI middleware before every page: host names, forms of other sites, logins, headers."""
+"""ASGI middleware around every page: host names, forms of other sites, logins, headers, the access log."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+import asyncio
+import logging
+from collections.abc import Collection
 from http import HTTPStatus
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daemon.serve.access import Sessions
+from pipeline.journal import JournalError
+from pipeline.journal.access_log import Deed, record_access
 
-OPEN = ("/login", "/static/", "/alive")
+OPEN = ("/login", "/static/")
 """Addresses that need no login."""
 
 _HEADERS = {
@@ -29,26 +35,27 @@ _HEADERS = {
 }
 
 
+logger = logging.getLogger(__name__)
+
+
 class Guard:
     """Passes on what may be asked, with the user's name under ``state.user``.
+
+    What a page puts under ``state.deed``, as a deed and its detail, is on disk before the page is sent. A log
+    that cannot be written is logged, and does not keep anybody from looking.
 
     Args:
         hosts: names of the page beside localhost and numeric addresses; lower case.
         sessions: None where no login is needed.
         cookie: its name.
-        note: is told of each request that was answered, and with which status.
+        accesses: path of the access log.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        hosts: Collection[str],
-        sessions: Sessions | None,
-        cookie: str,
-        note: Callable[[Request, int], Awaitable[None]],
+        self, app: ASGIApp, hosts: Collection[str], sessions: Sessions | None, cookie: str, accesses: Path
     ) -> None:
         self._app, self._hosts, self._sessions, self._cookie = app, hosts, sessions, cookie
-        self._note = note
+        self._accesses, self._recording, self._fault = accesses, asyncio.Lock(), ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on."""
@@ -57,16 +64,32 @@ class Guard:
         request = Request(scope)
         token = request.cookies.get(self._cookie, "")
         request.state.user = self._sessions.user(token) if self._sessions else ""
+        request.state.deed = None
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                await self._note(request, message["status"])
+                if request.state.deed:
+                    await self._record(request, *request.state.deed)
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
                 headers.setdefault("cache-control", "no-cache" if "etag" in headers else "no-store")
             await send(message)
 
         await (self._refuse(request) or self._app)(scope, receive, send_guarded)
+
+    async def _record(self, request: Request, what: Deed, detail: str) -> None:
+        who = request.state.user or getattr(request.state, "name", "")
+        address, fault = request.client.host if request.client else "", ""
+        async with self._recording:
+            try:
+                await run_in_threadpool(
+                    record_access, self._accesses, what, who=who, address=address, detail=detail
+                )
+            except (OSError, JournalError) as error:
+                fault = str(error)
+                if fault != self._fault:
+                    logger.error("accesses are not recorded: %s", error)  # noqa: TRY400 - no bug
+            self._fault = fault
 
     def _refuse(self, request: Request) -> Response | None:
         """The answer to what may not be asked."""

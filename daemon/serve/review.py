@@ -1,4 +1,4 @@
-"""Addresses of the review as questions, by the names of `narrated query`'s options, and their answers."""
+"""The review: an address as a question by the options of `narrated query`, its answer and its plots."""
 
 from __future__ import annotations
 
@@ -6,33 +6,53 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
+import numpy as np
 from starlette.datastructures import QueryParams
 
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Measure, Question, SearchError, Span, merge_options
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
-from daemon.search.results import SearchResult
 from daemon.search.search import Search
-from daemon.serve.plots import ZOOMED, Occupancy, bars, occupancies
 from pipeline.report.words import duration_words, has_date, many
 
-LONGEST_AXIS = timedelta(days=2)
-"""A longer span is shown by days alone."""
-
-SHOWN = 50
-"""Narrations on a page."""
-
 ALL_DAYS = "all"
+
+_SHOWN = 50
 _NAMES = (*LISTS, "q", "text", "confidence", "since", "until", "between", "day", "held")
 """Parameters that are read; others are ignored."""
-
 _LONGEST, _MOST = 300, 12
 _PAGE = re.compile(r"[1-9][0-9]{0,4}")
+_BY_MINUTES, _BY_HOURS, _LONGEST_PLOT = timedelta(hours=3), timedelta(days=2), timedelta(days=92)
+"""Spans up to so long are shown by minutes, and by hours; others by days, so many at most."""
+_PARTS = 96
+"""Of a span, of each of which occupancy is the highest."""
+
+
+class Bar(NamedTuple):
+    """Visits of a minute, an hour or a day; `narrations` also count what is no visit."""
+
+    words: str
+    visits: int
+    narrations: int
+    address: str
+
+
+class Occupancy(NamedTuple):
+    """How many were there at the same time, the most in each of equal parts of a span.
+
+    Attributes:
+        dark: begin and length of what was not recorded, in shares of the span.
+    """
+
+    name: str
+    most: Sequence[int]
+    dark: Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +73,8 @@ class ReviewQuery:
     page: int = 1
 
     @classmethod
-    def read(cls, parameters: QueryParams, search: Search, now: datetime, *, newest_day: bool = True) -> Self:
-        """Read an address; without a time it is of the newest day, unless that is not wanted.
+    def read(cls, parameters: QueryParams, search: Search, now: datetime) -> Self:
+        """Read an address; without a time it is of the newest day.
 
         Raises:
             SearchError: a parameter cannot be understood.
@@ -63,20 +83,23 @@ class ReviewQuery:
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"this is too much at once: {_LONGEST} characters each, {_MOST} of a kind")
         one, local, understood = dict(given), search.local, ""
-        question = question_of(_options(given), local, now)
-        if words := one.get("q"):
-            question = merge_options(question, search.asker().read(words, now))
+        asked = search.asker().read(one["q"], now) if "q" in one else Question()
+        question = question_of(_options(given), local, now, asked)
+        if "q" in one:
             understood = restate(question, local)
         held = "held" in one or "q" in one or question.measure.count  # no answer is false by a limit
         question = replace(question, filters=replace(question.filters, held=held))
         span, measure, day = question.span, question.measure, None
         if text := one.get("day"):
-            day = None if text == ALL_DAYS else local.day(text, now)
-        elif newest_day and not (span.since or span.until or measure.order != "all" or measure.count):
+            try:
+                day = None if text == ALL_DAYS else date.fromisoformat(text)
+            except ValueError:
+                raise SearchError(f"{text!r} is not a day: write 2026-05-01") from None
+        elif not (span.since or span.until or measure.order != "all" or measure.count):
             newest = next(search.answer(Question(question.filters, measure=Measure("last"))).results, None)
             day = local.of(newest.record.after.moment if newest else now).date()
         if day:
-            begin, end = day_bounds(day, local)
+            begin, end = local.bounds(day)
             since, until = max(begin, span.since or begin), min(end, span.until or end)
             question = replace(question, span=replace(span, since=since, until=until))
         number = parameters.get("page", "1")
@@ -87,122 +110,73 @@ class ReviewQuery:
         """The last value of each parameter."""
         return dict(self.given)
 
-    def query(self, **changed: str | None) -> str:
+    def query(self, **changed: str | date | None) -> str:
         """The address's query with some parameters changed, or left out where they are None or empty."""
         unchanged = [(name, value) for name, value in self.given if name not in changed]
-        return urlencode(unchanged + [(name, value) for name, value in changed.items() if value])
+        return urlencode(unchanged + [(name, f"{value}") for name, value in changed.items() if value])
+
+    def nearer(self, begin: datetime, end: datetime, local: LocalTime) -> str:
+        """The query of a day, or of a part of one."""
+        if end - begin > _BY_MINUTES:
+            return self.query(day=local.of(begin).date(), since=None, until=None)
+        since, until = (local.of(moment).replace(tzinfo=None).isoformat() for moment in (begin, end))
+        return self.query(since=since, until=until, day=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
-    """The answer.
+def review(search: Search, parameters: QueryParams, now: datetime) -> dict[str, Any]:
+    """The values of the template for an address.
 
-    Attributes:
-        error: why there is none.
-        results: newest first, or in the order of the question.
-        more: older ones are left.
-        bars: of minutes, hours or days of the span: words, visits, narrations, address.
-        ticks: five local moments of the axis of the plots, from its begin to its end.
-        wider: ``(words, address)`` of the hours beside one that is shown, and of its day.
-        counts: rows ``(*labels, visits, narrations)``; None for a question that counts nothing.
-        visits: rows ``(begin, end, camera, object, duration)`` in words.
-        cameras, objects, places: choices of the form.
-        days: the nearest days with narrations, before and after; empty where there is none.
-        gaps, faults: of the record and of the journals, one sentence each.
+    One that cannot be read fills in the form again, beside the error.
+
+    Returns:
+        What the template shows; `results` are newest first, or in the order of the question; `more` where
+        older ones are left, `counts` None for a question that counts nothing.
     """
-
-    asked: ReviewQuery
-    error: str = ""
-    results: Sequence[SearchResult] = ()
-    more: bool = False
-    bars: Sequence[tuple[str, int, int, str]] = ()
-    occupancies: Sequence[Occupancy] = ()
-    ticks: Sequence[datetime] = ()
-    wider: Sequence[tuple[str, str]] = ()
-    counts: Sequence[tuple[str | int, ...]] | None = None
-    visits: Sequence[tuple[str, ...]] = ()
-    cameras: Sequence[str] = ()
-    objects: Sequence[str] = ()
-    places: Sequence[str] = ()
-    days: tuple[str, str] = ("", "")
-    gaps: Sequence[str] = ()
-    faults: Sequence[str] = ()
-
-    @property
-    def title(self) -> str:
-        """What the page is of."""
-        asked, results = self.asked, self.results
-        if self.error:
-            return "Review"
-        if asked.day and results and not has_date(results[0].record.after.moment):
-            return "Footage without a date"
-        day = asked.day or (self.ticks[0].date() if self.wider else None)
-        hours = f", {self.ticks[0]:%H:%M} to {self.ticks[-1]:%H:%M}" if self.wider else ""
-        if day:
-            return f"{day:%A} {day.day} {day:%B %Y}{hours}"
-        return "Results" if asked.understood else "All days"
-
-
-def review(search: Search, parameters: QueryParams, now: datetime) -> Review:
-    """Answer an address of the review; one that cannot be read fills in the form again, beside the error."""
+    selection, error = search.selection, ""
+    nothing: dict[str, Any] = {"title": "Review", "results": [], "more": False, "counts": None, "visits": ()}
+    nothing |= {"bars": (), "occupancies": (), "ticks": (), "hours": (), "days": (), "gaps": ()}
     try:
-        answer = _answer(search, ReviewQuery.read(parameters, search, now))
+        asked = ReviewQuery.read(parameters, search, now)
+        answer = _answer(search, asked, now)
     except SearchError as refused:
         given = tuple((name, value[:_LONGEST]) for name, value in parameters.multi_items() if value)
-        answer = Review(ReviewQuery(given[:50]), error=str(refused).replace("--", ""))
-    selection = search.selection
-    return replace(
-        answer,
-        cameras=selection.cameras(),
-        objects=sorted(selection.objects() - {"scene"}),
-        places=selection.places(),
-        faults=search.index.faults(),
-    )
+        asked, answer, error = ReviewQuery(given[:50]), {}, str(refused).replace("--", "")
+    choices: dict[str, Any] = {
+        "cameras": selection.cameras(),
+        "objects": sorted(selection.objects() - {"scene"}),
+    }
+    choices |= {"places": selection.places(), "faults": search.index.faults(), "all_days": ALL_DAYS}
+    return nothing | choices | answer | {"asked": asked, "error": error}
 
 
-def _answer(search: Search, asked: ReviewQuery) -> Review:
+def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]:
     question, measure, local = asked.question, asked.question.measure, search.local
-    answer = Review(asked, gaps=caveats(search, question), days=_days(search, asked))
+    every, span = measure.order == "all", question.span
+    answer: dict[str, Any] = {"gaps": caveats(search, question), "days": _days(asked, local, now)}
     if measure.count:
-        rows: list[tuple[str | int, ...]] = [
-            (*group.labels, group.visits, group.narrations) for group in search.selection.count(question)
-        ]
-        return replace(answer, counts=rows or [(*("" for _ in measure.by), 0, 0)])
-    every = measure.order == "all"
-    begin, end = _axis(asked, local)
-    plotted = every and not question.of_visits
-    shown = bars(search, question, begin, end) if plotted else []
-    matches = search.answer(question, SHOWN, skip=(asked.page - 1) * SHOWN if every else 0)
-    results = list(matches.results)
-    answer = replace(
-        answer,
-        results=results if measure.order == "first" else results[::-1],
-        more=matches.more and every,
-        occupancies=occupancies(search, question, (begin, end)) if plotted and begin and end else (),
-        visits=_visits(search, question) if question.of_visits else (),
-    )
-    if not shown:
-        return answer
-    first, last = shown[0].begin, shown[-1].end
-    return replace(
-        answer,
-        bars=[
-            (
-                f"{each.label}: {many(each.visits, 'visit')}, {many(each.narrations, 'narration')}",
-                each.visits,
-                each.narrations,
-                _nearer(asked, each.begin, each.end, local),
-            )
-            for each in shown
-        ],
-        ticks=[local.of(first + n * (last - first) / 4) for n in range(5)],
-        wider=_wider(asked, begin, end, local),
-    )
+        rows = [(*group.labels, group.visits, group.narrations) for group in search.selection.count(question)]
+        answer["counts"] = rows or [(*("" for _ in measure.by), 0, 0)]
+    else:
+        matches = search.answer(question, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
+        answer["results"] = list(matches.results)[:: 1 if measure.order == "first" else -1]
+        answer["more"] = matches.more and every
+    if question.of_visits and not measure.count:
+        answer["visits"] = _visits(search, question)
+    elif every and not measure.count:
+        axis = local.bounds(asked.day) if asked.day else (span.since, span.until)
+        answer |= _plots(search, asked, *axis)
+    return answer | {"title": _title(asked, answer)}
 
 
-def day_bounds(day: date, local: LocalTime) -> tuple[datetime, datetime]:
-    """A day's midnight and the next; 23 or 25 hours where clocks change."""
-    return local.midnight(day), local.midnight(day + timedelta(days=1))
+def _title(asked: ReviewQuery, answer: Mapping[str, Any]) -> str:
+    results, ticks, zoomed = answer.get("results"), answer.get("ticks"), answer.get("hours")
+    if asked.day and results and not has_date(results[0].record.after.moment):
+        return "Footage without a date"
+    day = asked.day or (ticks[0].date() if ticks and zoomed else None)
+    hours = f", {ticks[0]:%H:%M} to {ticks[-1]:%H:%M}" if ticks and zoomed else ""
+    if day:
+        return f"{day:%A} {day.day} {day:%B %Y}{hours}"
+    return "Results" if asked.understood else "All days"
 
 
 def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -223,37 +197,19 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return options
 
 
-def _axis(asked: ReviewQuery, local: LocalTime) -> tuple[datetime | None, datetime | None]:
-    """Begin and end of the plots: a day's, or of a few hours; None of everything else."""
-    since, until = asked.question.span.since, asked.question.span.until
-    if asked.day:
-        return day_bounds(asked.day, local)
-    return (since, until) if since and until and until - since <= LONGEST_AXIS else (None, None)
-
-
-def _wider(
-    asked: ReviewQuery, begin: datetime | None, end: datetime | None, local: LocalTime
-) -> list[tuple[str, str]]:
-    """Addresses of the spans beside a zoomed one, and of its day."""
-    if asked.day or "q" in asked.one or not (begin and end) or end - begin > ZOOMED:
+def _days(asked: ReviewQuery, local: LocalTime, now: datetime) -> list[tuple[str, str, str]]:
+    """The days beside the one that is shown: how the link relates, its words and query."""
+    if asked.day is None or not has_date(local.midnight(asked.day)):
         return []
-    day, length = local.of(begin).date(), end - begin
-    return [
-        (f"← {local.of(begin - length):%H:%M}", _nearer(asked, begin - length, begin, local)),
-        (f"→ {local.of(end):%H:%M}", _nearer(asked, end, end + length, local)),
-        ("whole day", asked.query(day=f"{day}", since=None, until=None)),
-    ]
-
-
-def _nearer(asked: ReviewQuery, begin: datetime, end: datetime, local: LocalTime) -> str:
-    """The address of a day, or of a part of one."""
-    if end - begin > ZOOMED:
-        return asked.query(day=f"{local.of(begin):%Y-%m-%d}", since=None, until=None)
-    since, until = (local.of(moment).replace(tzinfo=None).isoformat() for moment in (begin, end))
-    return asked.query(since=since, until=until, day=None)
+    before, after = (asked.day + timedelta(days=n) for n in (-1, 1))
+    days = [("prev", f"← {before}", asked.query(day=before))]
+    if after <= local.of(now).date():
+        days.append(("next", f"{after} →", asked.query(day=after)))
+    return [*days, ("up", "all days", asked.query(day=ALL_DAYS))]
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
+    """Begin, end, camera, object and duration of each visit, in words."""
     local = search.local
     return [
         (
@@ -263,20 +219,81 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
             visit.object,
             duration_words(visit.seconds),
         )
-        for visit in search.selection.visits(question)[:SHOWN]
+        for visit in search.selection.visits(question)[:_SHOWN]
     ]
 
 
-def _days(search: Search, asked: ReviewQuery) -> tuple[str, str]:
-    """The nearest days with narrations of the same filters, before and after."""
-    if asked.day is None:
-        return "", ""
-    begin, end = day_bounds(asked.day, search.local)
-    filters, between = asked.question.filters, asked.question.span.between
+# Plots
 
-    def nearest(order: Measure, since: datetime | None, until: datetime | None) -> str:
-        question = Question(filters, Span(since, until, between), order)
-        result = next(search.answer(question).results, None)
-        return f"{search.local.of(result.record.after.moment):%Y-%m-%d}" if result else ""
 
-    return nearest(Measure("last"), None, begin), nearest(Measure("first"), end, None)
+def _plots(
+    search: Search, asked: ReviewQuery, begin: datetime | None, end: datetime | None
+) -> dict[str, Any]:
+    """Bars, occupancies, five local moments of the axis, and of a zoomed one the queries beside it.
+
+    Args:
+        search: to be asked.
+        asked: its span is counted.
+        begin, end: of the axis; it is of days, from the first to the last with narrations, where it is long.
+    """
+    local, unit, shape, step = search.local, "day", "%Y-%m-%d", timedelta(days=1)
+    short = begin and end and end - begin <= _BY_HOURS
+    if begin and end and end - begin <= _BY_MINUTES:
+        unit, shape, step = "minute", "%Y-%m-%d %H:%M", timedelta(minutes=1)
+    elif short:
+        unit, shape, step = "hour", "%Y-%m-%d %H:00", timedelta(hours=1)
+    question = replace(asked.question, measure=Measure(count=True, by=(unit,)))
+    counted = {group.labels[0]: group for group in search.selection.count(question)}
+    if not counted or not has_date(datetime.fromisoformat(min(counted))):
+        return {}
+    if not short or begin is None or end is None:
+        begin, end = (local.aware(datetime.fromisoformat(each(counted))) for each in (min, max))
+        end = local.bounds(local.of(end).date())[1]
+        begin = max(begin, end - _LONGEST_PLOT)
+    bars, at = dict[str, Bar](), begin
+    while at < end:
+        until = at + step if unit != "day" else local.bounds(local.of(at).date())[1]
+        label, counts = f"{local.of(at):{shape}}", (0, 0)
+        if group := counted.get(label):
+            counts = group.visits, group.narrations
+        words = f"{label}: {many(counts[0], 'visit')}, {many(counts[1], 'narration')}"
+        bars.setdefault(label, Bar(words, *counts, asked.nearer(at, until, local)))  # clocks may go back
+        at = until
+    hours, length = list[tuple[str, str]](), end - begin
+    if unit == "minute" and "q" not in asked.one:
+        hours = [
+            (f"← {local.of(begin - length):%H:%M}", asked.nearer(begin - length, begin, local)),
+            (f"→ {local.of(end):%H:%M}", asked.nearer(end, end + length, local)),
+            ("whole day", asked.query(day=local.of(begin).date(), since=None, until=None)),
+        ]
+    return {
+        "bars": list(bars.values()),
+        "ticks": [local.of(begin + n * length / 4) for n in range(5)],
+        "hours": hours,
+        "occupancies": _occupancies(search, asked.question, begin, end) if short else (),
+    }
+
+
+def _occupancies(search: Search, question: Question, begin: datetime, end: datetime) -> list[Occupancy]:
+    """By camera; those where nobody was are left out."""
+    filters, shown = replace(question.filters, held=True), []
+    for camera, stays in sorted(search.selection.stays(filters, Span(begin, end)).items()):
+        if any(most := highest(stays, begin, end)):
+            gaps = search.selection.gaps(Question(Filters((camera,)), Span(begin, end)))
+            dark = [(max(g.begin, begin), min(g.end, end)) for g in gaps if g.reason != "mask"]
+            shares = [((a - begin) / (end - begin), (b - a) / (end - begin)) for a, b in dark]
+            shown.append(Occupancy(camera, most, shares))
+    return shown
+
+
+def highest(stays: Sequence[tuple[int, int]], begin: datetime, end: datetime) -> list[int]:
+    """The most stays at the same time in each of equal parts of a span; a stay has begin and end in us."""
+    first, last = microseconds(begin), microseconds(end)
+    spans = np.array([stay for stay in stays if stay[1] > first and stay[0] < last], np.int64).reshape(-1, 2)
+    moments = np.clip((spans - (0, 1)).T.ravel(), first, last)  # who goes makes room for who comes
+    order = np.argsort(moments, kind="stable")
+    there = np.concatenate([[0], np.cumsum(np.repeat((1, -1), len(spans))[order])])
+    edges = np.linspace(first, last, _PARTS + 1).astype(np.int64)
+    at = np.searchsorted(moments[order], edges, "left")
+    # within a part: as many as at its begin, and after each change in it
+    return [int(there[a : b + 1].max()) for a, b in pairwise(at)]

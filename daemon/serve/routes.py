@@ -1,22 +1,23 @@
-"""Request handlers of all pages."""
+"""Request handlers of all pages; those that search run in threads, one of them at a time searching."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from http import HTTPStatus
-from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
-    JSONResponse,
+    HTMLResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
@@ -24,25 +25,26 @@ from starlette.responses import (
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from daemon.digest.digest import SHOWN, write_digest
+from daemon import __version__
+from daemon.digest.digest import SHOWN, week, write_digest
 from daemon.questions.question import SearchError
 from daemon.questions.times import read_span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
+from daemon.search.search import Search, SearchResult
 from daemon.serve.access import SESSION_S
 from daemon.serve.areas import AreaError, areas_of, write_area
-from daemon.serve.review import ALL_DAYS, ReviewQuery, review
+from daemon.serve.review import Bar, review
 from daemon.serve.rules import FIELDS as RULE_FIELDS
 from daemon.serve.rules import SPANS, tried
 from daemon.serve.site import Site
-from daemon.serve.week import week
 from pipeline.evidence import EvidenceStore, evidence_fault
-from pipeline.feedback import LONGEST, TYPES, FeedbackError, FeedbackStore
-from pipeline.record import Record
-from pipeline.report.pages import MEDIA_TYPES
+from pipeline.feedback import LONGEST, TYPES, FeedbackError
+from pipeline.report.pages import MEDIA_TYPES, environment
 from pipeline.report.picture import encode_small
 from pipeline.report.words import TYPES as TYPE_WORDS
+from pipeline.report.words import many
+
+Form = dict[str, str]
 
 _LONGEST_FORM = 64 * 1024
 _LONGEST_RULE = 300
@@ -51,6 +53,9 @@ _FIELDS = 20
 _WIDTHS = ("480", "960")  # pixels of small pictures
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # named by the hash of their content
+_NOTABLE = ("rule", "obstructed", "view_changed", "unusual", "stay", "gap")
+"""Sentences of a digest that a week shows."""
+_QUERIES = ("review", "digest", "rules")
 _small = lru_cache(512)(encode_small)
 
 
@@ -58,7 +63,7 @@ class Routes:
     """Request handlers."""
 
     def __init__(self, site: Site) -> None:
-        self.site, self._shrinking = site, asyncio.Semaphore(2)
+        self.site = site
         self._versions = deque[str](maxlen=1000)  # of the live page, as it was given out
 
     def all(self) -> list[BaseRoute]:
@@ -70,154 +75,181 @@ class Routes:
             Route("/digest", self._digest),
             Route("/week", self._week),
             Route("/rules", self._rules),
-            Route("/camera/{name}", self._camera, methods=["GET", "POST"]),
+            Route("/camera/{name}", self._camera),
+            Route("/camera/{name}", _posted(self._configure), methods=["POST"]),
             Route("/record/{identity}", self._record),
-            Route("/record/{identity}/{what}", self._remark, methods=["POST"]),
+            Route("/record/{identity}/{what}", _posted(self._remark), methods=["POST"]),
             Route("/picture/{digest}", self._picture),
             Mount("/static", StaticFiles(packages=[("pipeline.report", "static")])),
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["POST"]),
-            Route("/alive", self._alive),
         ]
 
-    async def _live(self, request: Request) -> Response:
-        tiles, states = await self.site.tiles(), await self.site.states.read()
-        faults = await self.site.search.ask(lambda search: search.index.faults())
-        seen = f"{self.site.search.version}-{hash(tuple((tile.name, tile.state) for tile in tiles))}"
-        had = request.query_params.get("seen")
-        if had == seen:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        request.state.follows = had in self._versions
-        self._versions.append(seen)
-        return self.site.page(
-            request,
-            "live",
-            tiles=tiles,
-            known=states is not None,
-            cards=await self.site.newest(),
-            digest=await self.site.today(),
-            shown=SHOWN,
-            faults=faults,
-            seen=seen,
-        )
+    def page(self, request: Request, name: str, status: int = 0, **values: Any) -> Response:
+        """A page of a template; without a status 200, or 400 where there is an `error`."""
+        status = status or (HTTPStatus.BAD_REQUEST if values.get("error") else HTTPStatus.OK)
+        path, query = request.url.path, request.url.query if name in _QUERIES else ""
+        if status == HTTPStatus.OK and name != "login":
+            seen = "/" if name == "live" else path.removeprefix("/record/")
+            request.state.deed = ("query", query) if query else ("view", seen)
+        values |= {"served": True, "site": self.site, "user": request.state.user, "path": path}
+        values |= {"version": __version__}
+        return HTMLResponse(environment().get_template(f"{name}.html.j2").render(values), status)
 
-    async def _digest(self, request: Request) -> Response:
-        asked, now = request.query_params.get("q", "").strip()[:100] or "today", datetime.now(UTC)
-        digest, error = None, ""
-        try:
-            digest = await self.site.search.ask(
-                lambda search: write_digest(search, read_span(asked, now, search.local), now)
+    def _live(self, request: Request) -> Response:
+        states, had = self.site.states(), request.query_params.get("seen")
+        with self.site.search() as search:
+            seen = f"{self.site.version}-{hash(tuple(sorted(states.items())) if states else None)}"
+            if had == seen:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            page = self.page(
+                request,
+                "live",
+                tiles=self.site.tiles(),
+                known=states is not None,
+                cards=self.site.newest(search),
+                digest=self.site.today(search),
+                shown=SHOWN,
+                faults=search.index.faults(),
+                seen=seen,
             )
-        except SearchError as refused:
-            error = str(refused)
-        cards = await self.site.visits(digest.pictured) if digest else []
-        return self.site.page(request, "span", digest=digest, asked=asked, cards=cards, error=error)
+        if had in self._versions:  # a page that follows was recorded when it was opened
+            request.state.deed = None
+        self._versions.append(seen)
+        return page
 
-    async def _week(self, request: Request) -> Response:
-        now = datetime.now(UTC)
-        return self.site.page(
-            request, "week", days=await self.site.search.ask(lambda search: week(search, now))
-        )
+    def _digest(self, request: Request) -> Response:
+        asked, now = request.query_params.get("q", "").strip()[:100] or "today", datetime.now(UTC)
+        with self.site.search() as search:
+            try:
+                digest = write_digest(search, read_span(asked, now, search.local), now)
+            except SearchError as refused:
+                return self.page(request, "digest", digest=None, asked=asked, error=str(refused))
+            cards = self.site.visits(search, digest.pictured)
+        return self.page(request, "digest", digest=digest, asked=asked, cards=cards, error="")
 
-    async def _camera(self, request: Request) -> Response:
-        name, form, error = request.path_params["name"], dict[str, str](), ""
-        tile = next((each for each in await self.site.tiles() if each.name == name), None)
+    def _week(self, request: Request) -> Response:
+        with self.site.search() as search:
+            digests = week(search, datetime.now(UTC))
+        days = []
+        for each in digests:
+            day, by_hour, cameras = self.site.local.of(each.since).date(), Counter[int](), Counter[str]()
+            for (camera, hour), visits in each.hours.items():
+                by_hour[hour] += visits
+                cameras[camera] += visits
+            bars = [
+                Bar(f"{n}:00: {many(v, 'visit')}", v, v, f"day={day}&between={n}:00-{n + 1}:00")
+                for n, v in ((n, by_hour[n]) for n in range(24))
+            ]
+            days.append((day, bars, dict(cameras.most_common()), each.sentences))
+        return self.page(request, "week", days=days, notable=_NOTABLE)
+
+    def _camera(self, request: Request, form: Mapping[str, str] | None = None, error: str = "") -> Response:
+        name = request.path_params["name"]
+        tile = next((each for each in self.site.tiles() if each.name == name), None)
         if tile is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
-        if request.method == "POST":
-            form = await _form(request)
-            try:
-                written = await asyncio.to_thread(write_area, self.site.config, name, form)
-                self.site.cameras = written.cameras
-                return RedirectResponse(f"/camera/{quote(name)}?written=yes", HTTPStatus.SEE_OTHER)
-            except AreaError as refused:
-                error = str(refused)
         configured = (self.site.cameras or {}).get(name)
-        return self.site.page(
+        return self.page(
             request,
             "camera",
             tile=tile,
             areas=areas_of(configured) if configured else (),
-            form=form,
+            form=form or {},
             error=error,
             written="written" in request.query_params,
         )
 
-    async def _rules(self, request: Request) -> Response:
-        now, rule, error = datetime.now(UTC), None, ""
+    def _configure(self, request: Request, form: Form) -> Response:
+        name = request.path_params["name"]
+        try:
+            self.site.cameras = write_area(self.site.config, name, form).cameras
+        except AreaError as refused:
+            return self._camera(request, form, str(refused))
+        request.state.deed = "configure", name
+        return RedirectResponse(f"/camera/{quote(name)}?written=yes", HTTPStatus.SEE_OTHER)
+
+    def _rules(self, request: Request) -> Response:
+        rule, error = None, ""
         given = {name: request.query_params.get(name, "")[:_LONGEST_RULE] for name in RULE_FIELDS}
         if "since" not in request.query_params:
             given["since"] = "7d"
-        try:
-            if given["when"]:
-                rule = await self.site.search.ask(lambda search: tried(search, given, now))
-        except SearchError as refused:
-            error = str(refused)
-        return self.site.page(request, "rules", given=given, rule=rule, error=error, spans=SPANS)
+        if given["when"]:
+            with self.site.search() as search:
+                try:
+                    rule = tried(search, given, datetime.now(UTC))
+                except SearchError as refused:
+                    error = str(refused)
+        return self.page(request, "rules", given=given, rule=rule, error=error, spans=SPANS)
 
-    async def _review(self, request: Request) -> Response:
-        parameters, now = request.query_params, datetime.now(UTC)
-        answer = await self.site.search.ask(lambda search: review(search, parameters, now))
-        return self.site.page(
+    def _review(self, request: Request) -> Response:
+        with self.site.search() as search:
+            answer = review(search, request.query_params, datetime.now(UTC))
+            cards = self.site.visits(search, answer["results"])
+        return self.page(
             request,
             "review",
-            it=answer,
-            asked=answer.asked,
-            cards=await self.site.visits(answer.results),
-            error=answer.error,
+            **answer,
+            cards=cards,
             kinds={"came": "came", "left": "left", **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
-            all_days=ALL_DAYS,
         )
 
-    async def _record(self, request: Request) -> Response:
-        result = await self._find_record(request)
-
-        def ask(search: Search) -> tuple[ReviewQuery, tuple[SearchResult | None, ...]]:
-            try:
-                asked = ReviewQuery.read(request.query_params, search, datetime.now(UTC), newest_day=False)
-            except SearchError:
-                asked = ReviewQuery()
-            return asked, search.neighbours(result.record, asked.question)
-
-        asked, (older, newer) = await self.site.search.ask(ask)
-        changed = await asyncio.to_thread(_changed_pictures, result, self.site.evidence)
-        return self.site.page(
+    def _record(self, request: Request) -> Response:
+        with self.site.search() as search:
+            result = _find_record(search, request)
+            (visit,) = self.site.visits(search, [result])
+        return self.page(
             request,
             "record",
             card=self.site.card(result),
-            visit=(await self.site.visits([result]))[0],
-            asked=asked,
-            faults=[*result.marks, *changed],
-            older=self.site.card(older),
-            newer=self.site.card(newer),
+            visit=visit,
+            query=request.url.query,
+            faults=[*result.marks, *self._changed_pictures(result)],
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
             longest=LONGEST,
-            verify=f"narrated verify {self.site.search.folder}",
+            verify=f"narrated verify {self.site.folder}",
         )
 
-    async def _remark(self, request: Request) -> Response:
-        form, what = await _form(request), request.path_params["what"]
-        result = await self._find_record(request)
+    def _changed_pictures(self, result: SearchResult) -> list[str]:
+        """One sentence for each picture that is another than the record names, and is not gone."""
+        named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
+        faults = [(side, evidence_fault(self.site.evidence, named[side])) for side in result.pictures]
+        return [f"The picture {side} was changed." for side, fault in faults if "was changed" in fault]
+
+    def _remark(self, request: Request, form: Form) -> Response:
+        """Store a remark: reviewed, a note or feedback."""
+        identity, what = request.path_params["identity"], request.path_params["what"]
+        store, who = self.site.feedback, request.state.user
+        with self.site.search() as search:
+            record = _find_record(search, request).record
+        place = form.get("sentence", "")
         try:
-            store = self.site.feedback
-            await asyncio.to_thread(_store_remark, store, result.record, what, form, request.state.user)
-        except (FeedbackError, ValueError) as error:
+            if what == "reviewed":
+                store.set_reviewed(record.id, reviewed=form.get("reviewed") == "yes", who=who)
+            elif what == "note":
+                store.set_note(record.id, form.get("text", "").replace("\r\n", "\n"), who)
+            elif what == "feedback" and place in map(str, range(len(record.sentences))):
+                corrected = {name: form.get(name, "").lower().strip() or None for name in ("type", "object")}
+                store.set_opinion(record.id, int(place), form.get("opinion", ""), **corrected, who=who)
+            else:
+                raise HTTPException(HTTPStatus.BAD_REQUEST, "There is no such sentence, or no such remark.")
+        except FeedbackError as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
-        address = f"/record/{quote(request.path_params['identity'], safe='')}"
+        request.state.deed = "mark", f"{identity}/{what}"
+        address = f"/record/{quote(identity, safe='')}"
         address += f"?{quote(form['query'], safe='=&%+')}" if form.get("query") else ""
-        address += f"#s{form['sentence']}" if what == "feedback" else ""
+        address += f"#s{place}" if what == "feedback" else ""
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
-    async def _picture(self, request: Request) -> Response:
+    def _picture(self, request: Request) -> Response:
         digest, width = request.path_params["digest"], request.query_params.get("width")
         usable = _DIGEST.fullmatch(digest) and width in (None, *_WIDTHS)
         path = EvidenceStore(self.site.evidence).find(digest) if usable else None
         if path and width is None:
             return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=_FOREVER)
-        async with self._shrinking:
-            small = await asyncio.to_thread(_small, path, int(width or 0), "jpg") if path else None
+        small = _small(path, int(width or 0), "jpg") if path else None
         if small is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such picture.")
         return Response(small, media_type="image/jpeg", headers=_FOREVER)
@@ -229,39 +261,34 @@ class Routes:
         form = await _form(request) if request.method == "POST" else {}
         wanted = _local_path(form.get("next", request.query_params.get("next", "")))
         if request.method != "POST":
-            return self.site.page(request, "login", wanted=wanted, error="")
+            return self.page(request, "login", wanted=wanted, error="")
+        request.state.deed, request.state.name = ("refused", ""), form.get("name", "")
         address = request.client.host if request.client else ""
         if wait_s := self.site.guesses.take(address):
             error = f"Too many wrong passwords. Try again in {round(wait_s / 60) or 1} min."
-            page = self.site.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
+            page = self.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
             return page
-        name = request.state.name = form.get("name", "")
-        if not await passwords.match(name, form.get("password", "")):
+        if not await passwords.match(request.state.name, form.get("password", "")):
             error = "Wrong name or password."
-            return self.site.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
+            return self.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
         self.site.guesses.give_back(address)
+        request.state.deed = "login", ""
         answer = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
-        answer.set_cookie(
-            self.site.cookie,
-            sessions.open(name),
-            max_age=SESSION_S,
-            secure=self.site.secure,
-            httponly=True,
-            samesite="strict",
-        )
+        token = sessions.open(request.state.name)
+        answer.set_cookie(self.site.cookie, token, max_age=SESSION_S, **self._cookie_flags())
         return answer
 
     async def _logout(self, request: Request) -> Response:
         if self.site.sessions:
             self.site.sessions.end(request.cookies.get(self.site.cookie, ""))
+        request.state.deed = "logout", ""
         answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(self.site.cookie, secure=self.site.secure, httponly=True, samesite="strict")
+        answer.delete_cookie(self.site.cookie, **self._cookie_flags())
         return answer
 
-    async def _alive(self, _: Request) -> Response:
-        await asyncio.wait_for(self.site.search.ask(lambda _: None), 20)
-        return JSONResponse({"ok": True})
+    def _cookie_flags(self) -> dict[str, Any]:
+        return {"secure": self.site.secure, "httponly": True, "samesite": "strict"}
 
     async def error(self, request: Request, error: Exception) -> Response:
         """The response to an error, HTML for browsers."""
@@ -271,29 +298,28 @@ class Routes:
             status, words, headers = HTTPStatus(error.status_code), error.detail, error.headers or {}
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(f"{words}\n", status, headers)
-        page = self.site.page(request, "message", status, title=status.phrase, words=words)
+        page = self.page(request, "message", status, title=status.phrase, words=words)
         page.headers.update(headers)
         return page
 
-    async def _find_record(self, request: Request) -> SearchResult:
-        """The record that the address names; 404 where there is none."""
-        identity = request.path_params["identity"]
-        result = await self.site.search.ask(lambda search: search.by_id(identity))
-        if result is None:
-            raise HTTPException(
-                HTTPStatus.NOT_FOUND, "There is no such narration; retention may have deleted it."
-            )
+
+def _find_record(search: Search, request: Request) -> SearchResult:
+    """The record that the address names; 404 where there is none."""
+    if result := search.by_id(request.path_params["identity"]):
         return result
+    raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such narration; retention may have deleted it.")
 
 
-def _changed_pictures(result: SearchResult, evidence: Path) -> list[str]:
-    """One sentence for each picture that is another than the record names; those that are gone are none."""
-    named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
-    faults = [(side, evidence_fault(evidence, named[side])) for side in result.pictures]
-    return [f"The picture {side} was changed." for side, fault in faults if "was changed" in fault]
+def _posted(handler: Callable[[Request, Form], Response]) -> Callable[[Request], Any]:
+    """The endpoint of a handler that takes a form."""
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(handler, request, await _form(request))
+
+    return endpoint
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _form(request: Request) -> Form:
     """The fields of a form.
 
     Raises:
@@ -313,26 +339,6 @@ async def _form(request: Request) -> dict[str, str]:
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "The form took too long.") from None
     except ValueError:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
-
-
-def _store_remark(store: FeedbackStore, record: Record, what: str, form: Mapping[str, str], who: str) -> None:
-    """Store the remark in a form: `what` is reviewed, note or feedback.
-
-    Raises:
-        FeedbackError, ValueError: the fields do not fit.
-    """
-    if what == "reviewed":
-        store.set_reviewed(record.id, reviewed=form.get("reviewed") == "yes", who=who)
-    elif what == "note":
-        store.set_note(record.id, form.get("text", "").replace("\r\n", "\n"), who)
-    elif what == "feedback":
-        place, opinion = form.get("sentence", ""), form.get("opinion", "")
-        if place not in map(str, range(len(record.sentences))):
-            raise ValueError("there is no such sentence")
-        corrected = {name: form.get(name, "").lower().strip() or None for name in ("type", "object")}
-        store.set_opinion(record.id, int(place), opinion, **corrected, who=who)
-    else:
-        raise ValueError("only reviews, notes and feedback are kept")
 
 
 def _local_path(target: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from daemon.config.values import parse_duration
 from daemon.questions.local_time import parse_hours
@@ -22,37 +22,23 @@ FIELDS = ("when", "hours", "cooldown", "since")
 _SHOWN = 50
 
 
-@dataclass(frozen=True, slots=True)
-class TriedRule:
-    """A rule as it was understood, and how often it would have fired.
-
-    Attributes:
-        found: the newest: when, on which camera, whether it may be, and time, text and id of its records.
-        lines: of YAML.
-    """
-
-    understood: str
-    times: int
-    found: Sequence[tuple[str, str, bool, Sequence[tuple[str, str, str]]]]
-    lines: str
-
-
-def tried(search: Search, given: Mapping[str, str], now: datetime) -> TriedRule:
+def tried(search: Search, given: Mapping[str, str], now: datetime) -> dict[str, Any]:
     """Try the rule in `FIELDS`.
+
+    Returns:
+        The rule as `understood`, how many `times` it would have fired, of the newest (`found`) when, on which
+        camera, whether it may be, and time, text and id of its records, and its `lines` of YAML.
 
     Raises:
         SearchError: one is not understood.
     """
     when, hours, cooldown, since = (given[name].strip() for name in FIELDS)
-    between = parse_hours(hours) if hours else None
+    between, local = parse_hours(hours) if hours else None, search.local
     try:
         cooldown_s = parse_duration(cooldown) if cooldown else 0.0
     except ValueError as error:
         raise SearchError(str(error)) from None
-    rule, local = (
-        read_rule(when[:60], when, search.asker(), between=between, cooldown_s=cooldown_s),
-        search.local,
-    )
+    rule = read_rule(when[:60], when, search.asker(), between=between, cooldown_s=cooldown_s)
     fired = try_rule(search, rule, Span(local.parse(since, now) if since else None), now)
     newest = fired[: -_SHOWN - 1 : -1]
     found = [
@@ -60,7 +46,7 @@ def tried(search: Search, given: Mapping[str, str], now: datetime) -> TriedRule:
             local_words(each.at, local),
             each.camera,
             each.maybe,
-            [(local_words(record.after.moment, local), record.text, record.id) for record in records],
+            [(local_words(r.after.moment, local), r.text, r.id) for r in records],
         )
         for each, records in zip(newest, records_of(search, newest), strict=True)
     ]
@@ -68,4 +54,9 @@ def tried(search: Search, given: Mapping[str, str], now: datetime) -> TriedRule:
         hours = "-".join(f"{minutes // 60 % 24:02d}:{minutes % 60:02d}" for minutes in between)
     written = {"name": when[:60].strip().replace('"', ""), "when": when, "hours": hours, "cooldown": cooldown}
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in written.items() if value]
-    return TriedRule(rule.restated(local), len(fired), found, "rules:\n  - " + "\n    ".join(lines) + "\n")
+    return {
+        "understood": rule.restated(local),
+        "times": len(fired),
+        "found": found,
+        "lines": "rules:\n  - " + "\n    ".join(lines) + "\n",
+    }

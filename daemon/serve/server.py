@@ -14,11 +14,9 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
 
 from daemon.config.settings import ServeSettings
 from daemon.serve.access import ServeError
-from daemon.serve.accesses import AccessRecorder
 from daemon.serve.guard import Guard
 from daemon.serve.routes import Routes
 from daemon.serve.site import Site
@@ -48,22 +46,16 @@ def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[st
     try:
         return asyncio.run(_serve(site, settings, accesses, say))
     finally:
-        site.feedback.close()
-
-
-def build_app(site: Site, settings: ServeSettings, accesses: Path) -> ASGIApp:
-    """The application."""
-    routes = Routes(site)
-    handlers: Any = {HTTPException: routes.error, Exception: routes.error}
-    app = Starlette(routes=routes.all(), exception_handlers=handlers)
-    hosts, recorder = {*settings.hosts, settings.listen[0].lower()}, AccessRecorder(accesses)
-    return Guard(app, hosts, site.sessions, site.cookie, recorder.note)
+        site.close()
 
 
 async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> int:
     host, port = settings.listen
+    routes = Routes(site)
+    handlers: Any = {HTTPException: routes.error, Exception: routes.error}
+    app = Starlette(routes=routes.all(), exception_handlers=handlers)
     config = uvicorn.Config(
-        build_app(site, settings, accesses),
+        Guard(app, {*settings.hosts, host.lower()}, site.sessions, site.cookie, accesses),
         http="h11",
         lifespan="off",
         log_config=None,
@@ -88,38 +80,43 @@ async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Calla
         ) from None
     with listening, contextlib.closing(ServiceWatch()) as watch:
         watch.ready("reading the journals")
-        start = asyncio.create_task(site.search.start())
+        start = asyncio.create_task(asyncio.to_thread(site.open))
         while not (await asyncio.wait([start], timeout=_TURN_S))[0]:
             watch.progress("reading the journals", healthy=True)
         await start
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)  # uvicorn raises it once more behind its end: that is 0
+            # Until uvicorn listens to them itself; it raises them once more behind its end, which is 0.
+            signal.signal(number, lambda *_: setattr(server, "should_exit", True))
         say(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/")
         following = asyncio.create_task(_follow(site, server, watch))
         await server.serve([listening])
         server.should_exit = True
         await following
-        await site.search.close()
     return 0
 
 
 async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> None:
-    """Feed the watchdog while questions are answered, however many wait; catch up while nobody asks.
+    """Feed the watchdog while requests are answered, however many wait; catch up while nobody asks.
 
     Raises:
         SearchError: the journals cannot be searched.
     """
-    answered, asked = -1, asyncio.create_task(site.search.ask(lambda _: None))
+
+    def catch_up() -> None:
+        with site.search():
+            pass
+
+    answered, caught_up = -1, asyncio.create_task(asyncio.to_thread(catch_up))
     try:
         while not server.should_exit:
-            await asyncio.wait([asked], timeout=_TURN_S)
-            if site.search.answered != answered:
-                answered = site.search.answered
+            await asyncio.wait([caught_up], timeout=_TURN_S)
+            if site.answered != answered:
+                answered = site.answered
                 watch.progress("serving", healthy=True)
-            if asked.done():
-                await asked
+            if caught_up.done():
+                await caught_up
                 await asyncio.sleep(_TURN_S)
-                asked = asyncio.create_task(site.search.ask(lambda _: None))
+                caught_up = asyncio.create_task(asyncio.to_thread(catch_up))
     finally:
         server.should_exit = True
         watch.stopping()

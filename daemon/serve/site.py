@@ -1,41 +1,63 @@
-"""The parts of the page, and how a page is made of a template."""
+"""What the pages share: the search, people's remarks, logins, the cameras and their states."""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from time import monotonic, time_ns
 from urllib.parse import quote
 
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-
-from daemon import __version__
 from daemon.config.settings import Configuration, ServeSettings
+from daemon.config.values import format_listen
 from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, Span
-from daemon.search.results import SearchResult
-from daemon.search.search import Search
+from daemon.search.search import Search, SearchResult
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.areas import may_write
-from daemon.serve.search_thread import SearchThread
-from daemon.serve.tiles import GOOD, CameraStates, Tile
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore, Remarks
 from pipeline.record import Record
 from pipeline.report.card import Card
-from pipeline.report.pages import environment
 
 _NEWEST = 20
+_REFRESH_S = 0.5
+_STATES_S, _STATES_LIMIT_S, _LARGEST = 5.0, 2.0, 2**20
+_GOOD = {"streaming", "reading"}
+"""States of a camera that is watched."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One camera.
+
+    Attributes:
+        state: in words; empty where it is not known.
+        level: good, bad, removed or unknown.
+        card: its newest record with pictures, else its newest.
+        live: address of its live picture; empty where none is configured.
+    """
+
+    name: str
+    state: str
+    level: str
+    card: Card | None
+    live: str = ""
 
 
 class Site:
-    """Everything that the pages are made of.
+    """Everything that the pages are made of; for several threads.
 
     Args:
         settings: of the page.
@@ -50,6 +72,9 @@ class Site:
         config: None where zones and lines may not be written into it.
         cameras: of the configuration, where it is known.
         secure: browsers come over TLS, so that the cookie may go over nothing else.
+        left_out: files that are not read, with the reason.
+        version: another one after each change of the journals, also over restarts.
+        answered: number of requests that have searched so far.
 
     Raises:
         ServeError: the passwords or the feedback cannot be used.
@@ -71,93 +96,150 @@ class Site:
         )
         self.sessions = Sessions() if self.passwords else None
         self.guesses, self.secure = GuessLimit(), settings.proxy
-        self.local = LocalTime.named(timezone)
-        self.search = SearchThread(folder, self.local)
+        self.folder, self.local = folder, LocalTime.named(timezone)
         self.evidence = evidence_beside(folder) or folder.parent / "evidence"
         self.config = config if config and may_write(config) else None
         self.cameras = configuration.cameras if configuration else None
-        self.states = CameraStates(configuration.http.listen if configuration else None)
-        self._digests: dict[datetime, Digest] = {}  # today's, by the minute
+        self.left_out: dict[str, str] = {}
+        self.version, self.answered = time_ns(), 0
+        self._health = configuration.http.listen if configuration else None
+        self._states: Mapping[str, str] | None = None
+        self._latest: dict[str, SearchResult] = {}  # by camera, also removed ones
+        self._search: Search | None = None
+        self._searching, self._states_at, self._refreshed = Lock(), float("-inf"), 0.0
+        self._today: tuple[datetime | None, Digest | None] = None, None
         try:
             self.feedback = FeedbackStore(own / FILE)
         except FeedbackError as error:
             raise ServeError(str(error)) from None
+
+    def open(self) -> None:
+        """Open the index and catch up with the journals, however long that takes.
+
+        Raises:
+            SearchError: the folder cannot be read.
+        """
+        self._search = search = Search(self.folder, self.local)
+        self.left_out = search.index.update().left_out
+        warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
+        for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.index.faults())]:
+            logger.warning("%s", warning)
+        for camera in search.selection.cameras():
+            question = Question(Filters(cameras=(camera,)), measure=Measure(limit=20))
+            self._remember(search.answer(question).results)
+
+    def close(self) -> None:
+        """Close the index and the feedback."""
+        with self._searching:
+            if self._search:
+                self._search.index.close()
+        self.feedback.close()
+
+    @contextmanager
+    def search(self) -> Iterator[Search]:
+        """The journals, caught up with, for one request at a time."""
+        with self._searching:
+            search = self._search
+            if search is None:
+                raise RuntimeError("the index is not open")
+            if monotonic() - self._refreshed >= _REFRESH_S:
+                update = search.index.update()
+                self.left_out = update.left_out
+                if update.records:
+                    self.version = time_ns()
+                    self._remember(search.new(update))
+                self._refreshed = monotonic()
+            try:
+                yield search
+            finally:
+                self.answered += 1
+
+    def _remember(self, results: Iterable[SearchResult]) -> None:
+        """Keep the newest of each camera, with pictures where there are any."""
+        for result in results:
+            known = self._latest.get(result.record.camera)
+            if known is None or result.pictures or not known.pictures:
+                self._latest[result.record.camera] = result
 
     @property
     def cookie(self) -> str:
         """Its name; with the prefix, browsers take it over TLS alone."""
         return "__Host-narrated" if self.secure else "narrated"
 
-    def page(self, request: Request, name: str, status: int = 0, **values: Any) -> Response:
-        """A page of a template; without a status 200, or 400 where there is an `error`."""
-        status = status or (HTTPStatus.BAD_REQUEST if values.get("error") else HTTPStatus.OK)
-        values |= {"site": self, "user": request.state.user, "path": request.url.path, "version": __version__}
-        return HTMLResponse(environment().get_template(f"{name}.html.j2").render(values), status)
-
-    async def today(self) -> Digest | None:
+    def today(self, search: Search) -> Digest | None:
         """Today's digest, made once a minute; None before the first narration."""
         now = datetime.now(UTC).replace(second=0, microsecond=0)
-        if now not in self._digests and self.search.latest:
-            self._digests = {now: await self.search.ask(lambda search: write_digest(search, Span(), now))}
-        return self._digests.get(now)
+        if self._today[0] != now and self._latest:
+            self._today = now, write_digest(search, Span(), now)
+        return self._today[1]
 
-    async def newest(self) -> list[Card]:
+    def newest(self, search: Search) -> list[Card]:
         """The newest narrations that were not held back, newest first."""
         question = Question(Filters(held=False), measure=Measure(limit=_NEWEST))
-        return await self.visits(
-            await self.search.ask(lambda search: list(search.answer(question).results)[::-1])
-        )
+        return self.visits(search, list(search.answer(question).results)[::-1])
 
-    async def tiles(self) -> list[Tile]:
+    def states(self) -> Mapping[str, str] | None:
+        """States by camera, some seconds old at most; None where the daemon does not answer."""
+        if self._health and monotonic() - self._states_at >= _STATES_S:
+            self._states_at = monotonic()
+            self._states = _read_states(format_listen(self._health))
+        return self._states
+
+    def tiles(self) -> list[Tile]:
         """All cameras by name, those that were removed from the configuration last."""
-        configured, states = self.cameras, await self.states.read()
-        latest, tiles, removed = self.search.latest, list[Tile](), list[Tile]()
-        for name in sorted({*latest, *(configured or ())}):
-            card = self.card(latest.get(name))
+        configured, states, tiles = self.cameras, self.states(), list[Tile]()
+        for name in sorted({*self._latest, *(configured or ())}):
+            latest = self._latest.get(name)
+            card = self.card(latest) if latest else None
             if configured is not None and name not in configured:
-                removed.append(Tile(name, "removed from the configuration", "removed", card))
+                tiles.append(Tile(name, "removed from the configuration", "removed", card))
                 continue
             live = (configured[name].live_url if configured else None) or ""
-            state, level = "", "unknown"
-            if states is not None:
-                state = states.get(name, "not watched by the daemon that runs")
-                level = "good" if state in GOOD else "bad"
+            state = states.get(name, "not watched by the daemon that runs") if states is not None else ""
+            level = "good" if state in _GOOD else "bad" if state else "unknown"
             tiles.append(Tile(name, state, level, card, live))
-        return tiles + removed
+        return sorted(tiles, key=lambda tile: tile.level == "removed")
 
-    async def visits(self, results: Sequence[SearchResult]) -> list[Card]:
+    def visits(self, search: Search, results: Sequence[SearchResult]) -> list[Card]:
         """Records with people's remarks, those of one visit as one card."""
+        cards = []
+        for visit in search.visits_of(results):
+            *stages, last = map(self.card, visit)
+            others = [
+                (words, other.record.text, _address(other.record))
+                for each in visit
+                for words, other in search.others_of(each.record)
+            ]
+            cards.append(replace(last, stages=stages, others=others))
+        return cards
 
-        def ask(search: Search) -> list[tuple[list[SearchResult], list[tuple[str, SearchResult]]]]:
-            visits = search.visits_of(results)
-            return [(visit, [o for each in visit for o in search.others_of(each.record)]) for visit in visits]
-
-        made = []
-        for visit, others in await self.search.ask(ask):
-            *stages, last = self.cards(visit)
-            names = [(words, each.record.text, _address(each.record)) for words, each in others]
-            made.append(replace(last, stages=stages, others=names))
-        return made
-
-    def card(self, result: SearchResult | None) -> Card | None:
-        """A record with people's remarks; None of None."""
-        return self.cards([result])[0] if result else None
-
-    def cards(self, results: Sequence[SearchResult]) -> list[Card]:
-        """Records with people's remarks."""
-        remarks = self.feedback.remarks([each.record.id for each in results])
-        return [
-            Card(
-                each.record,
-                self.local.zone,
-                {side: f"/picture/{path.name[:64]}" for side, path in each.pictures.items()},
-                _address(each.record),
-                each.marks,
-                remarks.get(each.record.id, Remarks()),
-            )
-            for each in results
-        ]
+    def card(self, result: SearchResult) -> Card:
+        """A record with people's remarks."""
+        record = result.record
+        return Card(
+            record,
+            self.local.zone,
+            {side: f"/picture/{path.name[:64]}" for side, path in result.pictures.items()},
+            _address(record),
+            result.marks,
+            self.feedback.remarks([record.id]).get(record.id, Remarks()),
+        )
 
 
 def _address(record: Record) -> str:
     return f"/record/{quote(record.id, safe='')}"
+
+
+def _read_states(health: str) -> Mapping[str, str] | None:
+    """The states of the daemon's `/healthz`."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        try:
+            answer = opener.open(f"http://{health}/healthz", timeout=_STATES_LIMIT_S)
+        except urllib.error.HTTPError as error:
+            answer = error  # a thread hangs: the states are in the answer all the same
+        with answer:
+            states = json.loads(answer.read(_LARGEST))["cameras"]
+            return {str(name): str(state) for name, state in states.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None

@@ -53,6 +53,9 @@ GRACE_S = 4.0
 PUBLISHING_S = 1.5
 """The last part of that; no further pair is narrated then."""
 
+SIGNING_S = 2.0
+"""Longest wait for the last records to be signed."""
+
 HELD = 10_000
 """Narrations per camera that wait in memory for a disk that is full or read-only."""
 
@@ -74,7 +77,8 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     The file at `path` is read again at SIGHUP.
 
     Returns:
-        Exit code: 0, or 3 where some footage could not be read.
+        Exit code: 0, 3 where some footage could not be read, or 1 where narrations were lost that a journal
+        could not take.
 
     Raises:
         ConfigurationError: it cannot be put to use.
@@ -89,7 +93,7 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
         finally:
             ended = daemon.shutdown()
         daemon.raise_errors()  # one of the end itself
-        code = 3 if daemon.cameras.failed else 0
+        code = 1 if daemon.lost else 3 if daemon.cameras.failed else 0
     if not ended or threading.active_count() > 1:  # a reader may still wait for a camera that says nothing
         _exit(code)
     return code
@@ -109,6 +113,7 @@ class Daemon:
         narrations: journalled, by camera.
         reloads: times the configuration was read again, by what came of it.
         overload: whether this machine keeps up.
+        lost: cameras whose journal could not take all narrations before the end.
     """
 
     def __init__(
@@ -131,7 +136,7 @@ class Daemon:
         self.captioner = self._load_captioner(configuration)
         plans = self._plans(configuration)
         self.narrations, self.reloads = Counter[str](), Counter(taken=0, refused=0)
-        self.overload = Overload()
+        self.overload, self.lost = Overload(), set[str]()
         self.queue = WorkQueue([plan.name for plan in plans])
         self.evidence = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
         narrator = Narrator(
@@ -145,7 +150,7 @@ class Daemon:
         )
         self._set_rules(narrator, configured_rules(configuration))
         self.narrating = NarratorThread(narrator, self.queue, heartbeats, self._report)
-        self.cameras = Cameras(plans, self.queue)
+        self.cameras = Cameras(plans, self.queue, heartbeats)
         # The secret is read at every connection: a password may change while this runs.
         url, signing = configuration.redis.url, configuration.signing
         publisher = Publisher(partial(secrets.reveal, url)) if url else None
@@ -162,8 +167,9 @@ class Daemon:
     def startup(self) -> None:
         """Start the threads and the pages."""
         self.signals.watching()
-        for thread in (self.publishing, self.retention, self.signing, self.narrating.loop, self.cameras):
-            thread.start()
+        for loop in (self.publishing.loop, self.retention.loop, self.signing.loop, self.narrating.loop):
+            loop.start()
+        self.cameras.start()
         if self.pages:
             self.pages.start(self.health, self.metrics.registry)
             logger.info("metrics and health at http://%s", self.pages.address)
@@ -186,7 +192,7 @@ class Daemon:
             if self.health.phase is Phase.OPENING and self.cameras.tried:
                 self.health.phase = Phase.WATCHING
                 self.watch.ready(self.status)
-            self.watch.progress(self.status, healthy=not self.health.stuck())
+            self.watch.progress(self.status, healthy=not self.health.heartbeats.overdue())
             if self.cameras.over and not self.queue.held:
                 return
 
@@ -215,7 +221,7 @@ class Daemon:
         began = self.signals.stopped_at
         until = monotonic() + FINISH_S if began is None else began + GRACE_S
         self.cameras.stop()
-        self.retention.stop()
+        self.retention.loop.end(0.5)  # a deletion that takes longer ends with the process
         self.queue.close()
         narrated = self.narrating.finish(until - PUBLISHING_S)
         if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
@@ -226,8 +232,9 @@ class Daemon:
             self.narrating.give_up(unfinished)
         if not self.publishing.finish(max(0.5, until - monotonic() - 0.5)):
             logger.warning("not everything is published; the journal keeps it for the next start")
-        self.signing.finish()
+        self.signing.loop.end(SIGNING_S)
         joined = self.cameras.join(until)
+        self.lost = {name for name, journal in self.journals.items() if not journal.flush() and journal.held}
         logger.info("ended: %s", self.status)
         return joined and narrated and not self.publishing.loop.alive
 
@@ -255,7 +262,7 @@ class Daemon:
             parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")
         if unwritten := self.health.unwritten():
             parts.append("not written: " + "; ".join(f"{name} ({why})" for name, why in unwritten.items()))
-        if stuck := self.health.stuck():
+        if stuck := self.health.heartbeats.overdue():
             parts.append("hanging: " + ", ".join(sorted(stuck)))
         return ", ".join(parts)
 

@@ -59,11 +59,6 @@ class Health:
         unwritten = sorted(self.unwritten().items())
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
 
-    def stuck(self) -> dict[str, float]:
-        """Loops that hang, by seconds without progress; the watchdog is not fed then."""
-        cameras = {f"camera {name}": age_s for name, age_s in self.cameras.stuck().items()}
-        return self.heartbeats.overdue() | cameras
-
     def unwritten(self) -> dict[str, str]:
         """Reasons for which journals are not written now, by camera.
 
@@ -77,7 +72,7 @@ class Health:
 
     def liveness(self) -> dict[str, Any]:
         """Members of `/healthz`: `ok` while no loop hangs, as for the watchdog."""
-        stuck = self.stuck()
+        stuck = self.heartbeats.overdue()
         ages = {loop: round(age, 1) for loop, age in sorted(self.heartbeats.ages_s().items())}
         return {
             "ok": not stuck,
@@ -139,8 +134,7 @@ class Pages(ThreadingTCPServer):
 
     def server_close(self) -> None:
         """Called at the end of the context."""
-        self.loop.stop()
-        self.loop.join(2 * _POLL_S)
+        self.loop.end(2 * _POLL_S)
         super().server_close()
 
     def handle_error(self, *_: Any) -> None:

@@ -40,10 +40,10 @@ def format_traceback(error: BaseException) -> str:
     return "\n".join(line[: len(line) - len(line.lstrip())] + redact(hide_secrets(line)) for line in lines)
 
 
-def start_logging(*, verbose: bool = False) -> None:
+def start_logging() -> None:
     output = logging.StreamHandler()
     output.setFormatter(HidingFormatter(journal="JOURNAL_STREAM" in os.environ))
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[output], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[output], force=True)
     logging.getLogger("numba").setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_crash

@@ -95,7 +95,7 @@ def _process(daemon: Daemon) -> Iterator[Metric]:
     yield _gauge("ready", "1 while /readyz says so.", float(not daemon.health.unready()))
     ages = daemon.health.heartbeats.ages_s()
     yield _gauge("loop_age_seconds", "Seconds since a loop last made progress.", ages, ["loop"])
-    hanging = len(daemon.health.stuck())
+    hanging = len(daemon.health.heartbeats.overdue())
     yield _gauge("loops_hanging", "Loops that hang; the watchdog is not fed then.", hanging)
     yield _counter("reloads", "Configuration read again.", daemon.reloads.copy(), ["outcome"])
 
@@ -141,7 +141,7 @@ def _pairs(daemon: Daemon) -> Iterator[Metric]:
     )
     narrator = narrating.narrator
     text = "Pairs reported without the captioner."
-    yield _counter("fallback_narrations", text, narrator.captioning.fallbacks.copy(), ["camera", "reason"])
+    yield _counter("fallback_narrations", text, narrator.captioning.fallbacks.copy(), _CAMERA)
     limited = _marks(daemon, narrator.at_hourly_limit)
     text = "1 while the hourly limit holds a camera's messages."
     yield _gauge("hourly_limit_reached", text, limited, _CAMERA)

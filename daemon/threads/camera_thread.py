@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Literal
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, Slots, watch
-from pipeline.loop import Loop
+from pipeline.loop import Heartbeats, Loop
 from pipeline.sources import ConnectionState, Frame, Source, SourceReport
 from pipeline.sources.picture import without_picture
-from pipeline.sources.rtsp import BACKOFF_S
 from pipeline.thresholds import PairThresholds, calibrate
 
 CALIBRATION_S = 60.0
 """Footage that calibrates a camera, while it is watched with the defaults."""
 
-STUCK_S = 20.0
-"""A thread that is busy with one frame for so long hangs."""
+READ_S = 60.0
+"""A thread that waits for one frame of a file for so long hangs."""
 
 _COUNTED = ("decoded", "sampled", "corrupt", "dropped", "reconnections")
 
@@ -50,6 +49,7 @@ class CameraThread:
         opener: opens the plan's source, in this thread.
         span: of the footage that is looked at.
         earlier: the camera's thread before this one, whose counts go on.
+        heartbeats: get one for each frame; while it may wait for ever, the thread is not overdue.
 
     Attributes:
         screened_s: seconds spent on frames so far, waits not counted.
@@ -64,8 +64,10 @@ class CameraThread:
         plan: CameraPlan,
         queue: WorkQueue,
         opener: Callable[[CameraPlan], Source],
+        *,
         span: Span = Span(),
         earlier: CameraThread | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.plan = plan
         self._earlier = earlier.counts if earlier else Counter[tuple[str, str]]()
@@ -76,9 +78,8 @@ class CameraThread:
         self.live = False
         self._queue, self._opener, self._span = queue, opener, span
         self._source: Source | None = None
-        self._now: Literal["idle", "reads", "works"] = "idle"
-        self._since = monotonic()
-        self.loop = Loop(f"camera {plan.name}", self._run, last=self._end)
+        self._works_since: float | None = None
+        self.loop = Loop(f"camera {plan.name}", self._run, heartbeats=heartbeats, last=self._end)
 
     def stop(self) -> None:
         self.loop.stop()
@@ -123,55 +124,41 @@ class CameraThread:
         return counts
 
     @property
-    def hung_s(self) -> float:
-        """Seconds since the thread, or the one that reads for it, last got on; 0 while it may wait.
-
-        It may wait for the narrator, and for a camera that is away: sources limit their own waits, and hang
-        when they are silent beyond them.
-        """
-        source, now, age_s = self._source, self._now, monotonic() - self._since
-        if now == "idle" or (now == "reads" and source is None):
-            return 0.0
-        limit_s = STUCK_S
-        if now == "reads" and source is not None:
-            age_s, limit_s = source.silent_s if source.live else age_s, self._longest_wait_s
-        return age_s if age_s > limit_s else 0.0
-
-    @property
-    def _longest_wait_s(self) -> float:
-        options = self.plan.source
-        return max(options.open_timeout_s, options.stall_timeout_s, BACKOFF_S[1]) + STUCK_S
-
-    @property
     def read_s(self) -> float:
         if self.first_time is None or self.last_time is None:
             return 0.0
         return (self.last_time - self.first_time).total_seconds()
 
-    def _turn_to(self, activity: Literal["idle", "reads", "works"]) -> None:
-        """Note what the thread does from now on."""
-        now = monotonic()
-        if self._now == "works":
-            self.screened_s += now - self._since
-        self._since, self._now = now, activity
+    def _work(self) -> None:
+        """From now on the thread is busy with a frame."""
+        self._works_since = monotonic()
+        self.loop.beat()
+
+    def _rest(self, within_s: float = math.inf) -> None:
+        """From now on it waits: for the narrator, or for a live source, whose own threads are watched."""
+        if self._works_since is not None:
+            self.screened_s += monotonic() - self._works_since
+        self._works_since = None
+        self.loop.beat(within_s)
 
     def _run(self) -> None:
         """Read the whole source; the loop's only turn."""
         plan = self.plan
+        self._rest()
         with self._opener(plan) as source:
             self._source = source
             self.duration_s, self.live = source.duration_s, source.live
             if self.loop.stopped.is_set():
                 return
             for item in self._items(self._frames_in_span(source), live=source.live):
-                self._turn_to("idle")  # waiting for the narrator
+                self._rest()
                 if not self._queue.put(plan.name, item, wait=not source.live):
                     break
-                self._turn_to("works")
+                self._work()
         self.loop.stop()
 
     def _end(self) -> None:
-        self._turn_to("idle")
+        self._rest()
         self._queue.end(self.plan.name)
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
@@ -196,7 +183,8 @@ class CameraThread:
     def _frames_in_span(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
         begin = end = None
-        self._turn_to("reads")
+        within_s = math.inf if source.live else READ_S
+        self._rest(within_s)
         for frame in source:
             if self.first_time is None:
                 self.first_time = frame.time
@@ -204,11 +192,11 @@ class CameraThread:
             self.last_time = frame.time
             if self.loop.stopped.is_set() or (end is not None and frame.time > end):
                 break
-            self._turn_to("works")
+            self._work()
             if begin is None or frame.time >= begin:
                 yield frame
-            self._turn_to("reads")
-        self._turn_to("idle")
+            self._rest(within_s)
+        self._rest()
 
 
 def _take_opening(frames: Iterable[Frame], seconds: float) -> Iterator[Frame]:

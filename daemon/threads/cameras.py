@@ -12,6 +12,7 @@ from daemon.config.plan import CameraPlan
 from daemon.threads.camera_thread import CameraThread
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import WorkQueue
+from pipeline.loop import Heartbeats
 from pipeline.sources import Source, SourceError, open_source, redact
 
 RESTART_S = 10.0
@@ -49,9 +50,11 @@ class Cameras:
         failed: those whose footage could not be read entirely.
     """
 
-    def __init__(self, plans: Iterable[CameraPlan], queue: WorkQueue) -> None:
+    def __init__(
+        self, plans: Iterable[CameraPlan], queue: WorkQueue, heartbeats: Heartbeats | None = None
+    ) -> None:
         self.failed: set[str] = set()
-        self._queue = queue
+        self._queue, self._heartbeats = queue, heartbeats
         self.watched = {plan.name: CameraWatch(self._thread(plan), plan) for plan in plans}
 
     @property
@@ -77,10 +80,6 @@ class Cameras:
     def skews(self) -> dict[str, float | None]:
         """Each live camera's clock minus ours, in seconds; None where it sends no time."""
         return {name: thread.report.skew_s for name, thread in self.threads.items() if thread.live}
-
-    def stuck(self) -> dict[str, float]:
-        """Cameras whose thread, or that of their sub-stream, hangs, with the seconds since it got on."""
-        return {name: seconds for name, thread in self.threads.items() if (seconds := thread.hung_s)}
 
     def start(self) -> None:
         for camera in self.watched.values():
@@ -132,7 +131,12 @@ class Cameras:
                 self._note_end(name, camera)
 
     def _thread(self, plan: CameraPlan, earlier: CameraThread | None = None) -> CameraThread:
-        return CameraThread(plan, self._queue, open_plan, earlier=earlier)
+        return CameraThread(plan, self._queue, self._open, earlier=earlier, heartbeats=self._heartbeats)
+
+    def _open(self, plan: CameraPlan) -> Source:
+        return open_source(
+            plan.url, plan.source, plan.name, screening=plan.screening, heartbeats=self._heartbeats
+        )
 
     def _start(self, camera: CameraWatch) -> None:
         """Start a camera's first thread, or one in place of that which has ended, by the plan in force."""
@@ -165,15 +169,6 @@ class Cameras:
         camera.over = True
         if thread.loop.error is not None or thread.report.damaged:
             self.failed.add(name)
-
-
-def open_plan(plan: CameraPlan) -> Source:
-    """The plan's source.
-
-    Raises:
-        SourceError: nothing can be read there.
-    """
-    return open_source(plan.url, plan.source, plan.name, screening=plan.screening)
 
 
 def format_error(error: BaseException) -> str:

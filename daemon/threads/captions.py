@@ -1,9 +1,9 @@
-"""The captioner, and what is reported where it fails or would come too late: never nothing.
+"""The captioner, and what is reported where it fails: never nothing.
 
-A batch that fails, as where it does not fit the GPU's memory, is halved. One pair that the GPU cannot do is
-done on the CPU, by a copy of the captioner that was made while the GPU was well (after some errors nothing
-can be fetched from it any more), and so are those of the next ten minutes. A pair that gives an error even
-there is reported by its cluster facts, and is the only one of its batch that is.
+A batch of frames that fails, as where it does not fit the GPU's memory, is halved. One frame or pair that the
+GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after some
+errors nothing can be fetched from it any more), and so are those of the next ten minutes. A pair that gives
+an error even there is reported by its cluster facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from models.detections import Detections
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.narration.batch import detect
 from pipeline.narration.events import EventContext
-from pipeline.narration.narration import FAILED, LATE, Narration, narrate, narrate_facts
+from pipeline.narration.narration import Narration, narrate, narrate_facts
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redact
 
@@ -39,66 +39,42 @@ Result = TypeVar("Result")
 
 
 class Captioning:
-    """Narrates batches, whatever happens to the captioner; for one thread.
+    """Narrates pairs and detects in frames, whatever happens to the captioner; for one thread.
 
     Attributes:
-        fallbacks: pairs reported by their cluster facts, by camera and reason: late or failed.
-        error: the captioner's last error, without secrets; empty where the last batch went well.
+        fallbacks: pairs reported by their cluster facts, by camera.
+        error: the captioner's last error, without secrets; empty where all went well.
     """
 
     def __init__(self, captioner: Captioner) -> None:
-        self.fallbacks: Counter[tuple[str, str]] = Counter()
+        self.fallbacks = Counter[str]()
         self.error = ""
         self._main = captioner
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
         self._on_spare_until = self._warned_at = float("-inf")
 
-    def narrate(
-        self, pairs: Sequence[tuple[FramePair, bool]], context: EventContext
-    ) -> list[Narration | None]:
-        """Narrate pairs of cameras with equal settings, each with whether it is too late for the captioner.
-
-        Returns:
-            One narration per pair, in their order; None where not even the pair's pictures can be read.
-        """
-
-        def failed(pair: FramePair) -> Narration | None:
-            self._report_failure("pairs are reported by their clusters only")
-            return self._narrate_facts(pair, context, FAILED)
-
+    def narrate(self, pair: FramePair, context: EventContext) -> Narration | None:
+        """Narrate a pair; None where not even its pictures can be read."""
         self.error = ""
-        in_time = [pair for pair, late in pairs if not late]
-        narrations = iter(self._in_parts(in_time, partial(_compare, context), failed))
-        return [
-            self._narrate_facts(pair, context, LATE) if late else next(narrations) for pair, late in pairs
-        ]
+        (narration,) = self._in_parts([pair], partial(_compare, context))
+        return narration or self._narrate_facts(pair, context)
 
     def detect(self, images: Sequence[Image]) -> list[Detections | None]:
         """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
         self.error = ""
-        return self._in_parts(
-            images,
-            lambda captioner, part: detect(part, captioner),
-            lambda _: self._report_failure("frames are not looked at"),
-        )
-
-    def _report_failure(self, consequence: str) -> None:
-        if monotonic() - self._warned_at >= REST_S:
-            self._warned_at = monotonic()
-            logger.error("captioner: %s: %s", consequence, self.error)
+        return self._in_parts(images, lambda captioner, part: detect(part, captioner))
 
     def _in_parts(
-        self,
-        items: Sequence[Item],
-        process: Callable[[Captioner, Sequence[Item]], Sequence[Result]],
-        failed: Callable[[Item], Result],
-    ) -> list[Result]:
+        self, items: Sequence[Item], process: Callable[[Captioner, Sequence[Item]], Sequence[Result]]
+    ) -> list[Result | None]:
         """Results of all items: in smaller batches, or on the CPU, where `process` fails.
 
         Args:
             items: pairs or pictures.
             process: asks a captioner; gives one result for each item.
-            failed: the result of an item on which the captioner fails alone.
+
+        Returns:
+            None for an item on which the captioner fails alone.
         """
         if not items:
             return []
@@ -114,21 +90,26 @@ class Captioning:
         if len(items) > 1:
             half = (len(items) + 1) // 2
             parts = items[:half], items[half:]
-            return [result for part in parts for result in self._in_parts(part, process, failed)]
+            return [result for part in parts for result in self._in_parts(part, process)]
         if spare and captioner is not spare:
             try:
-                results = [*process(spare, items)]
+                results: list[Result | None] = [*process(spare, items)]
             except Exception as error:  # noqa: BLE001 - as above; it is the item's fault
                 self.error = _describe_error(error)
             else:
                 self._on_spare_until = monotonic() + REST_S
                 logger.warning("captioner: on the CPU for now: %s", self.error)
                 return results
-        return [failed(items[0])]
+        if monotonic() - self._warned_at >= REST_S:
+            self._warned_at = monotonic()
+            logger.error(
+                "captioner: frames are left out, pairs reported by their clusters only: %s", self.error
+            )
+        return [None]
 
-    def _narrate_facts(self, pair: FramePair, context: EventContext, reason: str) -> Narration | None:
+    def _narrate_facts(self, pair: FramePair, context: EventContext) -> Narration | None:
         """A narration without the captioner, clusters ranked by their area."""
-        self.fallbacks[pair.after.camera, "late" if reason == LATE else "failed"] += 1
+        self.fallbacks[pair.after.camera] += 1
         placed = True
         try:
             (change,) = find_changes([pair], context.changes)
@@ -136,9 +117,7 @@ class Captioning:
             self.error, placed = _describe_error(error), False
             change = Change(pair, (0, 0), (), np.zeros(0, np.float32), SceneEvent.NONE)
         try:
-            return narrate_facts(
-                change, self._main, reason, context.describe, context.settings_sha256, placed=placed
-            )
+            return narrate_facts(change, self._main, context.describe, context.settings_sha256, placed=placed)
         except Exception as error:  # noqa: BLE001 - a picture that cannot be decoded has no hash and no id
             self.error = _describe_error(error)
             logger.error("%s: a pair cannot be reported at all: %s", pair.after.camera, self.error)  # noqa: TRY400 - no tracebacks with URLs

@@ -47,7 +47,7 @@ class Overload:
             if not self.now:
                 logger.warning(
                     "this machine is too slow for its cameras (%d): pairs wait %.0f s; watch fewer, or use a "
-                    "faster processor or a GPU. What waits too long is reported without the captioner",
+                    "faster processor or a GPU. Fewer frames are looked at",
                     *(cameras, waited_s),
                 )
             self.now, self._slow_at = True, now

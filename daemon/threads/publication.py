@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.loop import Backoff, Heartbeats, Loop
+from pipeline.loop import Backoff, Faults, Heartbeats, Loop
 from pipeline.publisher import Delivery, Publisher, PublisherError
 
 RENEW_S = 10.0
@@ -41,17 +41,14 @@ class Publishing:
         publisher: Publisher | None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
-        self.errors: dict[str, str] = {}
+        self.errors = Faults()
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, Delivery] = {}
         self._asked_at: dict[str, float] = {}
         self._backoff = Backoff()
-        self.loop = Loop("publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release)
-
-    def start(self) -> None:
-        """Start the thread; what earlier runs left unpublished goes first."""
-        self.loop.wake()
-        self.loop.start()
+        self.loop = Loop(
+            "publisher", self._turn, _SETTLE_S, heartbeats=heartbeats, last=self._release, at_once=True
+        )
 
     @property
     def away(self) -> str:
@@ -85,8 +82,7 @@ class Publishing:
         self.loop.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
-        self.loop.stop()
-        if self.loop.join(max(_POLL_S, until - monotonic())) and self._publisher:
+        if self.loop.end(max(_POLL_S, until - monotonic())) and self._publisher:
             self._publisher.close()
         return not self._unfinished(but=())
 
@@ -122,17 +118,9 @@ class Publishing:
         if self.loop.stopped.is_set() or not (due or has_new):
             return
         self._asked_at[camera] = now
-        try:
-            count = delivery.drain(self.loop.stopped, limit=_TURN)
-        except (PublisherError, JournalError) as error:
-            if self.errors.get(camera) != str(error):
-                logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
-            self.errors[camera] = str(error)
-            return
-        if self.errors.pop(camera, None):
-            logger.warning("camera %s is published again", camera)
-        if count >= _TURN:
-            self.loop.wake()
+        with self.errors.noted(camera, f"camera {camera} is not published", PublisherError, JournalError):
+            if delivery.drain(self.loop.stopped, limit=_TURN) >= _TURN:
+                self.loop.wake()
 
     def _release(self) -> None:
         for camera in list(self._deliveries):

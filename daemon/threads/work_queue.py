@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 FRAMES_HELD = 8
 """Frames of a live camera that wait for the detector: at 5/s less than two seconds, of 1080p 30 MB."""
 
-DEADLINE_S = 30.0
-"""A pair of a live camera that waits longer for the captioner is reported without it."""
-
 POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
 
@@ -81,12 +78,10 @@ class Work:
 
     Attributes:
         item: of any camera.
-        until: monotonic seconds until which the captioner can be asked; None is for ever.
         since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
     item: Item | Change
-    until: float | None = None
     since: float | None = None
 
     @property
@@ -101,19 +96,13 @@ class Work:
         """True for a pair: pairs are counted, frames are thinned out where there are too many."""
         return isinstance(self.item, FramePair)
 
-    @property
-    def late(self) -> bool:
-        """True where it is too late to ask the captioner about the pair: the cluster facts must do."""
-        return self.until is not None and monotonic() > self.until
-
 
 class WorkQueue:
     """Holds the newest frames and pairs of all cameras, some of each: a busy one never displaces the others.
 
     A narrator that is too slow looks at fewer frames: where a live camera's share is full, one of its waiting
-    frames goes, so that the detection rate falls and tracks go on. Pairs are rare: a pair that has waited
-    longer than its deadline is reported by its clusters, and only where a camera's share is full of pairs the
-    oldest goes.
+    frames goes, so that the detection rate falls and tracks go on. Pairs are rare: only where a share is full
+    of them the oldest goes.
 
     Args:
         cameras: their names; work is taken from them in turn.
@@ -162,8 +151,7 @@ class WorkQueue:
                     self.counters.count(camera, DROPPED, ENDED)
                 return False
             now = monotonic()
-            until = now + DEADLINE_S if is_pair and not wait else None
-            mine.append(Work(item, until=until, since=None if wait else now))
+            mine.append(Work(item, since=None if wait else now))
             if len(mine) > self.capacity:
                 self._thin_out(camera, mine)
             self._changed.notify_all()

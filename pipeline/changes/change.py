@@ -12,7 +12,7 @@ from pipeline.alignment import Shift
 from pipeline.changes.difference import ChangeOptions, Difference, difference
 from pipeline.changes.scene import SceneEvent, scene_event
 from pipeline.clusters import Cluster, dbscan, find_clusters
-from pipeline.kernels import ahead
+from pipeline.kernels.difference import grey_moments
 from pipeline.pairs import FramePair
 
 Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -142,7 +142,7 @@ def _cluster(
 
 def _select_labels(difference: Difference, labels: NDArray[np.int32], options: ChangeOptions) -> list[int]:
     """Labels of the largest clusters that have `min_area` and are no mere change of light."""
-    moments = _moments(difference.before, difference.after, labels, int(labels.max()) + 1)
+    moments = grey_moments(difference.before, difference.after, labels, int(labels.max()) + 1)
     active = moments[:, 0]
     keep = active >= options.min_area * labels.size
     if options.light_correlation is not None:
@@ -170,26 +170,3 @@ def _correlations(moments: NDArray[np.int64]) -> NDArray[np.float64]:
         covariance, np.sqrt(variances), out=flat, where=variances > 0
     )
     return correlations
-
-
-@ahead("i8[:,::1]", "u1[:,:,::1]", "u1[:,:,::1]", "i4[:,::1]", "i8")
-def _moments(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32], count: int
-) -> NDArray[np.int64]:
-    """Pixels, sums, squared sums and product sum of the grey values R + 2 G + B per label, ``(K, 6)``."""
-    moments = np.zeros((count, 6), np.int64)
-    for y in range(labels.shape[0]):
-        for x in range(labels.shape[1]):
-            label = labels[y, x]
-            if label < 0:
-                continue
-            a = np.int64(before[y, x, 0]) + 2 * np.int64(before[y, x, 1]) + np.int64(before[y, x, 2])
-            b = np.int64(after[y, x, 0]) + 2 * np.int64(after[y, x, 1]) + np.int64(after[y, x, 2])
-            row = moments[label]
-            row[0] += 1
-            row[1] += a
-            row[2] += b
-            row[3] += a * a
-            row[4] += b * b
-            row[5] += a * b
-    return moments

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.kernels import ahead
+from pipeline.kernels.raster import label_bounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None
         ValueError: a wanted label does not occur.
     """
     height, width = labels.shape
-    bounds = _bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)
+    bounds = label_bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)
     clusters = []
     for label in range(len(bounds)) if wanted is None else wanted:
         if not 0 <= label < len(bounds) or bounds[label, 4] == 0:
@@ -53,25 +53,3 @@ def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None
         box = (left / width, top / height, (right - left + 1) / width, (bottom - top + 1) / height)
         clusters.append(Cluster(mask, box, active))
     return tuple(clusters)
-
-
-@ahead("i8[:,::1]", "i4[:,::1]", "i8")
-def _bounds(labels: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Left, top, right, bottom (inclusive) and number of pixels of every label."""
-    height, width = labels.shape
-    bounds = np.zeros((count, 5), np.int64)
-    for label in range(count):
-        bounds[label, 0] = width
-        bounds[label, 1] = height
-    for y in range(height):
-        for x in range(width):
-            label = labels[y, x]
-            if label < 0:
-                continue
-            row = bounds[label]
-            row[0] = min(row[0], x)
-            row[1] = min(row[1], y)
-            row[2] = max(row[2], x)
-            row[3] = y
-            row[4] += 1
-    return bounds

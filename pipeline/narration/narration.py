@@ -40,8 +40,7 @@ class RecordEvent(StrEnum):
     DELETION = "deletion"
 
 
-LATE, FAILED = "late", "captioner failed"
-"""Why the captioner does not tell: the pair waited too long, or the captioner gave an error."""
+FAILED = "captioner failed"
 
 _NAMED = 2  # places that are still named one by one
 _UNNAMED = "object"
@@ -82,7 +81,7 @@ class Narration:
         model: which captioner.
         settings_sha256: hash (hex) of the settings that decide the text.
         abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
-        fallback: why it was not the captioner who told ("late", "captioner failed"); else empty.
+        fallback: why it was not the captioner who told, "captioner failed"; else empty.
         held: the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty.
         continues: id of the narration that this one completes, or empty.
         covers: ids of the narrations that a summary is of.
@@ -188,7 +187,6 @@ def narrate(
 def narrate_facts(
     change: Change,
     captioner: Captioner,
-    reason: str,
     options: DescribeOptions | None = None,
     settings_sha256: str | None = None,
     *,
@@ -199,7 +197,6 @@ def narrate_facts(
     Args:
         change: the change; without clusters and scene event there is no sentence.
         captioner: only its name and checkpoint are recorded, as in any narration.
-        reason: `LATE` or `FAILED`, which marks the narration.
         options: its zones are places, too.
         settings_sha256: as for `narrate`.
         placed: False without clusters: the sentence then says that something has changed, but not where.
@@ -213,7 +210,7 @@ def narrate_facts(
         sentences = [_event_sentence(change.event)]
     elif change.clusters or not placed:
         sentences = [facts_sentence([c.box for c in change.clusters], options)]
-    return _narration_of(change, sentences, captioner, settings, event=change.event, fallback=reason)
+    return _narration_of(change, sentences, captioner, settings, event=change.event, fallback=FAILED)
 
 
 def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:

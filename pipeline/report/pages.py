@@ -48,7 +48,9 @@ class Head:
 
 def records_page(head: Head, cards: Iterable[Card]) -> Iterator[str]:
     """Self-contained HTML in parts, so that its pictures are never all in memory."""
-    return environment().get_template("records.html.j2").generate(head=head, cards=cards)
+    return (
+        environment().get_template("records.html.j2").generate(head=head, sources=head.sources, cards=cards)
+    )
 
 
 @cache
@@ -71,6 +73,8 @@ def environment() -> Environment:
         "colours": len(COLOURS),
         "sides": SIDES,
         "zip": zip,
+        "served": False,  # a page is one file by itself, unless it says that it is served
+        "sources": WITHIN,
         "many": many,
     }
     made.filters["points"] = lambda points: " ".join(f"{x:g},{y:g}" for x, y in points)

@@ -71,16 +71,19 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
     """The sentence of a record of `NOT_RECORDED`: camera, span and reason."""
     if record.deletion:
         number = many(record.deletion.records, "record")
-        return f"{record.camera}: retention deleted {number}, up to {_moment(record.before.moment, zone)}."
+        return (
+            f"{record.camera}: retention deleted {number}, up to {moment_words(record.before.moment, zone)}."
+        )
     if record.reason == "mask":
-        return f"{record.camera}, from {_moment(record.after.moment, zone)} on: {record.text}"
+        return f"{record.camera}, from {moment_words(record.after.moment, zone)} on: {record.text}"
     since, until = record.since or record.before.time, record.until or record.after.time
-    begin, end = (_moment(datetime.fromisoformat(text), zone) for text in (since, until))
+    begin, end = (moment_words(datetime.fromisoformat(text), zone) for text in (since, until))
     why = GAPS[record.reason or "limit"]
     return f"Nothing was recorded of {record.camera} from {begin} to {end}: {why}."
 
 
-def _moment(moment: datetime, zone: tzinfo | None) -> str:
+def moment_words(moment: datetime, zone: tzinfo | None = UTC) -> str:
+    """Date and time of day; of footage without a date the time into it."""
     shown = moment.astimezone(zone)
     return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
 

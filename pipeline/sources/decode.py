@@ -20,8 +20,8 @@ _NOT_VIDEO = frozenset({"tty", "lrc", "srt", "webvtt", "ass"})
 """Formats that libav makes "video" out of any text with."""
 
 
-def video_stream(container: InputContainer, threads: int) -> VideoStream:
-    """The first stream of moving pictures, its decoder set to `threads` (0: as many as FFmpeg likes).
+def video_stream(container: InputContainer) -> VideoStream:
+    """The first stream of moving pictures, its decoder set to one thread.
 
     Raises:
         SourceError: there is none.
@@ -29,8 +29,8 @@ def video_stream(container: InputContainer, threads: int) -> VideoStream:
     for stream in container.streams.video:
         if container.format.name in _NOT_VIDEO or stream.disposition & Disposition.attached_pic:
             continue
-        stream.codec_context.thread_count = threads
-        stream.thread_type = "SLICE" if threads == 1 else "AUTO"
+        stream.codec_context.thread_count = 1
+        stream.thread_type = "SLICE"
         return stream
     raise SourceError("it holds no video stream: give a video file, or a folder of stills")
 

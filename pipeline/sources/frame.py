@@ -119,7 +119,6 @@ class SourceOptions:
         rtsp_transport: ``tcp`` or ``udp``.
         open_timeout_s: longest wait for a live source to open.
         stall_timeout_s: longest silence of a live source before it is opened again.
-        threads: decoder threads; 0 lets FFmpeg choose.
         privacy: areas that are black in every picture and plane.
         masks: areas that are black in the luma plane only, and so ignored.
         idle_keyframes: decode only keyframes of a live source while nothing moves in them.
@@ -132,7 +131,6 @@ class SourceOptions:
     rtsp_transport: str = "tcp"
     open_timeout_s: float = 5.0
     stall_timeout_s: float = 10.0
-    threads: int = 1
     privacy: tuple[Polygon, ...] = ()
     masks: tuple[Polygon, ...] = ()
     idle_keyframes: bool = False
@@ -183,7 +181,6 @@ class Source(Protocol):
 
     Attributes:
         report: counts so far.
-        silent_s: seconds without progress of the threads that read a live source; 0 for recorded footage.
     """
 
     camera: str
@@ -192,9 +189,6 @@ class Source(Protocol):
 
     @property
     def report(self) -> SourceReport: ...
-
-    @property
-    def silent_s(self) -> float: ...
 
     def __iter__(self) -> Iterator[Frame]: ...
 
@@ -222,7 +216,6 @@ class RecordedSource:
     """
 
     live = False
-    silent_s = 0.0
 
     def __init__(
         self, camera: str, read: Reader, duration_s: float | None, unreadable: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.loop import Backoff, Loop
+from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
 from pipeline.redaction import redact
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
@@ -115,6 +115,7 @@ class RtspSource:
         clock: this machine's; None takes the system's.
         screen: of its small second stream.
         gate: chooses the packets that are decoded; None makes one by the options.
+        heartbeats: get one at each packet and attempt; a thread that hangs in libav gives none.
     """
 
     live = True
@@ -128,6 +129,7 @@ class RtspSource:
         clock: ReceiveClock | None = None,
         screen: Screen | None = None,
         gate: Gate | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.camera = camera
         self.duration_s: float | None = None
@@ -136,7 +138,9 @@ class RtspSource:
         self._receive, self._capture, self._view = clock or ReceiveClock(), CaptureClock(), View(options)
         self._screen, self._gate = screen, gate or Gate(screen, keyframes=options.idle_keyframes)
         self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
-        self._reading = Loop(f"rtsp {camera}", self._read)
+        # No wait of libav, and no pause, is longer than these together.
+        within_s = options.open_timeout_s + options.stall_timeout_s + BACKOFF_S[1] + LIMIT_S
+        self._reading = Loop(f"rtsp {camera}", self._read, heartbeats=heartbeats, within_s=within_s)
         self._sessions = 0
         first_s, longest_s = BACKOFF_S
         self._backoff = Backoff(camera, first_s, longest_s, to_double=_TO_DOUBLE, warn_every_s=REPEAT_S)
@@ -146,12 +150,6 @@ class RtspSource:
         """Counts so far, and the state; `errors` has each interruption."""
         screening = self._screen.source.report if self._screen else None
         return replace(self._report, state=self._connection.state, screening=screening)
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the slower reading thread made progress: a packet, or an attempt began or ended."""
-        screen = self._screen
-        return max(self._connection.silent_s, screen.source.silent_s if screen and screen.loop.alive else 0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +206,7 @@ class RtspSource:
             return str(error)
 
     def _demux(self, container: InputContainer) -> str:
-        stream = video_stream(container, self._options.threads)
+        stream = video_stream(container)
         intact = IntactFrames(self._report, joined_midway=True)
         sampler = Sampler(self._options.sample_hz, live=True)
         connection, silence_s = self._connection, _TIMED_OUT * self._options.stall_timeout_s
@@ -219,6 +217,7 @@ class RtspSource:
                 if connection.silent_s >= silence_s:
                     break
                 connection.packet()
+                self._reading.beat()
                 if self._backoff.reason and connection.streamed_s >= STEADY_S:
                     self._backoff.reset()
                 self._look(packet, intact, sampler)
@@ -250,12 +249,15 @@ class RtspSource:
             if self._reading.stopped.is_set():
                 return
             self._connection.packet()  # decoding what was held takes a while: that is no silence
+            self._reading.beat()
         if gate.idle:
             self._connection.picture()
 
     def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
         time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
         clock = self._capture.clock
+        # On memory of its own: a decoder never gives back what it lent while the narrator lagged.
+        frame.make_writable()
         luma, picture = self._view.of_frame(frame)
         self._gate.look(luma)
         if time is None or clock is None:
@@ -271,11 +273,13 @@ class RtspSource:
         self._frames.put_nowait(frame)
 
 
-def open_screened(url: str, screening: str, options: SourceOptions, camera: str) -> RtspSource:
+def open_screened(
+    url: str, screening: str, options: SourceOptions, camera: str, heartbeats: Heartbeats | None = None
+) -> RtspSource:
     """A camera whose small stream is screened; areas and time-outs are the same for both."""
     small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
-    screen = Screen(RtspSource(screening, small, f"{camera}: sub-stream"))
-    return RtspSource(url, options, camera, screen=screen)
+    screen = Screen(RtspSource(screening, small, f"{camera}: sub-stream", heartbeats=heartbeats))
+    return RtspSource(url, options, camera, screen=screen, heartbeats=heartbeats)
 
 
 _REASONS = {

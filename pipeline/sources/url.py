@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pipeline.loop import Heartbeats
 from pipeline.redaction import redact
 from pipeline.sources.frame import Source, SourceError, SourceOptions
 from pipeline.sources.stills import is_still, open_stills
@@ -17,6 +18,9 @@ from pipeline.sources.video import open_videos
 LONGEST_NAME = 64  # characters
 
 _DEFAULTS = SourceOptions()
+_VIDEO = re.compile(
+    r"\.(avi|mp4|m4v|mkv|mov|webm|mpe?g|(m2?)?ts|flv|wmv|asf|ogv|3gp|h?26[45]|hevc|dav)", re.IGNORECASE
+)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 
@@ -26,16 +30,18 @@ def open_source(
     camera: str | None = None,
     *,
     screening: str | None = None,
+    heartbeats: Heartbeats | None = None,
 ) -> Source:
     """Open video files, a folder of stills, or a camera; iterate it for frames.
 
     Args:
-        url: a video file; a glob whose files are segments of one camera, read in turn; a folder or
-            a glob of still images; a single still; ``file://`` for any of these; ``rtsp://``, ``rtsps://``.
+        url: a video file; a folder or a glob whose files are segments of one camera, read in turn; a folder
+            or a glob of still images; a single still; ``file://`` for any of these; ``rtsp://``, ``rtsps://``.
         options: sampling, analysis size, start time, time-outs.
         camera: name of the camera; None takes the name of the file, the folder of several files, or the host
             and path of a URL.
         screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
+        heartbeats: of the threads that read a camera.
 
     Returns:
         A source, to be used as a context manager. A camera that is away is no error: iteration waits for it.
@@ -46,7 +52,7 @@ def open_source(
     scheme = _SCHEME.match(url)
     match scheme.group(1).lower() if scheme else "file":
         case "rtsp" | "rtsps":
-            return _open_rtsp(url, options, camera, screening)
+            return _open_rtsp(url, options, camera, screening, heartbeats)
         case _ if screening:
             raise SourceError(f"{redact(url)}: screening is for cameras: leave it out")
         case "file":
@@ -58,7 +64,13 @@ def open_source(
             )
 
 
-def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: str | None) -> Source:
+def _open_rtsp(
+    url: str,
+    options: SourceOptions,
+    camera: str | None,
+    screening: str | None,
+    heartbeats: Heartbeats | None,
+) -> Source:
     from pipeline.sources.rtsp import RtspSource, open_screened  # noqa: PLC0415 - files need no network code
 
     for address in filter(None, (url, screening)):
@@ -72,37 +84,45 @@ def _open_rtsp(url: str, options: SourceOptions, camera: str | None, screening: 
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)
     if screening is None:
-        return RtspSource(url, options, name)
-    return open_screened(url, screening, options, name)
+        return RtspSource(url, options, name, heartbeats=heartbeats)
+    return open_screened(url, screening, options, name, heartbeats)
 
 
 def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:
     path = Path(place).expanduser()
-    if path.is_dir():
-        paths = sorted(p for p in path.iterdir() if is_still(p) and p.is_file())
-        if not paths:
-            raise SourceError(
-                f"{path}: holds no still images; for its videos give a glob such as {path}/*.mp4"
-            )
-    else:
-        paths = match_files(path)
-    name = paths[0].resolve().parent.name if len(paths) > 1 or path.is_dir() else paths[0].stem
+    paths = find_files(path)
+    folder = path if path.is_dir() else paths[0].parent
+    name = folder.resolve().name if len(paths) > 1 or path.is_dir() else paths[0].stem
     return open_files(paths, options, camera or slug(name))
 
 
-def match_files(path: Path) -> list[Path]:
-    """The files that a pattern matches, in the natural order of their names; a path without one as it is.
+def is_video(path: Path) -> bool:
+    """True for the name of a video; only files of folders are chosen by name."""
+    return _VIDEO.fullmatch(path.suffix) is not None
+
+
+def find_files(place: Path) -> list[Path]:
+    """The videos in and below a folder, or else its stills; the files that a pattern matches; a file itself.
+
+    They are in the natural order of their names. A path that does not exist is left to its opening.
 
     Raises:
-        SourceError: the pattern matches no file.
+        SourceError: a folder or a pattern holds nothing.
     """
-    if path.exists() or not glob.has_magic(str(path)):
-        return [path]
-    matches = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns too
-    files = sorted((p for p in matches if p.is_file()), key=lambda p: (p.parent, natural_key(p)))
-    if not files:
-        raise SourceError(f"{path}: matches no file: check the pattern, and quote it for the shell")
-    return files
+    if place.is_dir():
+        inside = [path for path in place.rglob("*") if path.is_file()]
+        stills = [path for path in inside if is_still(path) and path.parent == place]
+        found = [path for path in inside if is_video(path)] or stills
+    elif place.exists() or not glob.has_magic(str(place)):
+        return [place]
+    else:
+        matches = map(Path, glob.glob(str(place), recursive=True))  # noqa: PTH207 - absolute patterns too
+        found = [path for path in matches if path.is_file()]
+    if not found:
+        raise SourceError(
+            f"{place}: no video and no still image is there: check the path; quote a pattern for the shell"
+        )
+    return sorted(found, key=lambda path: (path.parent, natural_key(path)))
 
 
 def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> Source:

@@ -91,7 +91,7 @@ def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
 def probe(path: Path) -> VideoFile:
     """The length and the times of a video file; raises `SourceError` where it is none."""
     with closing(open_container(path)) as container:
-        stream = video_stream(container, 1)
+        stream = video_stream(container)
         created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
         recorded = parse_creation_time(created) or stamp_in_name(path)
         return VideoFile(path, _duration_of(container, stream), recorded)
@@ -132,7 +132,7 @@ class _SegmentReader:
             self._report.add_error(f"{self._segment.path}: {error}")
             return
         with closing(container):
-            stream = video_stream(container, self._options.threads)
+            stream = video_stream(container)
             self._time_base = stream.time_base or Fraction(1, 1000)
             rate = stream.average_rate or stream.guessed_rate or Fraction(25)
             # AVI stores no pts; what libav makes up for B-frames is out of order, its dts is right.
@@ -174,7 +174,8 @@ class _SegmentReader:
 
         Damaged packets count as read: a file whose last pictures are smeared does not end early.
         """
-        failures, start = 0, stream.start_time or 0
+        failures, start, longest = 0, stream.start_time or 0, self._segment.duration_s
+        end = None if longest is None else int(longest / self._time_base)
         while failures < READ_FAILURES:
             try:
                 for packet in container.demux(stream):
@@ -183,8 +184,8 @@ class _SegmentReader:
                     failures, stamp = 0, self._stamp(packet)
                     if stamp is not None:
                         reached = stamp - start + (packet.duration or self._frame_length)
-                        if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
-                            reached = min(reached, int(self._segment.duration_s / self._time_base))
+                        if end is not None:  # a damaged stamp may lie days ahead
+                            reached = min(reached, end)
                         self._reached = max(self._reached, reached)
                     yield packet
             except FFmpegError as error:

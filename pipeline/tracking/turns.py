@@ -78,7 +78,7 @@ class Turns:
         self, tracks: Sequence[Track], time_s: float, aspect: float, memory: Memory
     ) -> Iterator[Event]:
         """Turns that are certain at this moment."""
-        known = [t for t in tracks if t.state in ("confirmed", "lost") and not t.part]
+        known = [t for t in tracks if t.state in ("confirmed", "lost")]
         known = [t for t in known if not _is_within(t, known)]
         seen = [t for t in known if t.unseen_s == 0]
         yield from _meetings(seen, time_s, aspect)
@@ -301,11 +301,14 @@ def _handler(turn: Event, tracks: Sequence[Track]) -> str:
     near = list[str]()
     for track in tracks:
         at = track.at(turn.time_s) if track.object == "person" and track.id != turn.track else None
-        if thing and at:
-            x, y, width, height = at
-            reach = x - _ARM * width, y, (1 + 2 * _ARM) * width, (1 + _BELOW) * height
-            near += [track.id] if share_inside(thing, reach) >= _REACHED else []
+        near += [track.id] if thing and at and within_reach(at, thing) else []
     return near[0] if len(near) == 1 else ""
+
+
+def within_reach(person: Box, box: Box) -> bool:
+    """True where most of a place lies within the reach of somebody who stands there."""
+    x, y, w, h = person
+    return share_inside(box, (x - _ARM * w, y, (1 + 2 * _ARM) * w, (1 + _BELOW) * h)) >= _REACHED
 
 
 def _stops(track: Track) -> bool:

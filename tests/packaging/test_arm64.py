@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = ("embedded", "forward", "serve")
+EXTRAS = ("embedded", "forward", "serve", "jit")
 REQUIREMENTS = [
     *PROJECT["dependencies"],
     *(item for name in EXTRAS for item in PROJECT["optional-dependencies"][name]),

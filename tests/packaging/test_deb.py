@@ -64,7 +64,7 @@ def confined(
     """Starts narrated as its unit's user, under its unit's restrictions."""
     unit = "/usr/lib/systemd/system/narrated.service"
     python = ["/opt/narrated/bin/python", "/srv/tests/systemd/confined.py", unit, STATE, CACHE]
-    ours = {"STATE_DIRECTORY": STATE, "HOME": CACHE, "NUMBA_CACHE_DIR": f"{CACHE}/numba"}
+    ours = {"STATE_DIRECTORY": STATE, "HOME": CACHE}
     return machine.start(
         *python, "--", "/opt/narrated/bin/narrated", *words, environment=ours | (environment or {})
     )

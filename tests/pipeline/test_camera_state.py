@@ -117,13 +117,6 @@ def test_nothing_is_remembered_of_tracks_that_are_gone() -> None:
     assert camera.colours.keys() == camera.entered_from.keys() == {"open"}
 
 
-def test_saved_tracks_outlive_another_plan() -> None:
-    earlier, later = state(), state()
-    earlier.saved = {"version": 1}
-    later.continue_from(earlier)
-    assert later.saved == {"version": 1}
-
-
 def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
     """Somebody walks through the frame in four seconds, twice."""
     person = np.zeros((1, 11))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -12,15 +14,17 @@ import numpy as np
 import pytest
 
 from pipeline import kernels
-from pipeline.distance import squared_blocks
 from pipeline.kernels import Kernel
+from pipeline.kernels.distance import squared_blocks
+
+ROOT = Path(__file__).parents[2]
 
 SCREENING = """
 import sys
 from pathlib import Path
 import numpy as np
 from pipeline import kernels
-kernels._FOLDER = Path(sys.argv[1])
+kernels.FOLDER = Path(sys.argv[1])
 from pipeline.changes import ChangeOptions
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.pairs import candidate_pairs
@@ -36,11 +40,12 @@ import sys
 from pathlib import Path
 import numpy as np
 from pipeline import kernels
-kernels._FOLDER = Path(sys.argv[1])
-from pipeline.alignment import _least
-from pipeline.changes import change, difference, image_changes, ChangeOptions
-from pipeline.clusters import raster, regions
-from pipeline.distance import l2_rgb, squared_blocks
+kernels.FOLDER = Path(sys.argv[1])
+from pipeline.changes import image_changes, ChangeOptions
+from pipeline.clusters.raster import _words, half_widths
+from pipeline.distance import l2_rgb
+from pipeline.kernels import alignment, difference, raster, runs
+from pipeline.kernels.distance import squared_blocks
 
 rng = np.random.default_rng(0)
 before = rng.integers(90, 110, (60, 80, 3), np.uint8)
@@ -52,26 +57,29 @@ assert "numba" not in sys.modules
 
 flat = [each.reshape(60, -1) for each in (before, after)]
 pixels = [each.reshape(-1, 3) for each in (before, after)]
-words = raster._words((after != before).any(2))
+words = _words((after != before).any(2))
 labels = np.full((60, 80), -1, np.int32)
 labels[15:35, 20:35] = 0
 calls = [
     (squared_blocks, (*flat, 16, 48)),
-    (raster._label, (words.view(np.uint8), words, raster.half_widths(3.0, 80), 9, labels.copy())),
-    (regions._bounds, (labels, 1)),
-    (change._moments, (before, after, labels, 1)),
-    (difference._light_table, tuple(pixels)),
-    (difference._active, (before, after, 30, 2.0)),
-    (_least, (flat[0], np.ascontiguousarray(after[1:-1, 1:-1]).reshape(58, -1), np.array([(3, 1), (0, 0)]))),
+    (raster.label_pixels, (words.view(np.uint8), words, half_widths(3.0, 80), 9, labels.copy())),
+    (raster.label_bounds, (labels, 1)),
+    (difference.grey_moments, (before, after, labels, 1)),
+    (difference.light_table, tuple(pixels)),
+    (difference.active_pixels, (before, after, 30, 2.0)),
+    (
+        alignment.least_offset,
+        (flat[0], np.ascontiguousarray(after[1:-1, 1:-1]).reshape(58, -1), np.array([(3, 1), (0, 0)])),
+    ),
 ]
-modules = [sys.modules[f"pipeline.{name}"] for name in kernels._MODULES]
+modules = [alignment, difference, raster, runs, sys.modules["pipeline.kernels.distance"]]
 known = [each for module in modules for each in vars(module).values() if getattr(each, "types", ())]
 assert {kernel for kernel, _ in calls} == set(known)
 for kernel, args in calls:
-    one, two = kernel(*args), args[-1].copy() if kernel is raster._label else None
+    one, two = kernel(*args), args[-1].copy() if kernel is raster.label_pixels else None
     assert "numba" not in sys.modules or kernel is not calls[0][0]
     other = kernel.dispatcher()(*args)
-    if kernel is raster._label:
+    if kernel is raster.label_pixels:
         one, other = two, args[-1]
     assert np.array_equal(one, other), kernel.__name__
     assert type(one) is type(other) and getattr(one, "dtype", 0) == getattr(other, "dtype", 0)
@@ -79,6 +87,29 @@ assert squared_blocks(flat[0][:, ::2], flat[1][:, ::2], 16, 16)[1, 1] == squared
     *(np.ascontiguousarray(each[:, ::2]) for each in flat), 16, 16
 )[1, 1]
 """
+
+
+WITHOUT_NUMBA = """
+import sys
+from pathlib import Path
+import numpy as np
+from pipeline import kernels
+kernels.FOLDER = Path(sys.argv[1])
+sys.modules["numba"] = None
+from daemon import cli
+picture = str(kernels.FOLDER / "picture.png")
+import cv2
+cv2.imwrite(picture, np.zeros((60, 80, 3), np.uint8))
+code = cli.main(["describe", picture, picture])
+sys.exit(code and cli.main(["doctor"]))
+"""
+
+
+def build_wheel(folder: Path, environment: dict[str, str] | None = None) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, **(environment or {})})
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 @Kernel
@@ -116,12 +147,25 @@ def test_screening_loads_no_compiler(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="a C++ compiler is needed")
-def test_kernels_compiled_ahead_need_no_compiler_and_give_the_same(tmp_path: Path) -> None:
-    folder = (
-        f"from pathlib import Path; from pipeline import kernels; kernels._FOLDER = Path({str(tmp_path)!r})"
+def test_a_wheel_holds_kernels_that_need_no_compiler_and_give_the_same(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path)
+    assert "-none-any" not in wheel.name
+    with zipfile.ZipFile(wheel) as files:
+        (kernel,) = [name for name in files.namelist() if name.endswith(".so")]
+        files.extract(kernel, tmp_path)
+    subprocess.run([sys.executable, "-c", AHEAD, (tmp_path / kernel).parent], check=True)
+
+
+def test_a_wheel_without_a_compiler_asks_for_the_extra(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, {"CC": "/bin/false", "CXX": "/bin/false"})
+    assert "-none-any" in wheel.name
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA, tmp_path], capture_output=True, text=True, check=False
     )
-    subprocess.run([sys.executable, "-c", f"{folder}; kernels.compile_ahead()"], check=True)
-    subprocess.run([sys.executable, "-c", AHEAD, tmp_path], check=True)
+    assert done.returncode == 1
+    assert "FAILED kernels" in done.stdout
+    assert "pip install 'narrated[jit]'" in done.stdout
+    assert "numba is not installed: pip install 'narrated[jit]'" in done.stderr
 
 
 def test_what_was_compiled_of_other_sources_is_not_taken(
@@ -129,7 +173,7 @@ def test_what_was_compiled_of_other_sources_is_not_taken(
 ) -> None:
     (tmp_path / f"kernels_0123456789ab{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
     kernels._compiled_ahead.cache_clear()
-    monkeypatch.setattr(kernels, "_FOLDER", tmp_path)
+    monkeypatch.setattr(kernels, "FOLDER", tmp_path)
     assert not kernels.are_compiled_ahead()
     (tmp_path / f"{kernels._name()}{EXTENSION_SUFFIXES[0]}").write_bytes(b"no shared object")
     kernels._compiled_ahead.cache_clear()

@@ -63,7 +63,7 @@ def stills(clips: Path, tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.footage
 @pytest.mark.parametrize("script", [BLOCKED, INSTALLED])
 def test_stills_are_described(command: Command, stills: tuple[Path, Path], script: str) -> None:
-    done = command(script, "describe", *stills, "--gap", "12s", "--json")
+    done = command(script, "describe", *stills, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["sentences"]) > 2
     assert "True" not in done.stderr.splitlines()

@@ -96,7 +96,7 @@ def test_footage_that_is_not_there_ends_no_live_camera() -> None:
         "version: 1\nstate: /tmp\ncameras: {a: {url: 'rtsp://h/1'}, archive: {url: /absent/*.mp4}}\n"
     )
     (warning,) = check_configuration(configuration, Secrets({}), "n.yaml")
-    assert warning.startswith("n.yaml: cameras.archive.url: /absent/*.mp4: matches no file")
+    assert warning.startswith("n.yaml: cameras.archive.url: /absent/*.mp4: no video and no still image")
 
 
 def test_a_password_in_the_file_is_warned_of(narrated: Run, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_running_tells_no_password(
     free_port: int,
 ) -> None:
     config = planted(guarded, f"http: {{listen: '127.0.0.1:{free_port}'}}\n")
-    process = forked("run", "-v", "-c", config)
+    process = forked("run", "-c", config)
     journal = tmp_path / "state" / "journal" / "porch.jsonl"
     pages: list[bytes] = []
     until(process, lambda: journal.exists() and journal.read_bytes().count(b"\n") == 2)

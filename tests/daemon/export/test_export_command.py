@@ -20,7 +20,7 @@ from time_stamps import make_authority, serve_authority
 
 from daemon import cli
 from daemon.export.clips import Footage
-from daemon.export.export import Manifest, write_export
+from daemon.export.export import Export, Manifest
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
@@ -31,7 +31,7 @@ from pipeline.sources.picture import rgb_of
 
 from .conftest import House
 
-PERSONS = ("--object", "person")
+PERSONS = ("people",)
 """Records 3, 6 and 9 of the yard."""
 
 
@@ -112,10 +112,7 @@ def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_
 
 def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys) -> None:
     out = tmp_path / "linked"
-    assert (
-        house.export(out, "--object", "person", "--limit", "0", "--until", "2024-05-01T12:00:07", "--linked")
-        == 0
-    )
+    assert house.export(out, *PERSONS, "--until", "2024-05-01T12:00:07", "--linked") == 0
     assert verify(out, "--public-key", house.key) == 0
     said = capsys.readouterr().out
     assert "yard: records 3-8: 6 of 6 signed" in said
@@ -245,7 +242,7 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> 
     live = found.record.model_copy(
         update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
     )
-    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path, Mask(), {})
+    cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path, Mask())
     assert not isinstance(cut, str)
     assert cut[1] == recorder.name
     with av.open(str(cut[0])) as container:
@@ -291,14 +288,14 @@ def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, t
 
     for name in ("out.zip", "folder"):
         with pytest.raises(RuntimeError):
-            write_export(found(), tmp_path / name, Manifest(), house.journals, force=True)
+            Export(Manifest(), house.journals).write(found(), tmp_path / name, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.zip"]
     assert verify(out) == 0
 
 
 def test_what_cannot_be_exported_is_said(house, tmp_path, capsys) -> None:
     out = tmp_path / "out"
-    assert house.export(out, "--object", "dog") == 2
+    assert house.export(out, "dogs") == 2
     assert house.export(out, "how many cars by hour") == 2
     assert "counts cannot be exported" in capsys.readouterr().err
     assert house.export(out, "--clips", str(tmp_path / "nowhere")) == 1
@@ -314,8 +311,7 @@ def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path
     with serve_authority(authority.parent) as url:
         TimestampAuthority(url).stamp(records[9]).append(state / "journal")
     stamped, out = House(state, house.clip, house.key), tmp_path / "linked"
-    options = ("--object", "person", "--limit", "0", "--until", "2024-05-01T12:00:07", "--linked")
-    assert stamped.export(out, *options) == 0
+    assert stamped.export(out, *PERSONS, "--until", "2024-05-01T12:00:07", "--linked") == 0
     assert "records 3-9" in (out / "README.md").read_text(encoding="utf-8")
     assert "time-stamped up to 9" in (out / "README.md").read_text(encoding="utf-8")
     assert verify(out, "--timestamp-ca", str(authority)) == 0

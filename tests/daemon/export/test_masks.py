@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -132,28 +131,6 @@ def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, ca
     assert picture.name in capsys.readouterr().err
 
 
-def test_a_recorders_clock_is_aligned_by_the_pictures(tracked, tmp_path, capsys) -> None:
-    recorder = tmp_path / "yard" / "2024-05-01_12-00-01.mp4"  # a second ahead
-    recorder.parent.mkdir()
-    for path in (recorder, recorder.with_name("2024-05-01_18-00-00.mp4")):
-        shutil.copy(tracked.clip, path)
-    out = tmp_path / "out"
-    assert tracked.export(out, "--mask", "p", "--clips", str(recorder.parent)) == 0
-    shown = frames_of(out / "clips/yard-2.mp4")
-    seen = [colours(image) for image in shown if image.max() >= 24]
-    assert len(seen) == 17
-    assert all(blue > 0.7 * 25 * 61 and red == 0 for blue, red in seen)
-    for picture in (tracked.state / "evidence").rglob("*.jpg"):
-        picture.rename(picture.with_suffix(".away"))
-    try:
-        assert tracked.export(tmp_path / "blind", "--mask", "p", "--clips", str(recorder.parent)) == 0
-    finally:
-        for picture in (tracked.state / "evidence").rglob("*.away"):
-            picture.rename(picture.with_suffix(".jpg"))
-    assert "no picture is kept to compare its clock with" in capsys.readouterr().err
-    assert not (tmp_path / "blind" / "clips").exists()
-
-
 @pytest.mark.parametrize("masked", [(), ("--mask", "p")])
 def test_the_same_selection_gives_the_same_bytes(tracked, tmp_path, masked) -> None:
     one, two = (tmp_path / f"{name}.zip" for name in "ab")
@@ -168,7 +145,7 @@ def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path) ->
         area = [list(corner) for corner in PRIVATE]
         own = f"{{url: 'rtsp://cam/1', privacy: {{sky: {area}}}}}"
         path.write_text(f"version: 1\nstate: {tracked.state}\ncameras: {{{camera}: {own}}}\n")
-        options = ("--config", str(path), "--clips", str(tracked.clip), "--last")
+        options = ("--config", str(path), "--clips", str(tracked.clip), "what happened last")
         assert cli.main(["export", *options, "--timezone", "UTC", "--out", str(out)]) == 0
         (facts,) = json.loads((out / "export.json").read_bytes())["clips"].values()
         assert facts.get("encoded", False) == (camera == "yard")

@@ -59,11 +59,11 @@ def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
     clock.hour = 8.0
     receiver.stop()
     with forwarding(path) as running:
-        until(lambda: "cannot be reached" in running.senders["office"].failing)
+        until(lambda: "cannot be reached" in running["office"].failing)
     receiver.start()
     with forwarding(path) as running:
         until(lambda: len(receiver.taken) == 1)
-        until(lambda: running.senders["office"]._digests.due() is None)  # type: ignore[union-attr]
+        until(lambda: running["office"]._digests.due() is None)  # type: ignore[union-attr]
     with forwarding(path):
         pass
     assert len(receiver.taken) == 1

@@ -173,7 +173,7 @@ def test_a_broker_that_is_killed_and_forgets_everything(
     monkeypatch.setattr(sender_module, "FIRST_BACKOFF_S", 3.0)
     yard = camera()
     with forwarding(configure(home(broker))) as running:
-        sender = running.senders["home"]
+        sender = running["home"]
         yard.narrate(**now())
         until(lambda: sender._queue._sent)
         broker.stop()
@@ -207,10 +207,10 @@ def test_a_corrected_password_is_read_again(mosquitto, tmp_path, listen, configu
         path = configure(f"  mqtt:\n    home: {{url: '{url}'}}\n")
         with forwarding(path) as running:
             camera().narrate()
-            until(lambda: "refuses the login: Not authorized" in running.senders["home"].failing)
-            assert "wr0ng" not in running.senders["home"].failing
+            until(lambda: "refuses the login: Not authorized" in running["home"].failing)
+            assert "wr0ng" not in running["home"].failing
             secret.write_text("me:p/w:rd\n")
-            until(lambda: running.senders["home"]._queue._sent)
+            until(lambda: running["home"]._queue._sent)
         listener = listen(closed.port, "me", "p/w:rd")
         until(lambda: listener.on("narrated/yard/sentence"))
     finally:

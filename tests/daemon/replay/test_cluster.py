@@ -61,7 +61,7 @@ def machines() -> Iterator[Machines]:
 
 @pytest.fixture
 def arguments(footage: Path, checkpoint: Path) -> list[Any]:
-    return ["replay", footage, "--evidence", "--captioner-file", checkpoint]
+    return ["replay", footage, "--captioner-file", checkpoint]
 
 
 def assert_same(out: Path, alone: Path) -> None:

@@ -10,14 +10,11 @@ import av
 import cv2
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from still import Still
 
 from daemon.config.plan import CameraPlan
 from models import load_captioner
-from models.captioner import Captioner, DescribeOptions
-from models.language.places import Zone
-from models.papers.wording import read
+from models.captioner import Captioner
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.narration.narration import narrate
 from pipeline.pairs import FramePair, candidate_pairs
@@ -76,54 +73,6 @@ def shipped() -> Captioner:
 @pytest.fixture(scope="module")
 def options(shipped: Captioner) -> ChangeOptions:
     return CameraPlan("yard", "").change_options(shipped)
-
-
-Cutting = tuple[Image, NDArray[np.float32]]
-
-
-def person(clips: Path) -> Cutting:
-    """Somebody who is there and was not shortly before: picture and matte."""
-    empty, there = frames(clips / "intel_one-by-one-person-detection.mp4", 40, 100)
-    differs = (np.abs(empty.astype(int) - there).max(-1) > 26).astype(np.uint8)
-    closed = np.asarray(cv2.morphologyEx(differs, cv2.MORPH_CLOSE, np.ones((9, 9), np.uint8)), np.uint8)
-    contours, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    largest = max(contours, key=cv2.contourArea)
-    matte = np.zeros(closed.shape, np.uint8)
-    cv2.drawContours(matte, [largest], -1, 1, cv2.FILLED)
-    x, y, width, height = cv2.boundingRect(largest)
-    cut = np.s_[y : y + height, x : x + width]
-    return there[cut], np.asarray(cv2.blur(matte[cut].astype(np.float32), (3, 3)), np.float32)
-
-
-def pasted(scene: Image, cutting: Cutting, height: int, at: tuple[int, int]) -> Image:
-    """A scene with somebody in it, so many pixels tall, the upper left corner at ``(x, y)``."""
-    picture, matte = cutting
-    size = (round(height * picture.shape[1] / picture.shape[0]), height)
-    small, alpha = (cv2.resize(part, size, interpolation=cv2.INTER_AREA) for part in (picture, matte))
-    with_somebody = scene.copy()
-    part = with_somebody[at[1] : at[1] + height, at[0] : at[0] + size[0]]
-    part[:] = (alpha[..., None] * small + (1 - alpha[..., None]) * part).round()
-    return with_somebody
-
-
-@pytest.mark.parametrize(("height", "at", "zone"), [(110, (150, 300), True), (150, (560, 380), False)])
-def test_somebody_pasted_into_an_unseen_scene_is_reported(
-    clips: Path, shipped: Captioner, options: ChangeOptions, height: int, at: tuple[int, int], zone: bool
-) -> None:
-    [scene] = frames(clips / "opencv_vtest.avi", 0)
-    there = pasted(scene, person(clips), height, at)
-    grass = Zone("on the grass", ((0.0, 0.5), (0.5, 0.5), (0.5, 1.0), (0.0, 1.0)))
-    changes = find_changes([pair(scene, there), pair(there, scene)], options)
-    came, went = narrate(changes, shipped, DescribeOptions(zones=(grass,)))
-    for narration, kind in ((came, "appeared"), (went, "disappeared")):
-        [sentence] = narration.sentences
-        assert (sentence.type, sentence.object, sentence.count) == (kind, "person", 1)
-        assert sentence.box is not None
-        where = at[0] / scene.shape[1], at[1] / scene.shape[0]
-        assert sentence.box[:2] == pytest.approx(where, abs=0.05)
-        assert sentence.outline_before or sentence.outline_after
-        assert read(narration.text).object == "person"
-        assert ("on the grass" in narration.text) == zone
 
 
 @pytest.mark.parametrize("gain", [0.6, 0.75, 1.25])

@@ -125,11 +125,13 @@ def test_published_narrations_equal_the_journal(
 
 @pytest.mark.logs_errors
 def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
-    narrated: Run, clip: Path, checkpoint: Path, server: EmbeddedServer
+    narrated: Run, clip: Path, checkpoint: Path, server: EmbeddedServer, tmp_path: Path
 ) -> None:
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ndefaults: {pairs: {sample: 1/s}}\ncameras: {other: {url: x}}\n")
     arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
     assert narrated(*arguments).code == 0
-    done = narrated(*arguments, "--sample", "1/s")
+    done = narrated(*arguments, "-c", config)
     assert done.code == 3
     assert len(done.out.splitlines()) == 2
     assert "not everything is published" in done.err
@@ -185,9 +187,10 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     narrated: Run, busy_clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ncameras: {room: {url: x, narrate: {cooldown: 1m}}}\n")
+    quiet = "narrate: {cooldown: 1m}, evidence: {keep: none}"
+    config.write_text(f"version: 1\ncameras: {{room: {{url: x, {quiet}}}}}\n")
     arguments = ["replay", busy_clip, "-c", config, "--camera", "room", "--captioner-file", checkpoint]
-    arguments += ["--json", "--no-evidence"]
+    arguments += ["--json"]
     every = [read_record(line) for line in narrated(*arguments).out.splitlines()]
     assert [record.suppressed for record in every] == [0] * 6
     done = narrated(*arguments, "--limits", "--out", tmp_path / "out")
@@ -201,35 +204,36 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert narrated(*arguments, "--limits").out == done.out
 
 
-def test_replay_summarizes_busy_minutes_unless_asked_not_to(
+def test_replay_summarizes_busy_minutes_unless_configured_not_to(
     narrated: Run, clips: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
-    arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
-    arguments += ["--to", "12s", "--json", "--no-evidence"]
-    events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]
-    each = [read_record(line).event for line in narrated(*arguments, "--no-summaries").out.splitlines()]
+
+    def events_of(limit: str) -> list[str]:
+        config.write_text(
+            f"version: 1\ncameras: {{road: {{url: x, narrate: {{max_per_minute: {limit}}}}}}}\n"
+        )
+        clip, options = clips / "intel_car-detection.mp4", ("--camera", "road", "--to", "12s", "--json")
+        done = narrated("replay", clip, "-c", config, *options)
+        return [read_record(line).event for line in done.out.splitlines()]
+
+    events, each = events_of("1"), events_of("null")
     assert events.count("summary") == 1
     assert set(each) == {"change"}
     assert len(each) > 1
 
 
-def test_pictures_are_kept_up_to_a_bound(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pictures_are_kept_unless_configured_not_to(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     arguments = ["replay", clip, "--captioner-file", checkpoint, "--json", "--out"]
     kept = narrated(*arguments, tmp_path / "kept")
-    assert f"MB in {tmp_path / 'kept' / 'evidence'} (--no-evidence keeps none)" in kept.err
     assert all("evidence" in json.loads(line) for line in kept.out.splitlines())
-    without = narrated(*arguments, tmp_path / "without", "--no-evidence")
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ndefaults: {evidence: {keep: none}}\ncameras: {other: {url: x}}\n")
+    without = narrated(*arguments, tmp_path / "without", "-c", config)
     assert "evidence" not in without.out
     assert not (tmp_path / "without" / "evidence").exists()
-    monkeypatch.setattr("daemon.replay.replay.PICTURE_BYTES", 1)
-    bounded = narrated(*arguments, tmp_path / "bounded")
-    assert bounded.code == 0
-    assert ["evidence" in json.loads(line) for line in bounded.out.splitlines()] == [True, False]
-    assert "1 narration without pictures" in bounded.err
 
 
 def test_damaged_input_is_reported_and_the_rest_narrated(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import until
 
+from daemon.questions.local_time import LocalTime
 from daemon.replay import output
+from daemon.search.search import Search
 from pipeline.journal.verification import verify
 from pipeline.publisher import stream_key
 
@@ -84,6 +87,15 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     assert {line for each in published.values() for line in each} == set(lines)
 
 
+def test_what_is_there_now_is_not_known_after_a_replay(tmp_path: Path) -> None:
+    ended = datetime(2026, 11, 28, 10, tzinfo=UTC)
+    outcome = output.Outcome(first=ended, last=ended, read_s=0, problems=(), unreported={})
+    output.OutputFolder(tmp_path, "of").finish_camera("yard", outcome)
+    (tmp_path / "journal").mkdir()
+    with Search(tmp_path / "journal", LocalTime.named("UTC")) as search:
+        assert search.selection.last_seen() == {"yard": ended}
+
+
 def finished_cameras(out: Path) -> list[str]:
     """The cameras that a resumed replay need not look at."""
     try:
@@ -135,7 +147,7 @@ def test_what_cannot_go_on(
         narrated(*arguments)
     kept = json.loads((out / "unfinished.json").read_text())
     assert list(kept["finished"]) == ["east"]
-    for changed in (["--to", "20s"], ["--sample", "3/s"]):
+    for changed in (["--to", "20s"], ["--fast"]):
         other = narrated(*arguments, "--resume", *changed)
         assert (other.code, len(other.err.splitlines())) == (1, 1)
         assert "same arguments" in other.err

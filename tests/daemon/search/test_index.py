@@ -16,7 +16,7 @@ from unpublished import unpublished
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, NoJournalsError, Question
 from daemon.search import index as index_module
-from daemon.search import store as store_module
+from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
 from pipeline.journal import Journal
 
@@ -29,7 +29,7 @@ def seqs(folder: Path, camera: str | None = None) -> list[int]:
     with searching(folder) as search:
         question = Question(Filters(cameras=(camera,) if camera else ()))
         found = [each.record.seq for each in search.answer(question).results]
-        assert not search.reader.missing
+        assert not search.missing
         return found
 
 
@@ -73,21 +73,12 @@ def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_
     seen: list[int] = []
     with Search(tmp_path, UTC_ZONE) as search:
         writer.start()
-        for found in search.follow(Question(), _StopWhen(lambda: done.is_set() and len(seen) >= count), 0):
-            seen.append(found.record.seq)  # noqa: PERF401 - while it grows
+        while not (done.is_set() and len(seen) >= count):
+            seen += [found.record.seq for found in search.new(search.index.update())]
         writer.join()
         assert search.index.faults() == []
     assert seen == list(range(1, count + 1))
     assert seqs(tmp_path) == seen
-
-
-class _StopWhen(threading.Event):
-    def __init__(self, over):
-        super().__init__()
-        self._over = over
-
-    def is_set(self):
-        return self._over()
 
 
 def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house, monkeypatch):
@@ -149,7 +140,7 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
     with Search(house.folder, UTC_ZONE) as search:
         assert "zebra" not in search.selection.objects()
         assert search.index.faults() == []
-        search.index.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        search.index.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"zebra" not in (house.folder / "index.sqlite3").read_bytes().lower()
 
 
@@ -166,7 +157,7 @@ def test_an_index_that_does_not_fit_is_built_again(house, monkeypatch, content):
     if content:
         (house.folder / "index.sqlite3").write_bytes(content)
     else:
-        monkeypatch.setattr(store_module, "VERSION", store_module.VERSION + 1)
+        monkeypatch.setattr(index_module, "VERSION", index_module.VERSION + 1)
     for new in (1, 0):
         with Search(house.folder, UTC_ZONE) as search:
             assert search.index.update().records == new
@@ -188,7 +179,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_journals(house, monkeypatch):
     house.tell(0)
     with searching(house.folder) as search:
         house.tell(1)
-        monkeypatch.setattr(store_module, "_LEAST_FREE", 2**80)
+        monkeypatch.setattr(index_module, "_LEAST_FREE", 2**80)
         with pytest.raises(NoJournalsError, match="MB are free"):
             search.index.update()
     (house.folder / "index.sqlite3").unlink()
@@ -280,7 +271,7 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
     with searching(house.folder) as search:
         (house.folder / "yard.jsonl").write_bytes((tmp_path / "yard.jsonl").read_bytes())
         assert list(search.answer(Question(Filters(objects=("car",)))).results) == []
-        assert search.reader.missing == 1
+        assert search.missing == 1
         search.index.update()
         assert [each.record.text for each in search.answer(Question()).results] == ["A van has appeared."]
 
@@ -292,5 +283,43 @@ def test_records_that_another_process_indexed_are_news_to_a_listener(house):
         listener.index.update()
         house.tell(1)
         other.index.update()
-        assert [found.record.seq for found in listener.new(Question(), listener.index.update())] == [2]
+        assert [found.record.seq for found in listener.new(listener.index.update())] == [2]
         assert listener.index.update().records == 0
+
+
+def test_copies_and_merged_files_are_left_out(house):
+    for camera in ("front", "yard"):
+        house.tell(0, camera=camera)
+        house.tell(1, camera=camera)
+    content = {camera: (house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard")}
+    (house.folder / "narrations.jsonl").write_bytes(content["yard"] + content["front"])
+    (house.folder / "zz_backup.jsonl").write_bytes(content["yard"])
+    with Search(house.folder, UTC_ZONE) as search:
+        update = search.index.update()
+        assert update.records == 4
+        assert set(update.left_out) == {"narrations.jsonl", "zz_backup.jsonl"}
+
+
+def test_a_replays_folder_and_a_merged_file_alone(house, tmp_path):
+    for camera in ("front", "yard"):
+        for second in range(3):
+            house.tell(second, camera=camera)
+    assert journal_folder(house.state) == house.folder
+    out = tmp_path / "copied"
+    out.mkdir()
+    content = b"".join((house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard"))
+    (out / "narrations.jsonl").write_bytes(content)
+    with Search(journal_folder(out), UTC_ZONE) as search:
+        assert search.index.update().records == 6
+        assert search.index.faults() == []
+        assert search.selection.cameras() == ["front", "yard"]
+
+
+def test_the_installed_state_is_asked_where_the_user_has_none(tmp_path, monkeypatch):
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    installed = tmp_path / "installed"
+    (installed / "journal").mkdir(parents=True)
+    monkeypatch.setattr("daemon.search.folders.INSTALLED", installed)
+    assert default_state(tmp_path / "mine") == installed
+    (tmp_path / "mine" / "journal").mkdir(parents=True)
+    assert default_state(tmp_path / "mine") == tmp_path / "mine"

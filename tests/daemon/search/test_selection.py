@@ -42,18 +42,13 @@ def told(house):
     [
         (Filters(), ALL),
         (Filters(cameras=("yard",)), ALL[::2]),
-        (Filters(cameras=("yard", "front_door")), ALL),
         (Filters(objects=("person",)), (PERSON, IN, OUT, CLOTHES)),
         (Filters(objects=("people", "cars")), (PERSON, CAR, IN, OUT, CLOTHES)),
-        (Filters(objects=("lorries",)), (LORRIES,)),
         (Filters(objects=("vehicle",)), (CAR, LORRIES)),
         (Filters(objects=("dog",)), (DOG,)),
         (Filters(objects=("animal",)), (DOG, CAT)),
-        (Filters(kinds=("appeared",)), (PERSON, LORRIES, DOG, CAT)),
         (Filters(kinds=("came",)), (PERSON, LORRIES, DOG, CAT)),
         (Filters(kinds=("came",), zones=("entrance",)), (PERSON, IN)),
-        (Filters(kinds=("came",), zones=("at the entrance",)), (PERSON, IN)),
-        (Filters(kinds=("left",), zones=("entrance",)), (OUT,)),
         (Filters(kinds=("left",), zones=("lot",)), (CAR, IN)),
         (Filters(kinds=("moved",), zones=("lot",)), (IN, OUT)),
         (Filters(zones=("lot",)), (CAR, LORRIES, IN, OUT)),
@@ -67,7 +62,6 @@ def told(house):
         (Filters(text='"driven off"'), (CAR,)),
         (Filters(text='"off driven"'), ()),
         (Filters(text="person lot"), (IN, OUT)),
-        (Filters(text="person", zones=("lot",)), (IN, OUT)),
     ],
 )
 def test_each_filter(told, ask, filters, found):
@@ -127,16 +121,6 @@ def test_one_sentence_must_have_everything(house, ask):
     assert ask(Filters(objects=("person",), confidence=0.2)) == ["A car has appeared. A person has left."]
 
 
-def test_last_first_and_limit(told, ask):
-    texts = [sentence.text for sentence in ALL]
-    assert ask(order="last") == texts[-1:]
-    assert ask(order="first") == texts[:1]
-    assert ask(order="last", limit=3) == texts[-3:]
-    assert ask(order="first", limit=3) == texts[:3]
-    assert ask(limit=0) == texts
-    assert ask(Filters(objects=("person",)), order="first", limit=2) == [PERSON.text, IN.text]
-
-
 def test_limits_hold_though_segments_and_clocks_overlap(house, ask):
     rng = random.Random(3)
     moments = [rng.randrange(10_000) for _ in range(60)] + [7] * 60  # each journal in its order
@@ -144,8 +128,9 @@ def test_limits_hold_though_segments_and_clocks_overlap(house, ask):
         house.tell(moment, said(f"A car has appeared {moment} {n:03}."), camera=f"c{n % 3}")
     order = sorted((moment, n % 3, n) for n, moment in enumerate(moments))
     ordered = [f"A car has appeared {moment} {n:03}." for moment, _, n in order]
+    assert ask(order="last") == ordered[-1:]
     for limit in (1, 5, 70, 119):
-        assert ask(limit=limit) == ordered[-limit:]
+        assert ask(limit=limit) == ask(order="last", limit=limit) == ordered[-limit:]
         assert ask(order="first", limit=limit) == ordered[:limit]
 
 

@@ -55,7 +55,7 @@ def raw(served: Served, request: bytes) -> bytes:
 
 def test_every_answer_has_the_headers(served, house) -> None:
     digest = house.records["yard"][0].evidence.before.removeprefix("sha256:")
-    for path in ("/", "/static/page.js", f"/picture/{digest}", "/nothing", "/alive", "/review?q=why"):
+    for path in ("/", "/static/page.js", f"/picture/{digest}", "/nothing", "/review?q=why"):
         headers = served.client.get(path).headers
         assert headers["content-security-policy"] == POLICY
         assert headers["x-content-type-options"] == "nosniff"
@@ -121,7 +121,7 @@ def test_bad_requests_are_refused(served, head, statuses) -> None:
 
 def test_names_that_are_known(served) -> None:
     for host in ("localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:8470", "192.168.0.7:8470"):
-        assert served.client.get("/alive", headers={"host": host}).status_code == 200, host
+        assert served.client.get("/", headers={"host": host}).status_code == 200, host
 
 
 def test_forms_of_other_sites_are_refused(served, house) -> None:

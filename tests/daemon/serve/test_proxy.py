@@ -75,7 +75,7 @@ def visitor(served: Served, tmp_path: Path) -> Iterator[httpx.Client]:
     ) as client:
         for _ in range(200):
             try:
-                client.get("/alive")
+                client.get("/login")
                 break
             except httpx.ConnectError:
                 time.sleep(0.05)

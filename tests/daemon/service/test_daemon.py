@@ -102,3 +102,15 @@ def test_a_second_daemon_is_refused_and_two_signals_at_once_are_one_request(
     err = ended(first)
     assert first.returncode == 0, err
     assert "ended: " in err
+
+
+def test_narrations_that_no_journal_takes_end_it_with_an_error(
+    start: Callable[..., Any], clip: Path, tmp_path: Path
+) -> None:
+    journal = tmp_path / "state" / "journal" / "porch.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("no record\n" * 3)
+    process = start(f"  porch: {{url: {clip}}}\n")
+    assert "narrations lost: 2" in ended(process)
+    assert process.returncode == 1
+    assert journal.read_text() == "no record\n" * 3

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from typing import Any
 import pytest
 import redis
 from embedded_redis import EmbeddedServer
-from forked_commands import Forked
-from running_daemon import page, unused_port
+from running_daemon import page, until, unused_port
 
 from pipeline.journal import read_camera
 from pipeline.journal.verification import verify
@@ -91,147 +89,78 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     mounted.close()
 
 
-class Narrated:
-    """The daemon before a ball that never stops, told of several times a second; what it says is kept."""
-
-    def __init__(
-        self,
-        forked: Callable[..., Forked],
-        folder: Path,
-        disk: Disk,
-        checkpoint: Path,
-        still: Path,
-        camera: str,
-        redis_url: str,
-    ) -> None:
-        self.port = unused_port()
-        self._folder, self._disk, self._client = folder, disk, redis.Redis.from_url(redis_url)
-        self._forked = forked
-        self._process: Forked | None = None
-        pairs = "{sample: 10/s, lower: 20, upper: 250}"
-        narrate = "{merge: 0s, cooldown: 0s, max_per_hour: null}"
-        (folder / "narrated.yaml").write_text(
-            f"version: 1\nstate: {folder}/state\nredis: {{url: '{redis_url}'}}\n"
-            f"http: {{listen: '127.0.0.1:{self.port}'}}\n"
-            f"captioner: {{model: {checkpoint}, device: cpu}}\n"
-            f"cameras:\n  lot: {{url: {still}}}\n"
-            f"  ball: {{url: '{camera}', pairs: {pairs}, narrate: {narrate}}}\n"
-        )
-
-    def start(self) -> None:
-        notify = str(self._folder / "notify")
-        with (self._folder / "log").open("ab") as log:
-            self._process = self._forked(
-                *("run", "-c", self._folder / "narrated.yaml"),
-                out=log.fileno(),
-                err=log.fileno(),
-                first=self._disk.enter,
-                OMP_NUM_THREADS="1",
-                NOTIFY_SOCKET=notify,
-            )
-
-    @property
-    def log(self) -> str:
-        return (self._folder / "log").read_text()
-
-    def stream(self) -> list[Record]:
-        entries: Any = self._client.xrange(stream_key("ball"))
-        return [read_record(fields[b"json"]) for _, fields in entries]
-
-    def health(self) -> dict[str, Any]:
-        """What `/healthz` says; nothing is unwritten where it does not answer yet."""
-        text = page(self.port, "/healthz")[1]
-        return dict(json.loads(text)) if text else {"unwritten": {}}
-
-    def until(self, reached: Callable[[], object], limit_s: float = 300) -> None:
-        end = time.monotonic() + limit_s
-        while not reached():
-            assert self._process is not None
-            assert self._process.poll() is None, self.log
-            assert time.monotonic() < end, self.log
-            time.sleep(0.1)
-
-    def tells(self, more: int) -> None:
-        """Waits until so many further narrations are on the stream."""
-        have = len(self.stream())
-        self.until(lambda: len(self.stream()) >= have + more)
-
-    def reload(self) -> None:
-        """Lets it read its configuration again, whereupon it tells systemd how it is."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGHUP)
-
-    def end(self, number: int = signal.SIGTERM) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(number)
-            self._process.wait(120)
-
-    def close(self) -> None:
-        self.end(signal.SIGKILL)
-        self._client.close()
-
-
-@pytest.fixture
-def narrated_run(
-    forked: Callable[..., Forked],
-    tmp_path: Path,
+def test_a_disk_that_takes_nothing(  # noqa: PLR0915 - one run costs less than three
+    start: Callable[..., Any],
     disk: Disk,
-    checkpoint: Path,
     still: Path,
     server: EmbeddedServer,
     rtsp_server: Callable[..., Any],
     free_port: int,
-) -> Iterator[Narrated]:
-    rtsp_server(port=free_port)
-    with redis.Redis.from_url(server.url) as client:
-        client.delete(stream_key("ball"))
-    running = Narrated(
-        forked, tmp_path, disk, checkpoint, still, f"rtsp://127.0.0.1:{free_port}/stream", server.url
-    )
-    yield running
-    running.close()
-
-
-def test_a_disk_that_takes_nothing(disk: Disk, narrated_run: Narrated, notify: Any) -> None:
+    notify: Any,
+) -> None:
     """Read-only from the start, full, and full when the daemon is killed: one run costs less than three."""
-    running = narrated_run
+    rtsp_server(port=free_port)
+    port = unused_port()
+    settings = "pairs: {sample: 10/s, lower: 20, upper: 250}, narrate: {cooldown: 0s, max_per_hour: null}"
+    cameras = f"  lot: {{url: {still}}}\n  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {settings}}}\n"
+    http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
+    client = redis.Redis.from_url(server.url)
+    client.delete(stream_key("ball"))
+
+    def run(notified: Any = None) -> Any:
+        return start(cameras, server.url, notified, more=http, first=disk.enter)
+
+    def stream() -> list[Record]:
+        entries: Any = client.xrange(stream_key("ball"))
+        return [read_record(fields[b"json"]) for _, fields in entries]
+
+    def health() -> dict[str, Any]:
+        """What `/healthz` says; nothing is unwritten where it does not answer yet."""
+        text = page(port, "/healthz")[1]
+        return dict(json.loads(text)) if text else {"unwritten": {}}
+
+    def holds(reason: str) -> bool:
+        unwritten = str(health()["unwritten"].get("ball"))
+        return unwritten.startswith(reason) and "; narrations held in memory: 2" in unwritten
+
+    def reports(process: Any, more: int) -> None:
+        have = len(stream())
+        until(process, lambda: len(stream()) >= have + more)
 
     # What is open for writing keeps a disk from becoming read-only: so it is before the daemon starts.
     disk.remount("ro")
-    running.start()
-    running.until(lambda: "ball.jsonl cannot be used" in running.log)
-    running.until(lambda: "; narrations held in memory: 2" in str(running.health()["unwritten"].get("ball")))
-    assert "Read-only file system" in running.health()["unwritten"]["ball"]
-    assert running.stream() == []  # there is no journal yet whose chain they could continue
+    process = run(notify)
+    log = process._files[1].read_text
+    until(process, lambda: holds("Read-only file system"))
+    assert stream() == []  # there is no journal yet whose chain they could continue
     assert list(disk.path.iterdir()) == []
     disk.remount("rw")
-    running.until(lambda: not running.health()["unwritten"])
-    running.tells(1)
-    assert running.log.count("ball.jsonl is written again") == 1
+    until(process, lambda: not health()["unwritten"])
+    reports(process, 1)
+    assert log().count("ball.jsonl is written again") == 1
 
     disk.fill()
-    running.until(lambda: "; narrations held in memory: 2" in str(running.health()["unwritten"].get("ball")))
-    health = running.health()
-    assert health["ok"]  # who restarts it for that would lose what is in memory
-    assert "No space left on device" in health["unwritten"]["ball"]
-    assert "narrations held in memory" in health["unwritten"]["ball"]
-    running.reload()
+    until(process, lambda: holds("No space left on device"))
+    assert health()["ok"]  # who restarts it for that would lose what is in memory
+    process.send_signal(signal.SIGHUP)  # whereupon it tells systemd how it is
     notify.wait_for("not written: ball (No space left on device")
-    assert len(re.findall("ball.jsonl cannot be used: .* are held in memory", running.log)) == 2
+    assert len(re.findall("ball.jsonl cannot be used: .* are held in memory", log())) == 2
     disk.empty()
-    running.until(lambda: not running.health()["unwritten"])
-    running.until(lambda: running.log.count("ball.jsonl is written again") == 2)
+    until(process, lambda: log().count("ball.jsonl is written again") == 2)
     # Those held in memory meanwhile have no pictures; those narrated since then have.
-    running.until(lambda: running.stream()[-1].evidence is not None)
+    until(process, lambda: stream()[-1].evidence is not None)
 
     disk.fill()
-    running.until(lambda: running.health()["unwritten"])
-    running.end(signal.SIGKILL)
+    until(process, lambda: health()["unwritten"])
+    process.send_signal(signal.SIGKILL)
+    process.wait(120)
     disk.empty()
-    running.start()
-    running.tells(1)
-    running.end()
+    process = run()
+    reports(process, 1)
+    process.send_signal(signal.SIGTERM)
+    process.wait(120)
     verification = verify([disk.path / "journal"])
     assert verification.ok, verification.problems
-    assert list(read_camera(disk.path / "journal", "ball")) == running.stream()
-    assert [record.seq for record in running.stream()] == list(range(1, verification.lines + 1))
+    assert list(read_camera(disk.path / "journal", "ball")) == stream()
+    assert [record.seq for record in stream()] == list(range(1, verification.lines + 1))
+    client.close()

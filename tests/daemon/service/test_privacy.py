@@ -71,7 +71,7 @@ def told(
         )
         done = narrated(
             *("replay", clip, "-c", configuration, "--camera", "yard", "--out", out, "--force"),
-            *("--captioner-file", checkpoint, "--evidence"),
+            *("--captioner-file", checkpoint),
         )
         assert done.code == 0, done.err
         files = [path for path in sorted(out.rglob("*")) if path.is_file() and path.suffix != ".writer"]

@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.threads import camera_thread, work_queue
+from daemon.threads import camera_thread
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
@@ -27,7 +27,6 @@ class AsIfLive:
     """A clip that says it is a camera."""
 
     live = True
-    silent_s = 0.0
     duration_s = None
 
     def __init__(self, plan: CameraPlan) -> None:
@@ -79,7 +78,6 @@ def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
     assert thread.loop.error is None
     assert thread.report.decoded == 120
     assert thread.read_s == pytest.approx(23.6, abs=0.5)
-    assert thread.hung_s == 0.0
 
 
 def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
@@ -117,20 +115,6 @@ def test_an_error_waits_for_the_main_thread() -> None:
     thread = CameraThread(CameraPlan("gone", "absent.mp4", tracked=False), queue, opened)
     assert run(thread, queue) == []
     assert isinstance(thread.loop.error, SourceError)
-
-
-def test_only_a_camera_has_a_deadline(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "DEADLINE_S", 1e-9)
-    late = []
-    for opener in (AsIfLive, opened):
-        queue = WorkQueue(["room"], 8)
-        plan = CameraPlan("room", str(clip), tracked=False, lower=10.0, upper=200.0)
-        thread = CameraThread(plan, queue, opener)
-        thread.loop.start()
-        assert thread.loop.join(60)
-        late.append([one.late for one in queue.take(8) if one.is_pair])
-        assert queue.counters.copy()["room", "proposed", ""] == len(late[-1])
-    assert late == [[True, True], [False, False]]
 
 
 def test_only_the_span_is_looked_at(clip: Path) -> None:

@@ -20,17 +20,16 @@ from daemon.threads import captions as module
 from daemon.threads.captions import Captioning
 from daemon.threads.narrator import event_context
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
-from pipeline.narration.events import EventContext
-from pipeline.narration.narration import FAILED, LATE, Narration
+from pipeline.narration.narration import FAILED, Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 
-TOLD, FACTS = "A box has appeared.", "Something has changed in the middle."
+TOLD = "A box has appeared."
 Describe = Callable[[list[PairInput], DescribeOptions | None], list[list[Sentence]]]
 
 
-def proposed(t: float, *, late: bool = False, broken: bool = False) -> tuple[FramePair, bool]:
-    return pair(t, clock=Clock.RTCP, broken=broken), late
+def proposed(t: float, *, broken: bool = False) -> FramePair:
+    return pair(t, clock=Clock.RTCP, broken=broken)
 
 
 def failing(
@@ -54,40 +53,31 @@ def told(narrations: list[Narration | None]) -> list[tuple[str, str]]:
     return [(n.text, n.fallback) for n in narrations if n]
 
 
-def rounded(narrations: list[Narration | None]) -> list[Narration | None]:
-    """Up to rounding: with several threads a batch adds in another order than its parts."""
-
-    def of(sentence: Sentence) -> Sentence:
-        numbers = {"confidence": round(sentence.confidence, 4), "salience": round(sentence.salience, 4)}
-        return replace(sentence, **numbers)  # type: ignore[arg-type]
-
-    return [n and replace(n, sentences=tuple(map(of, n.sentences))) for n in narrations]
+def narrate(captioning: Captioning, pairs: list[FramePair], captioner: Captioner) -> list[Narration | None]:
+    context = event_context(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
+    return [captioning.narrate(each, context) for each in pairs]
 
 
-def manner(captioner: Captioner) -> EventContext:
-    return event_context(CameraPlan("room", "rtsp://10.0.0.5/"), captioner)
+@pytest.mark.logs_errors
+def test_frames_without_room_are_detected_in_smaller_batches_and_one_that_fails_spoils_no_other(
+    captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
 
+    def detect(images: list[int], _: Captioner) -> list[int]:
+        asked.append(len(images))
+        if len(images) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        if 5 in images:
+            raise ValueError("rtsp://admin:hunter2@10.0.0.5/ is odd")
+        return [10 * each for each in images]
 
-def test_late_pairs_are_told_by_their_clusters_and_the_others_by_the_captioner(captioner: Captioner) -> None:
+    monkeypatch.setattr(module, "detect", detect)
     captioning = Captioning(captioner)
-    batch = [proposed(0, late=True), proposed(4), proposed(8, late=True), proposed(12)]
-    narrations = captioning.narrate(batch, manner(captioner))
-    assert told(narrations) == [(FACTS, LATE), (TOLD, ""), (FACTS, LATE), (TOLD, "")]
-    assert (captioning.fallbacks, captioning.error) == ({("room", "late"): 2}, "")
-    assert [n.after.time for n in narrations if n] == [one.after.time for one, _ in batch]
-
-
-def test_a_batch_without_room_is_halved(captioner: Captioner) -> None:
-    small, asked = failing(
-        captioner,
-        lambda pairs: torch.OutOfMemoryError("CUDA out of memory") if len(pairs) > 2 else None,
-    )
-    captioning = Captioning(small)
-    batch = [proposed(4 * k) for k in range(8)]
-    whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
-    assert rounded(captioning.narrate(batch, manner(small))) == whole
-    assert asked == [8, 4, 2, 2, 4, 2, 2]
-    assert not captioning.fallbacks
+    found = captioning.detect(list(range(8)))  # type: ignore[arg-type]
+    assert found == [0, 10, 20, 30, 40, None, 60, 70]
+    assert asked == [8, 4, 2, 2, 4, 2, 1, 1, 2]
+    assert captioning.error == "ValueError: rtsp://***@10.0.0.5/ is odd"
 
 
 @pytest.mark.logs_errors
@@ -95,7 +85,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
     captioner: Captioner, caplog: pytest.LogCaptureFixture
 ) -> None:
     marked = proposed(8)
-    wide = marked[0].after.image.copy()
+    wide = marked.after.image.copy()
     wide[10:20, 10:20] = 255
 
     def fails(pairs: list[PairInput]) -> Exception | None:
@@ -103,18 +93,18 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
         return RuntimeError("rtsp://admin:hunter2@10.0.0.5/ is odd") if white else None
 
     odd, _ = failing(captioner, fails)
-    last = replace(shown(wide, camera="room", clock=Clock.RTCP), time=marked[0].after.time)
-    batch = [proposed(0), proposed(4), (FramePair(marked[0].before, last, 9.0), False), proposed(12)]
+    last = replace(shown(wide, camera="room", clock=Clock.RTCP), time=marked.after.time)
     captioning = Captioning(odd)
     for _ in range(2):
-        narrations = told(captioning.narrate(batch, manner(odd)))
-        assert [fallback for _, fallback in narrations] == ["", "", FAILED, ""]
-        assert narrations[2][0].startswith("Something has changed")
-    assert captioning.fallbacks == {("room", "failed"): 2}
+        (narration,) = told(narrate(captioning, [FramePair(marked.before, last, 9.0)], odd))
+        assert narration[0].startswith("Something has changed")
+        assert narration[1] == FAILED
+        assert "is odd" in captioning.error
+    assert told(narrate(captioning, [proposed(12)], odd)) == [(TOLD, "")]
+    assert (captioning.fallbacks, captioning.error) == ({"room": 2}, "")
     errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert len(errors) == 1  # it goes on, and is told once
-    assert "hunter2" not in errors[0] + captioning.error
-    assert "is odd" in captioning.error
+    assert "hunter2" not in errors[0]
 
 
 def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
@@ -124,24 +114,22 @@ def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
     captioning = Captioning(broken)
     captioning._spare = captioner  # made by itself where the captioner is on a GPU
     batch = [proposed(0), proposed(4)]
-    whole = rounded(Captioning(captioner).narrate(batch, manner(captioner)))
-    assert rounded(captioning.narrate(batch, manner(broken))) == whole
-    assert asked == [2, 1]
-    assert rounded(captioning.narrate(batch, manner(broken))) == whole
-    assert asked == [2, 1]  # not asked again for now
+    whole = narrate(Captioning(captioner), batch, captioner)
+    for _ in range(2):
+        assert narrate(captioning, batch, broken) == whole
+        assert asked == [1]  # not asked again for now
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     monkeypatch.setattr(module, "monotonic", lambda: 1e12)
-    assert rounded(captioning.narrate(batch, manner(broken))) == whole
-    assert asked == [2, 1, 2, 1]
+    assert narrate(captioning, batch[:1], broken) == whole[:1]
+    assert asked == [1, 1]
 
 
 @pytest.mark.logs_errors
-def test_a_pair_whose_picture_cannot_be_read_spoils_no_other(
+def test_a_pair_whose_picture_cannot_be_read_is_left_out(
     captioner: Captioner, caplog: pytest.LogCaptureFixture
 ) -> None:
     captioning = Captioning(captioner)
-    batch = [proposed(0), proposed(4, broken=True), proposed(8)]
-    narrations = captioning.narrate(batch, manner(captioner))
+    narrations = narrate(captioning, [proposed(0), proposed(4, broken=True), proposed(8)], captioner)
     assert [n and n.text for n in narrations] == [TOLD, None, TOLD]
     assert "hunter2" not in caplog.text
     assert "cannot be decoded" in caplog.text
@@ -149,29 +137,30 @@ def test_a_pair_whose_picture_cannot_be_read_spoils_no_other(
 
 def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(captioner: Captioner) -> None:
     batch = [proposed(4), proposed(8)]
-    here = told(Captioning(captioner).narrate(batch, manner(captioner)))
+    here = told(narrate(Captioning(captioner), batch, captioner))
     with pretend_device() as device:
         away = copy.deepcopy(captioner).to(device)
         captioning = Captioning(away)
-        assert told(captioning.narrate(batch, manner(away))) == here
+        assert told(narrate(captioning, batch, away)) == here
         assert captioning.error == ""
         assert captioning._spare is not None
         assert captioning._spare.device == "cpu"
 
 
 @pytest.mark.gpu
-def test_a_gpu_without_room_costs_no_narration(captioner: Captioner) -> None:
+def test_a_gpu_without_room_costs_no_narration(
+    captioner: Captioner, caplog: pytest.LogCaptureFixture
+) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     on_gpu = copy.deepcopy(captioner).to("cuda")
     captioning = Captioning(on_gpu)
-    batch = [proposed(4 * k) for k in range(32)]
-    captioning.narrate(batch[:1], manner(on_gpu))
+    pairs = [proposed(4 * k) for k in range(4)]
+    narrate(captioning, pairs[:1], on_gpu)
     torch.cuda.empty_cache()
-    _, total = torch.cuda.mem_get_info()
-    torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / total)
+    torch.cuda.set_per_process_memory_fraction(1e-9)
     try:
-        assert told(captioning.narrate(batch, manner(on_gpu))) == [(TOLD, "")] * len(batch)
+        assert told(narrate(captioning, pairs, on_gpu)) == [(TOLD, "")] * len(pairs)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert "out of memory" in captioning.error
+    assert "out of memory" in caplog.text

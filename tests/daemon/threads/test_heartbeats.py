@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
+from waiting import until
 
 from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
-from daemon.threads import camera_thread
 from daemon.threads.cameras import Cameras
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import WorkQueue
@@ -24,10 +24,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def health_of(cameras: Cameras, clock: Callable[[], float] = time.monotonic) -> Health:
-    return Health(cameras, {}, Publishing({}, None), Heartbeats(clock))
 
 
 def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
@@ -45,25 +41,38 @@ def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
 
 
 @pytest.mark.parametrize("screened", [False, True])
-def test_a_reader_that_hangs_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screened: bool
-) -> None:
+def test_a_reader_that_hangs_is_noticed(screened: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(30)
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
-        options = SourceOptions(open_timeout_s=5.0)
+        options = SourceOptions(open_timeout_s=30.0)
         plan = CameraPlan("yard", url, options, screening=url if screened else None, lower=20, upper=250)
-        cameras = Cameras([plan], WorkQueue(["yard"], 8))
-        health = health_of(cameras)
+        clock = Clock()
+        heartbeats = Heartbeats(clock)
+        cameras = Cameras([plan], WorkQueue(["yard"], 8), heartbeats)
+        health = Health(cameras, {}, Publishing({}, None), heartbeats)
         cameras.start()
-        waiting, _ = silent.accept()  # for an answer
-        assert health.liveness()["ok"]
-        assert not health.stuck()  # its own time-out has not run out
-        monkeypatch.setattr(camera_thread.CameraThread, "_longest_wait_s", 0.0)  # as if it had
-        end = time.monotonic() + 10
-        while "camera yard" not in health.stuck():
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        waiting.close()
+        readers = {"rtsp yard", *(["rtsp yard: sub-stream"] if screened else [])}
+        until(lambda: readers <= heartbeats.ages_s().keys())
+        assert health.liveness()["ok"]  # their own time-outs have not run out
+        clock.now += 100  # as if they had
+        assert set(health.liveness()["hanging"]) == readers
         cameras.stop()
-        cameras.join(time.monotonic() + 10)
+    cameras.join(time.monotonic() + 10)
+
+
+def test_a_camera_that_streams_for_hours_is_never_overdue(
+    rtsp_server: Callable[..., Any], free_port: int
+) -> None:
+    rtsp_server(port=free_port)
+    clock = Clock()
+    heartbeats = Heartbeats(clock)
+    plan = CameraPlan("yard", f"rtsp://127.0.0.1:{free_port}/stream", lower=20, upper=250)
+    cameras = Cameras([plan], WorkQueue(["yard"], 8), heartbeats)
+    cameras.start()
+    until(lambda: cameras.threads["yard"].sees)
+    for _ in range(3):
+        clock.now += 3600
+        until(lambda: heartbeats.ages_s()["rtsp yard"] == heartbeats.ages_s()["camera yard"] == 0)
+        assert not heartbeats.overdue()
+    cameras.stop()
+    assert cameras.join(time.monotonic() + 10)

@@ -3,6 +3,7 @@ replay."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -90,7 +91,7 @@ def test_what_goes_on_is_counted_and_reported_once(captioner: Captioner, tmp_pat
     assert verify([tmp_path]).ok
 
 
-def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path: Path) -> None:
+def test_pictures_are_let_go_with_the_work_that_looks_at_them(captioner: Captioner, tmp_path: Path) -> None:
     telling, made = narrator(captioner, tmp_path, plan()), list[bool]()
 
     def watched(frame: Frame) -> Frame:
@@ -101,10 +102,10 @@ def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path:
     shown = replace(shown, before=watched(shown.before), after=watched(shown.after))
     process(telling, [shown])
     assert len(made) == 2  # once each, however often they are looked at
-    assert shown.after.image is shown.after.image
-    process(telling, [pair(4, 8, COME)])
-    assert shown.after.image.any()
+    telling.process([Work(Seen(shown.after))])
     assert len(made) == 3
+    assert shown.after.image is shown.after.image
+    assert len(made) == 4
 
 
 def test_every_pair_has_one_fate(captioner: Captioner, tmp_path: Path) -> None:
@@ -145,9 +146,15 @@ def test_a_limit_holds_messages_and_the_record_has_everything(captioner: Caption
     assert verify([tmp_path]).ok
 
 
-def test_another_plan_forgets_no_limit(captioner: Captioner, tmp_path: Path) -> None:
+def test_another_plan_forgets_nothing(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(max_per_hour=1))
+    state = telling._cameras["room"].state
+    state.saved, state.colours["t"] = {"version": 1}, Counter(["red"])
     process(telling, FLOOD[:1])
+    telling.add(plan(max_per_hour=1, cooldown_s=1))
+    assert process(telling, [pair(4, 8, COME)]) == []  # it was reported by the first plan
+    state = telling._cameras["room"].state
+    assert (state.saved, state.colours) == ({"version": 1}, {"t": Counter(["red"])})
     telling.add(plan(max_per_hour=2))
     assert telling.at_hourly_limit == frozenset()
     found = process(telling, FLOOD[1:4])
@@ -176,16 +183,6 @@ def test_footage_that_is_read_again_is_recorded_once(captioner: Captioner, tmp_p
             telling = Narrator(captioner, [plan()], {"room": journal}, live=True)
             assert len(telling.process([Work(each) for each in FLOOD])) == (0 if again else 12)
             assert journal.end.seq == 12
-
-
-def test_late_pairs_are_marked_in_the_record(captioner: Captioner, tmp_path: Path) -> None:
-    telling = narrator(captioner, tmp_path, plan())
-    late, timely = (Work(pair(t, t + 4, COME), until=0.0 if t == 0 else None) for t in (0, 60))
-    found = telling.process([late, timely])
-    assert [(each.text, each.fallback) for each in found] == [
-        ("Something has changed in the middle.", "late"),
-        ("A box has appeared.", None),
-    ]
 
 
 @pytest.mark.logs_errors

@@ -46,7 +46,7 @@ def publish(journals, server, monkeypatch):
     def start(**options):
         publisher = Publisher(server.url, timeout_s=1, **options)
         running.append(Publishing(journals, publisher))
-        running[-1].start()
+        running[-1].loop.start()
         return running[-1]
 
     yield start
@@ -81,7 +81,7 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
     theirs.close()
     until(lambda: len(ids(client, "yard")) == 5)
     until(lambda: not publishing.errors)
-    assert caplog.text.count("camera yard is not published") == 1
+    assert caplog.text.count("camera yard is not published: narrated") == 1
 
 
 def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish, journals, client, tmp_path):
@@ -148,7 +148,7 @@ def test_one_damaged_journal_is_that_cameras_trouble_only(publish, journals, cli
 
 def test_without_a_server_all_that_is_journalled_counts_as_published(journals):
     publishing = Publishing(journals, None)
-    publishing.start()
+    publishing.loop.start()
     tell(journals, publishing, "yard", range(3))
     until(lambda: journals["yard"].published.seq == 3)
     assert publishing.failing == {}

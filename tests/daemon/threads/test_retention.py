@@ -278,9 +278,9 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
 def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
     monkeypatch.setattr(module, "_EVERY_S", 3600.0)
     looking = retention(cameras, store, age=0.5 * DAY)
-    looking.start()
+    looking.loop.start()
     until(lambda: looking.loop.wake() or days(cameras["yard"]) == [4])
-    looking.stop()
+    looking.loop.end(20)
 
 
 def hold(journal, day, **changed):
@@ -298,7 +298,7 @@ def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(camera
     run(looking, 6)
     assert days(cameras["yard"]) == kept[1:]
     assert days(cameras["lot"]) == kept[3:]
-    assert verify([tmp_path / "journal"], VerifyOptions(evidence_folder=store.folder)).ok
+    assert verify([tmp_path / "journal"]).ok
     release_hold(tmp_path / "journal", "claim 7")
     run(looking, 6)
     assert days(cameras["yard"]) == kept[3:]

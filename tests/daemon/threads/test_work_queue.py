@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
-import pytest
 
 from daemon.threads.work_queue import (
     DROPPED,
@@ -111,18 +110,6 @@ def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
     queue.end("b")
     assert taken(queue.take_camera(8)) == [("b", i) for i in range(3)]
     assert queue.take_camera(8, 0.01) == []
-
-
-def test_a_pair_is_late_after_its_deadline_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("daemon.threads.work_queue.monotonic", lambda: now)
-    queue = WorkQueue(["a"], capacity=8)
-    queue.put("a", pair("a", 0), wait=False)
-    now += 20
-    queue.put("a", pair("a", 1), wait=False)
-    queue.put("a", pair("a", 2), wait=False)
-    now += 10.5
-    assert [work.late for work in queue.take(8)] == [True, False, False]
 
 
 def test_changes_keep_their_place_among_what_a_camera_sees() -> None:

@@ -357,11 +357,11 @@ class TestEvidence:
             assert (result.ok, result.pictures) == (True, 7)
         moved = (tmp_path / "evidence").rename(tmp_path / "moved")
         assert "beside the journal" in reasons(journal)[0]
-        assert verify([journal], VerifyOptions(evidence_folder=moved)).ok
-        (picture,) = [path for path in moved.glob("*/*") if path.read_bytes() == content]
+        moved.rename(tmp_path / "evidence")
+        (picture,) = [path for path in store.folder.glob("*/*") if path.read_bytes() == content]
         picture.unlink()
         if changed:
             picture.write_bytes(changed)
-        (problem,) = verify([journal], VerifyOptions(evidence_folder=moved)).problems
+        (problem,) = verify([journal]).problems
         assert (problem.line, word in problem.reason) == (line, True)
         assert reasons(journal, evidence=False) == []

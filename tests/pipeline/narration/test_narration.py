@@ -25,7 +25,7 @@ from pipeline.changes.difference import resize
 from pipeline.narration.batch import align_images
 from pipeline.narration.narration import (
     EVENT_SENTENCES,
-    LATE,
+    FAILED,
     Narration,
     facts_sentence,
     narrate,
@@ -244,7 +244,7 @@ def facts(pair: FramePair, **options: Any) -> Narration:
     """What is told without a captioner, under the id that it would have had with one."""
     captioner = models.load_captioner(models.SHIPPED["ddla"])
     (change,) = _changes(pair)
-    narration = narrate_facts(change, captioner, LATE, settings_sha256="d" * 64, **options)
+    narration = narrate_facts(change, captioner, settings_sha256="d" * 64, **options)
     (usual,) = narrate([change], captioner, settings_sha256="d" * 64)
     assert (narration.id, narration.before, narration.after) == (usual.id, usual.before, usual.after)
     return narration
@@ -254,9 +254,9 @@ def test_a_change_is_told_and_the_record_says_that_no_captioner_did() -> None:
     narration = facts(_pair((30, 100)))
     assert narration.text == "Something has changed on the left."
     record = build_record(narration, ChainEnd())
-    assert record.fallback == LATE
+    assert record.fallback == FAILED
     assert read_record(record.line()) == record
-    assert b'"fallback":"late"' in record.line()
+    assert b'"fallback":"captioner failed"' in record.line()
 
 
 def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look() -> None:
@@ -273,7 +273,7 @@ def test_a_journal_takes_it_without_a_hash_of_the_settings(options: DescribeOpti
     captioner = models.load_captioner(models.SHIPPED["ddla"])
     (change,) = _changes(_pair((30, 40)))
     (told,) = narrate([change], captioner, options)
-    late = narrate_facts(change, captioner, LATE, options)
+    late = narrate_facts(change, captioner, options)
     for narration in (told, late):
         assert read_record(build_record(narration, ChainEnd()).line()).id == late.id
     (other,) = narrate([change], captioner, DescribeOptions(colours=False))

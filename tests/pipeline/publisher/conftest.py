@@ -70,13 +70,6 @@ def any_server():
 
 
 @pytest.fixture
-def quick_server():
-    """One that is not killed, and so need not wait for its disk."""
-    with EmbeddedServer() as running:
-        yield running
-
-
-@pytest.fixture
 def client(request):
     name = "any_server" if "any_server" in request.fixturenames else "server"
     with redis.Redis.from_url(request.getfixturevalue(name).url, decode_responses=True) as opened:

@@ -1,6 +1,5 @@
 """Faults of real servers: afterwards, the stream holds the journal."""
 
-import logging
 import os
 import random
 import signal
@@ -15,7 +14,7 @@ from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import CHANNEL, NO_ENTRY, Delivery, Publisher, ServerAwayError, drain, stream_key
+from pipeline.publisher import CHANNEL, Delivery, Publisher, ServerAwayError, drain, stream_key
 from pipeline.publisher.connection import RedisServer
 
 KEY = stream_key("yard")
@@ -58,24 +57,6 @@ def settled(journal):
     return lambda: journal.published.seq == journal.end.seq
 
 
-def test_killed_in_mid_stream(server, journal, narration, background, on_stream, caplog):
-    caplog.set_level(logging.WARNING)
-    chance = random.Random(5)
-    kills = {30, 90, 150}
-    with background(journal, server.url, timeout_s=1) as running:
-        for second in range(200):
-            journal.append(narration(second / 10 if chance.random() < 0.9 else 0))
-            time.sleep(0.002)
-            if second in kills:
-                server.stop(signal.SIGKILL)
-            elif second - 20 in kills:
-                server.start()
-        until(settled(journal))
-    assert "trying again" in caplog.text
-    assert on_stream(server) == list(journal)
-    assert running.published <= 200
-
-
 def test_killed_and_its_file_lost(any_server, journal, narration, background, on_stream, caplog):
     """What the server had acknowledged and then lost comes from the journal again, under the same ids."""
     with background(journal, any_server.url) as running:
@@ -94,22 +75,6 @@ def test_killed_and_its_file_lost(any_server, journal, narration, background, on
     assert on_stream(any_server) == list(journal)
     assert "its file): 50; published again: 50" in caplog.text
     assert running.published == 101
-
-
-def test_out_of_memory(server, client, journal, narration, background, publish_to, on_stream):
-    for second in range(20):
-        journal.append(narration(second))
-    client.config_set("maxmemory", "1")
-    lines = [record.line() for record in journal]
-    with pytest.raises(ServerAwayError, match="takes no writes now"):
-        publish_to(server.url).publish("yard", journal.writer, lines, NO_ENTRY)
-    assert client.xlen(KEY) == 0
-    with background(journal, server.url):
-        until(lambda: client.info("stats")["total_error_replies"] > 3)
-        assert client.xlen(KEY) == 0
-        client.config_set("maxmemory", "0")
-        until(settled(journal))
-    assert on_stream(server) == list(journal)
 
 
 def test_memory_that_runs_out_within_a_transaction(server, client):

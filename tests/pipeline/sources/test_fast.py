@@ -44,7 +44,7 @@ def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
 def read(path):
     tally = SourceReport()
     with closing(av.open(str(path))) as container:
-        stream = video_stream(container, 1)
+        stream = video_stream(container)
         reader = FastReader(stream, View(SourceOptions()), tally)
         start = stream.start_time or 0
         frames = [

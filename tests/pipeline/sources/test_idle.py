@@ -66,7 +66,7 @@ def test_what_leans_on_a_damaged_frame_is_not_handed_out(tmp_path):
     truth, chance, given = true_frames(path), random.Random(3), []
     with closing(av.open(str(path))) as container:
         intact = IntactFrames(SourceReport())
-        for packet in container.demux(video_stream(container, 1)):
+        for packet in container.demux(video_stream(container)):
             if not (packet.size and packet.pts and chance.random() < 0.05):
                 given += intact.decode(packet)
     assert all(np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts]) for frame in given)

@@ -67,7 +67,7 @@ def test_every_source_gives_frames_in_time_order_and_ends_at_close(opened):
     ("name", "content", "message"),
     [
         ("missing.mp4", None, "no such file"),
-        ("missing-*.mp4", None, "matches no file"),
+        ("missing-*.mp4", None, "no video and no still image"),
         ("empty.mp4", b"", "0 bytes"),
         ("noise.mp4", bytes(range(256)) * 64, "cannot be read as video"),
         ("readme.txt", b"not a video at all\n" * 50, "video"),
@@ -93,9 +93,12 @@ def test_urls_that_cannot_be_used_are_refused_without_their_secret(url):
 
 
 def test_an_empty_folder_and_a_mixed_glob_are_refused(tmp_path, make_clip):
-    make_clip("mixed/a.mp4", range(3))
-    with pytest.raises(SourceError, match="glob such as"):
+    (tmp_path / "mixed").mkdir()
+    with pytest.raises(SourceError, match="no video and no still image"):
         open_source(str(tmp_path / "mixed"))
+    make_clip("mixed/a.mp4", range(3))
+    with open_source(str(tmp_path / "mixed")) as source:
+        assert (source.camera, len(list(source))) == ("mixed", 1)
     cv2.imwrite(str(tmp_path / "mixed/a.png"), np.zeros((8, 8, 3), np.uint8))
     with pytest.raises(SourceError, match="both still images and videos"):
         open_source(str(tmp_path / "mixed/*"))

@@ -1,7 +1,8 @@
-"""Kernels: functions that numba compiles, ahead of time where that was done, else at the first call.
+"""Kernels: functions that numba compiles, when narrated is built, else at the first call.
 
-numba and LLVM take 130 MB and a second or two. `compile_ahead` makes a shared object of the kernels that
-Python calls; where it lies beside this file, and was made of these very sources, numba is not loaded at all.
+numba and LLVM take 208 MB of disk, 130 MB of memory and a second or two. `compile_ahead` makes a shared
+object of the kernels that Python calls; where it lies beside this file, and was made of these very sources,
+numba is not loaded at all. The modules of this folder import nothing but NumPy, so that a build needs little.
 """
 
 from __future__ import annotations
@@ -19,11 +20,7 @@ import numpy as np
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_FOLDER = _HERE = Path(__file__).parent
-_MODULES = (
-    "alignment", "changes.change", "changes.difference", "distance",
-    "clusters.raster", "clusters.regions", "clusters.runs",
-)  # fmt: skip
+FOLDER = _HERE = Path(__file__).parent
 
 _loading = threading.RLock()
 
@@ -101,12 +98,8 @@ def ahead(gives: str, *takes: str) -> Callable[[Callable[_P, _R]], Kernel[_P, _R
 @lru_cache(maxsize=1)
 def _name() -> str:
     """The shared object's name: by its sources, so that no other version's is taken."""
-    files = [_HERE / f"{module.replace('.', '/')}.py" for module in ("kernels", *_MODULES)]
+    files = sorted(_HERE.glob("*.py"))
     return f"kernels_{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
-
-
-def _path() -> Path:
-    return _FOLDER / f"{_name()}{machinery.EXTENSION_SUFFIXES[0]}"
 
 
 @lru_cache(maxsize=1)
@@ -114,7 +107,8 @@ def _compiled_ahead() -> Any:
     """The shared object as a module; None where there is none, or it does not fit this machine."""
     with _loading:
         try:
-            specification = util.spec_from_file_location(_name(), _path())
+            path = FOLDER / f"{_name()}{machinery.EXTENSION_SUFFIXES[0]}"
+            specification = util.spec_from_file_location(_name(), path)
             if specification is None or specification.loader is None:
                 return None
             module = util.module_from_spec(specification)
@@ -129,29 +123,26 @@ def are_compiled_ahead() -> bool:
     return _compiled_ahead() is not None
 
 
-def compile_ahead() -> Path:
-    """Compile kernels into a shared object beside this file, for any processor of this kind; its path.
+def compile_ahead(folder: Path = FOLDER) -> Path:
+    """Compile kernels into a shared object, for any processor of this kind; its path.
 
     Raises:
-        Exception: of many kinds, where a C++ compiler, Python's headers or setuptools is missing, or the
-            folder may not be written.
+        Exception: of many kinds, where numba, a C++ compiler, Python's headers or setuptools is missing, or
+            the folder may not be written.
     """
     import warnings  # noqa: PLC0415
 
+    for other in folder.glob(f"kernels_*{machinery.EXTENSION_SUFFIXES[0]}"):
+        other.unlink()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # numba means to drop this part some day: then kernels are compiled later
+        warnings.simplefilter("ignore")  # numba means to drop this part some day
         aot: Any = import_module("numba.pycc")
         library = aot.CC(_name())
-        library.output_dir = str(_FOLDER)
-        for module in _MODULES:
-            for kernel in [*vars(import_module(f"pipeline.{module}")).values()]:
+        library.output_dir = str(folder)
+        for file in sorted(_HERE.glob("[!_]*.py")):
+            for kernel in [*vars(import_module(f"{__name__}.{file.stem}")).values()]:
                 if isinstance(kernel, Kernel) and kernel.types:
                     kernel.export(library)
         library.compile()
-    for other in _FOLDER.glob(f"kernels_*{machinery.EXTENSION_SUFFIXES[0]}"):
-        if other != _path():
-            other.unlink()
     _compiled_ahead.cache_clear()
-    return _path()
+    return folder / f"{_name()}{machinery.EXTENSION_SUFFIXES[0]}"

@@ -1,0 +1,175 @@
+"""Left and taken objects: what a person put down or took away, also where the detector has no name for it.
+
+A background holds what each pixel showed while nothing moved there and no track covered it. Where a person
+was within reach, and the region that is uncovered afterwards looks different and stays so, something was put
+down or taken: whichever time the region contrasts with its surroundings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.boxes import Box, area, share_inside
+from models.families import THINGS
+from pipeline.tracking.turns import PAIR_S, within_reach
+from pipeline.tracking.types import Event, Floats, Track
+
+_SETTLED_S = 3.0  # uncovered for so long, a pixel shows the background
+_REACHED_S = 40.0  # whoever was there longer ago did not do it
+_LOST_S = 3.0  # a lost track may still be there for so long
+_MARGIN = 0.1  # own sizes around a track that may be part of it
+_MOVES, _DIFFERS = 12, 18  # grey levels by which a pixel moves, and by which it differs from the background
+_DIFFERENCE = 25.0  # grey levels, mean of a region: shadows and reflections have less
+_ALIKE = 0.7  # correlation of a region before and now from which only its light changed
+_PIXELS, _SIDE = 30, 5  # of a region, and of its sides, in a picture 320 wide
+_LARGEST = 0.5  # share of the person's box: what is larger is somebody
+_COVERS = 0.3  # share of a region that the person still covers
+_SCENE = 0.06  # share of the picture that differs when the light or the view has changed
+_CONTRAST = 8.0  # grey levels by which the contrast with the surroundings must differ
+_RIM = 4  # pixels around a region
+_ADAPTS = 0.1  # share of the latest frame in the background
+_CONFIDENCE = 0.75  # not fitted: training cameras hardly show any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Region:
+    """Pixels ``(h, w)`` that differ from the background, with a rim and their box in pixels and shares."""
+
+    pixels: NDArray[np.bool_]
+    around: tuple[slice, slice]
+    size: tuple[int, int]
+    box: Box
+
+
+class LeftObjects:
+    """The background of one camera, in grey levels; NaN where it was never seen."""
+
+    def __init__(self) -> None:
+        self._background: Floats = np.empty((0, 0))
+        self._last: Floats = np.empty((0, 0))
+        self._covered_s: Floats = np.empty((0, 0))
+        self._numbers = count(1)
+
+    def update(self, tracks: Sequence[Track], time_s: float, grey: NDArray[np.uint8]) -> Iterator[Event]:
+        """What was put down or taken away, once its place has been uncovered for `_SETTLED_S`.
+
+        Args:
+            tracks: all of the camera's.
+            time_s: of the frame.
+            grey: the frame, uint8 ``(h, w)``, 320 wide.
+        """
+        now = cv2.GaussianBlur(grey, (3, 3), 0).astype(np.float64)
+        covered = _cover(tracks, now.shape)
+        if self._background.shape != now.shape:
+            self._background = np.where(covered, np.nan, now)
+            self._covered_s = np.where(covered, time_s, -np.inf)
+            self._last = now
+            return
+        moves = (np.abs(now - self._last) > _MOVES).astype(np.uint8)
+        covered |= cv2.dilate(moves, np.ones((5, 5), np.uint8)) > 0
+        self._covered_s[covered], self._last = time_s, now
+        settled = time_s - self._covered_s >= _SETTLED_S
+        changed = settled & (np.abs(now - self._background) > _DIFFERS)
+        if changed.mean() > _SCENE:
+            self._background[settled], changed[:] = now[settled], False
+        same = settled & ~changed
+        known = np.where(np.isnan(self._background), now, self._background)
+        self._background[same] = (known + _ADAPTS * (now - known))[same]
+        for region in _regions(changed, settled):
+            if any(track.unseen_s == 0 and _reaches(track.last.box, region.box) for track in tracks):
+                continue  # it may be a shadow, or taken along
+            yield from self._decide(region, tracks, time_s, now)
+            self._background[region.around] = now[region.around]
+
+    def _decide(
+        self, region: _Region, tracks: Sequence[Track], time_s: float, now: Floats
+    ) -> Iterator[Event]:
+        kind = _compare(region, self._background[region.around], now[region.around])
+        near = [track for track in tracks if kind and _reached(track, region.box, time_s)]
+        people = [track for track in near if track.family == "person"]
+        if len(people) + sum(track.object in THINGS for track in near) < len(near):
+            return  # a vehicle or an animal was there
+        came = [not _reaches(track.first.box, region.box) for track in people]
+        # What is missing where somebody was from the beginning may have been a part of him.
+        if not any(came) or (kind == "removed" and not all(came)) or _is_named(near, region.box):
+            return
+        placed = kind == "placed"
+        yield Event(
+            kind, f"{people[0].id}-{next(self._numbers)}", "object", 1.0, time_s - _SETTLED_S, _CONFIDENCE,
+            time_s - PAIR_S, time_s, None if placed else region.box, region.box if placed else None,
+            rests=placed, other=people[0].id if len(people) == 1 else "",
+        )  # fmt: skip
+
+
+def _regions(changed: NDArray[np.bool_], settled: NDArray[np.bool_]) -> Iterator[_Region]:
+    """Connected regions of changed pixels, with nothing moving in or beside them."""
+    if not changed.any():
+        return
+    height, width = changed.shape
+    closed = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(closed)
+    for label, (x, y, w, h, _) in enumerate(stats.tolist()):
+        around = np.s_[max(y - _RIM, 0) : y + h + _RIM, max(x - _RIM, 0) : x + w + _RIM]
+        if label and settled[around].all():
+            yield _Region(labels == label, around, (w, h), (x / width, y / height, w / width, h / height))
+
+
+def _compare(region: _Region, before: Floats, now: Floats) -> str:
+    """Placed or removed; empty where only the light changed, or too little of the picture."""
+    pixels = region.pixels[region.around]
+    small = pixels.sum() < _PIXELS or min(region.size) < _SIDE
+    if small or np.isnan(before).any() or np.abs(now - before)[pixels].mean() < _DIFFERENCE:
+        return ""
+    contrasts = _contrast(before, pixels), _contrast(now, pixels)
+    if _correlation(before[pixels], now[pixels]) > _ALIKE or abs(np.subtract(*contrasts)) < _CONTRAST:
+        return ""
+    return "placed" if contrasts[1] > contrasts[0] else "removed"
+
+
+def _cover(tracks: Sequence[Track], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Pixels in which a track is, or was when it was lost a moment ago."""
+    height, width = shape
+    covered = np.zeros(shape, bool)
+    for track in tracks:
+        if track.unseen_s <= _LOST_S and not track.departed:
+            x, y, w, h = track.last.box
+            left, right = (int(v * width) for v in (x - _MARGIN * w, x + (1 + _MARGIN) * w))
+            top, low = (int(v * height) for v in (y - _MARGIN * h, y + (1 + _MARGIN) * h))
+            covered[max(top, 0) : low + 1, max(left, 0) : right + 1] = True
+    return covered
+
+
+def _reached(track: Track, box: Box, time_s: float) -> bool:
+    """True where a place was lately within reach of a track."""
+    lately = (each for each in reversed(track.observations) if each.time_s >= time_s - _REACHED_S)
+    return any(_reaches(each.box, box) for each in lately)
+
+
+def _reaches(one: Box, box: Box) -> bool:
+    """True where a smaller place lies within reach of one who stands there."""
+    return within_reach(one, box) and area(box) <= _LARGEST * area(one)
+
+
+def _is_named(tracks: Sequence[Track], box: Box) -> bool:
+    """True where the detector sees a thing there and names it: its own track tells of it."""
+    return any(
+        t.object in THINGS and t.unseen_s == 0 and share_inside(box, t.last.box) > _COVERS for t in tracks
+    )
+
+
+def _correlation(one: Floats, two: Floats) -> float:
+    one, two = one - one.mean(), two - two.mean()
+    norms = float(np.linalg.norm(one) * np.linalg.norm(two))
+    return float(one @ two) / norms if norms else 0.0
+
+
+def _contrast(image: Floats, pixels: NDArray[np.bool_]) -> float:
+    """Grey levels between the middle of a region and of what surrounds it."""
+    rim = ~cv2.dilate(pixels.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
+    return abs(float(np.median(image[pixels]) - np.median(image[rim])))
