@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -50,23 +50,36 @@ def append_durably(path: Path, content: bytes) -> None:
     Raises:
         OSError: the disk fails or is full; the file is as before.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    with appending(path) as handle:
+        append_to(handle, content)
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[int]:
+    """A private file, open for reading and appending, created if it is missing; its name is durable."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        append_to(handle, path.parent, content)
+        sync_folder(path.parent)
+        yield handle
     finally:
         os.close(handle)
 
 
-def append_to(handle: int, folder: Path, content: bytes) -> None:
-    """Append to a file of a folder that is open for appending; as `append_durably`."""
-    size = os.fstat(handle).st_size
+def append_to(handle: int, content: bytes, *, fsync: bool = True) -> None:
+    """Append to an open file, durably with `fsync`; of a write that fails nothing stays.
+
+    Raises:
+        OSError: the disk fails or is full; where it fails altogether, half a line may stay.
+    """
+    size, written = os.fstat(handle).st_size, 0
     try:
-        if os.write(handle, content) != len(content):
-            raise OSError("the disk took only a part")  # noqa: TRY301 - undone below
-        os.fsync(handle)
-        sync_folder(folder)
+        while written < len(content):
+            written += os.write(handle, content[written:])
+        if fsync:
+            os.fsync(handle)
     except OSError:
-        os.ftruncate(handle, size)
+        with suppress(OSError):
+            os.ftruncate(handle, size)
         raise
 
 

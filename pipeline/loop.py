@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 _log = logging.getLogger(__name__)
@@ -146,6 +147,29 @@ class Loop:
                 return
             self.beat()
             self._turn()
+
+
+class Faults(dict[str, str]):
+    """Why things fail now, by name; a reason is logged once, and that it is over."""
+
+    @contextmanager
+    def noted(self, name: str, consequence: str, *kinds: type[Exception]) -> Iterator[None]:
+        """Note an error of these kinds in the block, and go on.
+
+        Args:
+            name: of what fails.
+            consequence: what the log says before the reason.
+            kinds: of errors.
+        """
+        try:
+            yield
+        except kinds as error:
+            if self.get(name) != str(error):
+                _log.error("%s: %s", consequence, error)
+            self[name] = str(error)
+        else:
+            if self.pop(name, ""):
+                _log.warning("%s: no longer", consequence)
 
 
 class Backoff:

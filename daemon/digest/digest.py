@@ -16,7 +16,7 @@ from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
-from daemon.search.selection import Visit, sql_list
+from daemon.search.selection import Gap, Visit, sql_list
 from pipeline.report.words import GAPS, duration_words, many
 
 SHOWN = 12
@@ -45,7 +45,7 @@ class _Arrival(NamedTuple):
 
     record: int
     moment: datetime
-    camera: str
+    series: Series
     object: str
     number: int
     visit: int | None
@@ -143,7 +143,6 @@ class _Composer:
         self.search, self.local, self.since, self.until = search, search.local, since, until
         self.counts, self.hours = counts, counts.hours(since, until)
         self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
-        self.arrivals: defaultdict[Series, list[_Arrival]] = defaultdict(list)
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
         self.at_the_end = at_the_end or f"at {self._clock(until)}"
@@ -155,8 +154,7 @@ class _Composer:
         ]
 
     def digest(self) -> Digest:
-        self._read_arrivals()
-        self._visits = self._read_visits()
+        self.arrivals, self._visits = self._read_arrivals(), self._read_visits()
         self._whole()
         aware = self.local.aware
         whole = [
@@ -171,8 +169,8 @@ class _Composer:
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
         shown = {each.record.id: each for each in pictured if each}
         hours = Counter[tuple[str, int]]()
-        for arrival in self._every():
-            hours[arrival.camera, self.local.of(arrival.moment).hour] += arrival.number
+        for arrival in self.arrivals:
+            hours[arrival.series.camera, self.local.of(arrival.moment).hour] += arrival.number
         return Digest(
             self.since,
             self.until,
@@ -191,19 +189,19 @@ class _Composer:
     def _select(self, sql: str) -> list[Any]:
         return self.search.selection.connection.execute(sql, self.bounds).fetchall()
 
-    def _read_arrivals(self) -> None:
+    def _read_arrivals(self) -> list[_Arrival]:
         sql = (
             "SELECT min(record), time, camera, object, count, visit FROM sentences "
             "WHERE time >= :since AND time < :until AND counted AND object != 'scene' "
             f"AND kind IN {sql_list(ARRIVALS)} "
             "GROUP BY coalesce(visit, -1000 * record - n) ORDER BY time, record"
         )
-        for record, time, camera, name, count, visit in self._select(sql):
-            arrival = _Arrival(record, moment_of(time), camera, name, 1 if visit else count, visit)
-            self.arrivals[Series(camera, kind_of(name))].append(arrival)
-
-    def _every(self) -> list[_Arrival]:
-        return [arrival for each in self.arrivals.values() for arrival in each]
+        return [
+            _Arrival(
+                record, moment_of(time), Series(camera, kind_of(name)), name, 1 if visit else count, visit
+            )
+            for record, time, camera, name, count, visit in self._select(sql)
+        ]
 
     def _read_visits(self) -> dict[int, Visit]:
         """The visits that were there in the span by number; what goes on behind it has not ended."""
@@ -237,8 +235,7 @@ class _Composer:
         self.found.append(said)
 
     def _whole(self) -> None:
-        every = self._every()
-        cameras = many(len(self.search.selection.cameras()), "camera")
+        every, cameras = self.arrivals, many(len(self.search.selection.cameras()), "camera")
         if not every:
             text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
             text = text if self.watched else "no camera was watched."
@@ -271,7 +268,11 @@ class _Composer:
 
     def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
-        came = [a for a in self.arrivals[each.series] if self.counts.hour_of(a.moment) in each.hours]
+        came = [
+            a
+            for a in self.arrivals
+            if a.series == each.series and self.counts.hour_of(a.moment) in each.hours
+        ]
         names = {a.object for a in came}
         name = names.pop() if len(names) == 1 else kind
         number = many(each.count, name) if each.count else "nobody" if name == "person" else f"no {name}"
@@ -355,40 +356,35 @@ class _Composer:
 
     def _gaps(self) -> None:
         """What was not seen, by camera and reason."""
-        grouped: defaultdict[tuple[str, str], list[tuple[datetime, datetime, int]]] = defaultdict(list)
-        for gap in self.search.selection.gaps(
-            Question(span=Span(self.since, self.until), asked_at=self.until)
-        ):
-            begin, end = max(gap.begin, self.since), min(gap.end, self.until)
-            grouped[gap.camera, gap.reason].append((begin, end, gap.record))
+        grouped: defaultdict[tuple[str, str], list[Gap]] = defaultdict(list)
+        span = Question(span=Span(self.since, self.until), asked_at=self.until)
+        for each in self.search.selection.gaps(span):
+            inside = each._replace(begin=max(each.begin, self.since), end=min(each.end, self.until))
+            grouped[each.camera, each.reason].append(inside)
         for (camera, reason), gaps in grouped.items():
-            begin, end = gaps[0][0], max(each[1] for each in gaps)
-            lost_s = sum((each[1] - each[0]).total_seconds() for each in gaps)
-            span = f"from {self._clock(begin)} to {self._clock(end)}"
+            begin, end = gaps[0].begin, max(each.end for each in gaps)
+            lost_s = sum((each.end - each.begin).total_seconds() for each in gaps)
+            clocks = f"from {self._clock(begin)} to {self._clock(end)}"
             why = GAPS.get(reason, reason)
             if reason == "mask":
-                text = f"a part of {camera} was not seen {span}: {why}."
+                text = f"a part of {camera} was not seen {clocks}: {why}."
             elif len(gaps) == 1:
-                text = f"nothing was recorded on {camera} {span} ({duration_words(lost_s)}): {why}."
+                text = f"nothing was recorded on {camera} {clocks} ({duration_words(lost_s)}): {why}."
             else:
-                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {span}"
+                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {clocks}"
                 text = f"nothing was recorded on {camera} for {lost}: {why}."
-            weight = (
-                _BLIND + min(4.0, lost_s / 3600) if lost_s >= _LONG_GAP_S and reason != "mask" else _QUIET + 1
-            )
-            numbers = [each[2] for each in gaps]
+            long = lost_s >= _LONG_GAP_S and reason != "mask"
+            weight = _BLIND + min(4.0, lost_s / 3600) if long else _QUIET + 1
+            numbers = [each.record for each in gaps]
             self._say(text, "gap", weight, begin, numbers, camera=[camera], kind=["gap"])
 
     def _cameras(self) -> None:
         """Each camera in one sentence, the busiest first, and those where nothing came in another."""
         by_camera: defaultdict[str, list[_Arrival]] = defaultdict(list)
-        for series, arrivals in sorted(self.arrivals.items()):
-            by_camera[series.camera] += arrivals
+        for each in self.arrivals:
+            by_camera[each.series.camera].append(each)
         for camera, arrivals in by_camera.items():
-            if not arrivals:
-                continue
-            times = sorted(each.moment for each in arrivals)
-            first, last = self._clock(times[0]), self._clock(times[-1])
+            first, last = self._clock(arrivals[0].moment), self._clock(arrivals[-1].moment)
             span = f"at {first}" if first == last else f"from {first} to {last}"
             text = f"on {camera}: {_kinds_words(_count_objects(arrivals))}, {span}"
             stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v and v.end]
@@ -399,9 +395,11 @@ class _Composer:
             objects = sorted({each.object for each in arrivals})
             numbers = [each.record for each in arrivals]
             weight = _CAMERA + total / (total + 1000) * 9
-            self._say(f"{text}.", "camera", weight, times[0], numbers, camera=[camera], object=objects)
-        quiet = [camera for camera in self.watched if not by_camera[camera]]
-        if quiet and len(quiet) < len(by_camera):
+            self._say(
+                f"{text}.", "camera", weight, arrivals[0].moment, numbers, camera=[camera], object=objects
+            )
+        quiet = [camera for camera in self.watched if camera not in by_camera]
+        if quiet and by_camera:
             text = f"nobody and nothing came on {_join(quiet)}."
             self._say(text, "quiet", _QUIET, self.since, ())
 

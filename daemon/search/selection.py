@@ -239,18 +239,21 @@ class Selection:
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
         somewhere else; what has stood there for more than a day before the span is not known.
         """
+        since = span.since - timedelta(seconds=DAY_S) if filters.zones and span.since else span.since
+        where, values = self._where(Question(filters, Span(since, span.until), presence=not filters.zones))
+        chosen = "v.begin < :until AND coalesce(v.end, :until) > :since"
+        if filters.cameras:
+            chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
+        if Filters(cameras=filters.cameras) != filters:
+            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
+        sql = f"SELECT v.camera, v.begin, v.until FROM stays v WHERE {chosen}"
+        if filters.zones:
+            sql = (
+                "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
+                "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
+                f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+            )
         stays = defaultdict[str, list[tuple[int, int]]](list)
-        if not filters.zones:
-            for visit in self.visits(Question(filters, span, presence=True)):
-                stays[visit.camera].append((microseconds(visit.begin), microseconds(visit.until)))
-            return stays
-        since = span.since and span.since - timedelta(seconds=DAY_S)
-        where, values = self._where(Question(filters, Span(since, span.until)))
-        sql = (
-            "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
-            "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
-            f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
-        )
         for camera, begin, end in self.connection.execute(sql, values):
             stays[camera].append((begin, end))
         return stays

@@ -85,7 +85,8 @@ async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Calla
             watch.progress("reading the journals", healthy=True)
         await start
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)  # uvicorn raises it once more behind its end: that is 0
+            # Until uvicorn listens to them itself; it raises them once more behind its end, which is 0.
+            signal.signal(number, lambda *_: setattr(server, "should_exit", True))
         say(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/")
         following = asyncio.create_task(_follow(site, server, watch))
         await server.serve([listening])

@@ -56,37 +56,25 @@ class Captioning:
     def narrate(self, pair: FramePair, context: EventContext) -> Narration | None:
         """Narrate a pair; None where not even its pictures can be read."""
         self.error = ""
-        (narration,) = self._in_parts(
-            [pair], partial(_compare, context), lambda pair: self._narrate_facts(pair, context)
-        )
-        return narration
+        (narration,) = self._in_parts([pair], partial(_compare, context))
+        return narration or self._narrate_facts(pair, context)
 
     def detect(self, images: Sequence[Image]) -> list[Detections | None]:
         """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
         self.error = ""
-        return self._in_parts(
-            images,
-            lambda captioner, part: detect(part, captioner),
-            lambda _: self._report_failure("frames are not looked at"),
-        )
-
-    def _report_failure(self, consequence: str) -> None:
-        if monotonic() - self._warned_at >= REST_S:
-            self._warned_at = monotonic()
-            logger.error("captioner: %s: %s", consequence, self.error)
+        return self._in_parts(images, lambda captioner, part: detect(part, captioner))
 
     def _in_parts(
-        self,
-        items: Sequence[Item],
-        process: Callable[[Captioner, Sequence[Item]], Sequence[Result]],
-        failed: Callable[[Item], Result],
-    ) -> list[Result]:
+        self, items: Sequence[Item], process: Callable[[Captioner, Sequence[Item]], Sequence[Result]]
+    ) -> list[Result | None]:
         """Results of all items: in smaller batches, or on the CPU, where `process` fails.
 
         Args:
             items: pairs or pictures.
             process: asks a captioner; gives one result for each item.
-            failed: the result of an item on which the captioner fails alone.
+
+        Returns:
+            None for an item on which the captioner fails alone.
         """
         if not items:
             return []
@@ -102,21 +90,25 @@ class Captioning:
         if len(items) > 1:
             half = (len(items) + 1) // 2
             parts = items[:half], items[half:]
-            return [result for part in parts for result in self._in_parts(part, process, failed)]
+            return [result for part in parts for result in self._in_parts(part, process)]
         if spare and captioner is not spare:
             try:
-                results = [*process(spare, items)]
+                results: list[Result | None] = [*process(spare, items)]
             except Exception as error:  # noqa: BLE001 - as above; it is the item's fault
                 self.error = _describe_error(error)
             else:
                 self._on_spare_until = monotonic() + REST_S
                 logger.warning("captioner: on the CPU for now: %s", self.error)
                 return results
-        return [failed(items[0])]
+        if monotonic() - self._warned_at >= REST_S:
+            self._warned_at = monotonic()
+            logger.error(
+                "captioner: frames are left out, pairs reported by their clusters only: %s", self.error
+            )
+        return [None]
 
     def _narrate_facts(self, pair: FramePair, context: EventContext) -> Narration | None:
         """A narration without the captioner, clusters ranked by their area."""
-        self._report_failure("pairs are reported by their clusters only")
         self.fallbacks[pair.after.camera] += 1
         placed = True
         try:

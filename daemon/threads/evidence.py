@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 from daemon.config.settings import EvidenceSettings
 from pipeline.evidence import EvidenceStore
+from pipeline.loop import Faults
 from pipeline.narration.narration import Narration
 from pipeline.pairs import FramePair
 from pipeline.record import Evidence
@@ -13,8 +12,6 @@ from pipeline.report.picture import encode, side_by_side
 from pipeline.sources import Image
 
 _QUALITY = 85  # of JPEG
-
-logger = logging.getLogger(__name__)
 
 
 class EvidenceKeeper:
@@ -27,13 +24,12 @@ class EvidenceKeeper:
 
     Attributes:
         kept, failed: narrations whose pictures were stored, or could not be.
-        error: why the last one could not; empty while all is well.
     """
 
     def __init__(self, store: EvidenceStore) -> None:
         self.store = store
         self.kept = self.failed = 0
-        self.error = ""
+        self.errors = Faults()
 
     def keep(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence | None:
         """Store the pictures of a narration; None where none are kept, or none could be.
@@ -49,17 +45,12 @@ class EvidenceKeeper:
             pictures |= {"before": before, "after": after}
         if settings.keep in {"all", "overlay"}:
             pictures["overlay"] = side_by_side(before, after, narration.sentences)
-        references = {}
-        try:
+        stored = dict[str, str]()
+        with self.errors.noted("", "narrations go on without pictures, which cannot be stored", OSError):
             for side, image in pictures.items():
-                references[side] = self.store.put(encode(image, _QUALITY, "jpg"), "jpg")
-        except OSError as error:
-            reason = f"{self.store.folder}: {error.strerror or error}"
-            if reason != self.error:
-                logger.error("narrations go on without pictures, which cannot be stored: %s", reason)  # noqa: TRY400 - no bug
-            self.failed, self.error = self.failed + 1, reason
+                stored[side] = self.store.put(encode(image, _QUALITY, "jpg"), "jpg")
+        if len(stored) < len(pictures):
+            self.failed += 1
             return None
-        if self.error:
-            logger.info("evidence is kept again")
-        self.kept, self.error = self.kept + 1, ""
-        return Evidence(**references)
+        self.kept += 1
+        return Evidence(**stored)

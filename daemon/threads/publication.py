@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.loop import Backoff, Heartbeats, Loop
+from pipeline.loop import Backoff, Faults, Heartbeats, Loop
 from pipeline.publisher import Delivery, Publisher, PublisherError
 
 RENEW_S = 10.0
@@ -41,7 +41,7 @@ class Publishing:
         publisher: Publisher | None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
-        self.errors: dict[str, str] = {}
+        self.errors = Faults()
         self._journals, self._publisher = journals, publisher
         self._deliveries: dict[str, Delivery] = {}
         self._asked_at: dict[str, float] = {}
@@ -118,17 +118,9 @@ class Publishing:
         if self.loop.stopped.is_set() or not (due or has_new):
             return
         self._asked_at[camera] = now
-        try:
-            count = delivery.drain(self.loop.stopped, limit=_TURN)
-        except (PublisherError, JournalError) as error:
-            if self.errors.get(camera) != str(error):
-                logger.error("camera %s is not published: %s", camera, error)  # noqa: TRY400 - no bug
-            self.errors[camera] = str(error)
-            return
-        if self.errors.pop(camera, None):
-            logger.warning("camera %s is published again", camera)
-        if count >= _TURN:
-            self.loop.wake()
+        with self.errors.noted(camera, f"camera {camera} is not published", PublisherError, JournalError):
+            if delivery.drain(self.loop.stopped, limit=_TURN) >= _TURN:
+                self.loop.wake()
 
     def _release(self) -> None:
         for camera in list(self._deliveries):

@@ -19,7 +19,7 @@ from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
 from pipeline.journal.holds import Hold, load_holds
 from pipeline.journal.signatures import SigningKey
-from pipeline.loop import Heartbeats, Loop
+from pipeline.loop import Faults, Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, RecordError, format_time
 from pipeline.report.words import many
@@ -125,7 +125,7 @@ class Retention:
         self._settings, self._journals, self._evidence, self._key = settings, journals, evidence, key
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
-        self._reported = ""
+        self._faults = Faults()
         self.loop = Loop(
             "retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, at_once=True
         )
@@ -250,13 +250,8 @@ class Retention:
         return excess
 
     def _turn(self) -> None:
-        try:
+        with self._faults.noted("", "retention deletes nothing", JournalError, RecordError, OSError):
             self.run()
-            self._reported = ""
-        except (JournalError, RecordError, OSError) as error:
-            if str(error) != self._reported:
-                self._reported = str(error)
-                logger.error("retention: %s", error)  # noqa: TRY400 - no bug
 
 
 def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
 from pipeline.journal.signatures import Signatures, SigningKey
 from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
-from pipeline.loop import Heartbeats, Loop
+from pipeline.loop import Faults, Heartbeats, Loop
 
 _EVERY_S = 600.0
 _STAMPS_EVERY_S = 3600.0
@@ -39,7 +39,7 @@ class JournalSigning:
         heartbeats: Heartbeats | None = None,
         authority: TimestampAuthority | None = None,
     ) -> None:
-        self.errors: dict[tuple[str, str], str] = {}
+        self.errors = Faults()
         self._key, self._journals = key, journals
         self._signatures: dict[str, Signatures] = {}
         self._authority, self._stamped = authority, dict[str, int]()
@@ -72,16 +72,9 @@ class JournalSigning:
                     self._authority.stamp(record).append(journal.folder)
                     self._stamped[camera] = record.seq
 
-    @contextmanager
-    def _attempt(self, camera: str, what: str) -> Iterator[None]:
-        """Log once why it fails."""
-        try:
-            yield
-            self.errors.pop((camera, what), None)
-        except (TimestampError, JournalError, OSError) as error:
-            if (camera, what) not in self.errors:
-                logger.warning("camera %s: its journal is not %s: %s", camera, what, error)
-            self.errors[camera, what] = str(error)
+    def _attempt(self, camera: str, what: str) -> AbstractContextManager[None]:
+        text = f"camera {camera}: its journal is not {what}"
+        return self.errors.noted(f"{camera} {what}", text, TimestampError, JournalError, OSError)
 
     def _last_stamped(self, camera: str, journal: Journal) -> int:
         if camera not in self._stamped:
@@ -91,6 +84,8 @@ class JournalSigning:
 
     def _turn(self) -> None:
         self.sign()
-        if monotonic() - self._stamped_at >= _STAMPS_EVERY_S or any(w == _STAMPED for _, w in self.errors):
+        if monotonic() - self._stamped_at >= _STAMPS_EVERY_S or any(
+            name.endswith(_STAMPED) for name in self.errors
+        ):
             self._stamped_at = monotonic()
             self.stamp()

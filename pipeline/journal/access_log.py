@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +11,7 @@ from typing import Annotated, Literal
 import rfc8785
 from pydantic import Field, ValidationError
 
-from pipeline.disk import PRIVATE_FILE, append_to
+from pipeline.disk import append_to, appending
 from pipeline.journal.attestations import CanonicalLine
 from pipeline.journal.segments import JournalError, cut_torn
 from pipeline.record import Digest, format_time
@@ -57,8 +56,7 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
         JournalError: its last line was changed.
         OSError: it cannot be written; nothing of the line stays.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
+    with appending(path) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         raw = cut_torn(handle)
         last = _read(raw)
@@ -73,9 +71,7 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
             detail=detail[:_LONGEST],
             prev=last.hash if last else _NONE,
         )
-        append_to(handle, path.parent, access.model_copy(update={"hash": access.digest()}).line() + b"\n")
-    finally:
-        os.close(handle)
+        append_to(handle, access.model_copy(update={"hash": access.digest()}).line() + b"\n")
 
 
 def verify_access(path: Path) -> tuple[int, str]:

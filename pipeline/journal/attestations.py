@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 import rfc8785
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.disk import PRIVATE_FILE, append_to
+from pipeline.disk import append_to, appending
 from pipeline.journal.segments import cut_torn
 from pipeline.record import ChainEnd, Digest
 
@@ -86,13 +85,9 @@ class Attestation(CanonicalLine, ABC):
         Raises:
             OSError: it cannot be written; what was there is unchanged.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        handle = os.open(self.file(folder, self.camera), flags, PRIVATE_FILE)
-        try:
+        with appending(self.file(folder, self.camera)) as handle:
             cut_torn(handle)
-            append_to(handle, folder, self.line() + b"\n")
-        finally:
-            os.close(handle)
+            append_to(handle, self.line() + b"\n")
 
 
 def find_fault(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, make_folder, sync_folder
+from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, append_to, make_folder, sync_folder
 from pipeline.journal.segments import JournalError, Segment, Start, closed_segments, line_before
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, read_record
 
@@ -104,18 +104,9 @@ class SegmentWriter:
         too_large = limits.bytes is not None and self.size >= limits.bytes
         if self.size and (too_large or (limits.daily and day > self._day)):
             self._begin_segment(record.seq)
-        try:
-            if os.fstat(self._file).st_size != self.size:  # an earlier failure could not be undone
-                os.ftruncate(self._file, self.size)
-            written = 0
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-            if self._fsync:
-                os.fsync(self._file)
-        except OSError:
-            with suppress(OSError):  # else half a line stays until the next append
-                os.ftruncate(self._file, self.size)
-            raise
+        if os.fstat(self._file).st_size != self.size:  # an earlier failure could not be undone
+            os.ftruncate(self._file, self.size)
+        append_to(self._file, line, fsync=self._fsync)
         if self.size == 0:
             self._day = day
         self.size += len(line)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from operator import add, or_
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import rfc8785
 
@@ -18,8 +19,6 @@ from pipeline.journal.segments import Chain, Start, find_chains
 from pipeline.journal.signatures import START, Signature
 from pipeline.journal.timestamps import Timestamp, load_roots
 from pipeline.record import ChainEnd, Record, RecordError, hash_holds, parse_stream_id, read_record
-
-_Kind = TypeVar("_Kind", bound=Attestation)
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -45,7 +44,7 @@ class Signed(NamedTuple):
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verification:
     """The result of `verify`; dictionaries are by the newest file of a chain and its camera.
 
@@ -57,19 +56,28 @@ class Verification:
         pictures: pictures whose bytes were checked; one that several files name counts several times.
         signed: of the chains that have signatures.
         stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
+        heads: of those that must still be there, the ones that are.
     """
 
-    files: int
-    lines: int
+    files: int = 0
+    lines: int = 0
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
     pictures: int = 0
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
     stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
+    heads: set[str] = field(default_factory=set)
 
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    def add(self, other: Verification) -> None:
+        """Add what was found in another chain."""
+        for each in fields(self):
+            both = getattr(self, each.name), getattr(other, each.name)
+            join = or_ if isinstance(both[0], dict | set) else add
+            setattr(self, each.name, join(*both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,47 +123,23 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     pictures = [options.evidence and chain.folder / "journal" not in journals for chain in chains]
     each_options = [replace(options, evidence=own) for own in pictures]
     checked = list(_check_chains(chains, each_options, sum(sizes)))
-    for result in checked:
-        own = [each for each in checked if each.chain.folder == result.chain.folder / "journal"]
-        if own and not result.problem and not any(each.problem for each in own):
-            result.problem = _compare_merged(result, own)
-    problems = [Problem(folder, 0, "the folder holds no journal (*.jsonl)") for folder in empty]
+    whole = Verification(problems=[Problem(p, 0, "the folder holds no journal (*.jsonl)") for p in empty])
     for head in sorted(set(options.heads).difference(*(result.heads for result in checked))):
         reason = (
             f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
             "retention has deleted the record"
         )
-        problems += [Problem(chain.folder, 0, reason) for chain in chains[:1]]
-    return Verification(
-        sum(len(chain.files) for chain in chains),
-        sum(result.lines for result in checked),
-        {(result.newest, camera): end for result in checked for camera, end in result.ends.items()},
-        (*problems, *(result.problem for result in checked if result.problem)),
-        sum(result.pictures for result in checked),
-        {(result.newest, result.chain.camera): result.signed for result in checked if result.signed},
-        {(result.newest, result.chain.camera): result.stamped for result in checked if result.stamped},
-    )
+        whole.problems += [Problem(chain.folder, 0, reason) for chain in chains[:1]]
+    for chain, result in zip(chains, checked, strict=True):
+        pairs = zip(chains, checked, strict=True)
+        own = {other.files[-1]: each for other, each in pairs if other.folder == chain.folder / "journal"}
+        if own and not any(each.problems for each in (result, *own.values())):
+            result.problems += _compare_merged(chain, result, own)
+        whole.add(result)
+    return whole
 
 
-@dataclass(slots=True)
-class _CheckedChain:
-    """One chain up to its first bad line; attributes as of `Verification`, ends by camera."""
-
-    chain: Chain
-    lines: int = 0
-    pictures: int = 0
-    ends: dict[str, ChainEnd] = field(default_factory=dict)
-    problem: Problem | None = None
-    signed: Signed | None = None
-    stamped: tuple[int, str] | None = None
-    heads: set[str] = field(default_factory=set)
-
-    @property
-    def newest(self) -> Path:
-        return self.chain.files[-1]
-
-
-def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) -> Iterator[_CheckedChain]:
+def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) -> Iterator[Verification]:
     """Check each chain with its options, in order; in several processes where that saves time."""
     asked = options[0].processes if options else None
     processes = min(asked or len(os.sched_getaffinity(0)), len(chains))
@@ -169,58 +153,62 @@ def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) 
         yield from pool.map(_check_chain, chains, options)
 
 
-def _check_chain(chain: Chain, options: VerifyOptions) -> _CheckedChain:
-    """Check the lines of a chain, its anchor and its signatures."""
-    result = _CheckedChain(chain)
+def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
+    """Check the lines of a chain, its anchor and its signatures, up to the first problem."""
+    result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
     start = Start.load(chain.folder / f"{chain.camera}.start")
-    signatures, stamps = _read(Signature, result), _read(Timestamp, result)
-    signed = [each for each in signatures if not isinstance(each, str)]
+    signatures, stamps = (_read(kind, chain, result) for kind in (Signature, Timestamp))
+    signed = [each for each in signatures if isinstance(each, Signature)]
     stamped = [each for each in stamps if not isinstance(each, str)]
     hashes = dict.fromkeys((each.seq for each in (*signed, *stamped)), "")
     if start:
         hashes[start.seq] = ""
-    result.problem = result.problem or _check_lines(result, start, hashes, options)
+    result.problems = result.problems or _check_lines(chain, result, start, hashes, options)
     if start:
-        result.problem = result.problem or _check_start(chain, start, hashes[start.seq], options.keys)
+        result.problems = result.problems or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    end = result.ends.get(chain.camera, start.end if start else ChainEnd())
+    end = result.ends.get(key, start.end if start else ChainEnd())
     roots = load_roots(options.roots) if options.roots and stamps else ()
     for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
-        fault = find_fault(lines, chain.camera, hashes, None if result.problem else end, trusted)
-        if fault and not result.problem:
-            result.problem = Problem(kind.file(chain.folder, chain.camera), *fault)
+        fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, trusted)
+        if fault and result.ok:
+            result.problems = [Problem(kind.file(chain.folder, chain.camera), *fault)]
     if signed:
         last = max(signed, key=lambda signature: signature.seq)
-        result.signed = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
+        result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
     if stamped:
-        result.stamped = max((stamp.seq, stamp.time) for stamp in stamped)
-    if options.keys and not signatures and (start or chain.camera in result.ends) and not result.problem:
+        result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
+    if options.keys and not signatures and (start or key in result.ends) and result.ok:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
-        result.problem = Problem(Signature.file(chain.folder, chain.camera), 0, reason)
+        result.problems = [Problem(Signature.file(chain.folder, chain.camera), 0, reason)]
     return result
 
 
-def _read(kind: type[_Kind], result: _CheckedChain) -> list[_Kind | str]:
-    path = kind.file(result.chain.folder, result.chain.camera)
+def _read(kind: type[Attestation], chain: Chain, result: Verification) -> list[Attestation | str]:
+    path = kind.file(chain.folder, chain.camera)
     try:
-        return kind.read(path.read_bytes()) if path.exists() else []
+        return [*kind.read(path.read_bytes())] if path.exists() else []
     except OSError as error:
-        result.problem = result.problem or Problem(path, 0, f"cannot be read: {error.strerror or error}")
+        result.problems = result.problems or [_unreadable(path, error)]
         return []
 
 
+def _unreadable(path: Path, error: OSError) -> Problem:
+    return Problem(path, 0, f"cannot be read: {error.strerror or error}")
+
+
 def _check_lines(
-    result: _CheckedChain, start: Start | None, hashes: dict[int, str], options: VerifyOptions
-) -> Problem | None:
+    chain: Chain, result: Verification, start: Start | None, hashes: dict[int, str], options: VerifyOptions
+) -> list[Problem]:
     """Check the chain through its files to the first bad line, and fill in `hashes`, by number."""
-    camera, folder = result.chain.camera, evidence_beside(result.chain.folder)
-    for path in result.chain.files:
+    camera, newest, folder = chain.camera, chain.files[-1], evidence_beside(chain.folder)
+    for path in chain.files:
         number, checked = 1, set[str]()
         try:
             with path.open("rb") as lines:
                 for raw in lines:
                     record = check_line(raw)
-                    end = result.ends.get(record.camera)
+                    end = result.ends.get((newest, record.camera))
                     if end is None and start and record.camera == camera:
                         # Of a deleted record whose file is still there, the hash is compared in the end.
                         end = start.end if record.seq > start.seq else ChainEnd(record.seq - 1, record.prev)
@@ -232,16 +220,16 @@ def _check_lines(
                         result.heads.add(record.hash)
                     if record.camera == camera and record.seq in hashes:
                         hashes[record.seq] = record.hash
-                    result.ends[record.camera] = end
+                    result.ends[newest, record.camera] = end
                     result.lines += 1
                     number += 1
         except RecordError as error:
-            return Problem(path, number, str(error))
+            return [Problem(path, number, str(error))]
         except OSError as error:
-            return Problem(path, 0, f"cannot be read: {error.strerror or error}")
+            return [_unreadable(path, error)]
         finally:
             result.pictures += len(checked)
-    return None
+    return []
 
 
 def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> None:
@@ -252,7 +240,7 @@ def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> N
             checked.add(reference)
 
 
-def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> Problem | None:
+def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> list[Problem]:
     """Check the anchor: its hash against that of its record, if that is there, and its signature."""
     reason = ""
     if stated not in {"", start.hash}:
@@ -262,19 +250,20 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
         reason = fault[1] if fault else ""
     elif keys:
         reason = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
-    return Problem(chain.folder / f"{chain.camera}.start", 0, reason) if reason else None
+    return [Problem(chain.folder / f"{chain.camera}.start", 0, reason)] if reason else []
 
 
-def _compare_merged(merged: _CheckedChain, journals: list[_CheckedChain]) -> Problem | None:
+def _compare_merged(chain: Chain, merged: Verification, journals: dict[Path, Verification]) -> list[Problem]:
     """Compare a merged file with the journals that it was made of; equal ends have equal chains."""
-    ends = {camera: (end, each) for each in journals for camera, end in each.ends.items()}
-    for camera in sorted(merged.ends.keys() | ends.keys()):
-        end, each = ends.get(camera, (None, journals[0]))
-        if merged.ends.get(camera) != end:
-            path = each.newest.relative_to(merged.chain.folder)
-            reason = f"its records of {camera} are not those of {path}: one of the two was rewritten"
-            return Problem(merged.newest, 0, reason)
-    return None
+    ends = {camera: (end, path) for each in journals.values() for (path, camera), end in each.ends.items()}
+    mine = {camera: end for (_, camera), end in merged.ends.items()}
+    for camera in sorted(mine.keys() | ends.keys()):
+        end, path = ends.get(camera, (None, next(iter(journals))))
+        if mine.get(camera) != end:
+            name = path.relative_to(chain.folder)
+            reason = f"its records of {camera} are not those of {name}: one of the two was rewritten"
+            return [Problem(chain.files[-1], 0, reason)]
+    return []
 
 
 @lru_cache(2**16)

@@ -72,22 +72,10 @@ const draw = (form) => {
   show();
 };
 
-// A key clicks, or focuses, what names it.
-const press = (event) => {
-  const field = event.target.closest("input, textarea, select");
-  const letter = event.key.length === 1 && ["radio", "checkbox", "range"].includes(field?.type);
-  if (event.ctrlKey || event.metaKey || event.altKey || (field && !letter)) return;
-  const named = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
-  if (!named) return;
-  event.preventDefault();
-  if (named.type === "search") named.focus(); else named.click();
-};
-
 document.addEventListener("DOMContentLoaded", () => {
   const [feed, drawing] = ["feed", "draw"].map((id) => document.getElementById(id));
   if (feed) follow(feed);
   if (drawing) draw(drawing);
-  document.addEventListener("keydown", press);
   // Empty fields stay out of the address.
   document.getElementById("filters")?.addEventListener("formdata", ({ formData }) => {
     for (const [name, value] of [...formData]) if (!value) formData.delete(name);

@@ -94,14 +94,3 @@ def test_describe_states_the_gap(
     done = narrated("describe", *paths, "--json", "--captioner-file", checkpoint)
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["gap_s"] == gap_s
-
-
-def test_describe_states_the_gaps_of_many(
-    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
-) -> None:
-    pair = {"before": str(pictures[0]), "after": str(pictures[1])}
-    file = tmp_path / "pairs.jsonl"
-    file.write_text(f"{json.dumps({'id': 1, **pair, 'gap_s': 5})}\n{json.dumps({'id': 2, **pair})}\n")
-    done = narrated("describe", "--pairs", file, "--captioner-file", checkpoint)
-    assert done.code == 0, done.err
-    assert [json.loads(line)["gap_s"] for line in done.out.splitlines()] == [5.0, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,10 +16,14 @@ from doc_pages import page, sections, table
 from houses import House
 from pydantic import ValidationError
 from serving_here import Served
+from waiting import until
 
 from daemon.config.settings import ServeSettings
 from daemon.serve import access
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file, password_line
+from pipeline.journal.access_log import FILE, verify_access
+
+from .conftest import furnish
 
 PASSWORD = "correct horse battery"
 
@@ -181,3 +186,55 @@ def test_every_key_of_the_page_has_its_default() -> None:
     assert [row[0] for row in rows] == list(ServeSettings.model_fields)
     written = {key: yaml.safe_load(default.strip("`")) for key, default, _ in rows}
     assert ServeSettings.model_validate(written) == ServeSettings()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[House]:
+    """A house of its own."""
+    made = House(tmp_path / "state")
+    furnish(made)
+    yield made
+    made.close()
+
+
+def test_every_look_is_recorded_with_who_and_what(own, passwords) -> None:
+    record = own.records["yard"][0]
+    with Served(own, "--passwords", str(passwords)) as served:
+        get = served.client.get
+        assert log_in(served.client, "wrong").status_code == 403
+        assert log_in(served.client).status_code == 303
+        for path in ("/", "/digest?q=yesterday", "/review?object=person", f"/record/{record.id}"):
+            get(path)
+        for path in ("/feed?seen=guessed", "/static/page.css"):
+            get(path)
+        seen = re.search(r'data-seen="(.*?)"', get("/").text)[1]  # type: ignore[index]
+        own.tell(500)
+        until(lambda: get(f"/feed?seen={seen}").status_code == 200)
+        served.send(f"/record/{record.id}/note", text="seen")
+        served.client.post("/logout")
+        log = own.state / FILE
+        until(lambda: b"logout" in log.read_bytes())
+    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
+    assert [(line["what"], line["detail"]) for line in lines] == [
+        ("refused", ""),
+        ("login", ""),
+        ("view", "/"),
+        ("query", "q=yesterday"),
+        ("query", "object=person"),
+        ("view", record.id),
+        ("view", "/"),
+        ("view", "/"),
+        ("mark", f"{record.id}/note"),
+        ("logout", ""),
+    ]
+    assert {line["who"] for line in lines} == {"anna"}
+    assert PASSWORD not in log.read_text()
+    assert verify_access(log)[0] == 10
+
+
+def test_a_page_is_shown_where_its_access_cannot_be_recorded(own, passwords) -> None:
+    (own.state / FILE).write_text("somebody has changed this\n")
+    with Served(own, "--passwords", str(passwords)) as served:
+        log_in(served.client)
+        assert served.client.get("/").status_code == 200
+        assert "accesses are not recorded" in served.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from waiting import until
@@ -56,3 +58,21 @@ def test_a_reader_that_hangs_is_noticed(screened: bool) -> None:
         assert set(health.liveness()["hanging"]) == readers
         cameras.stop()
     cameras.join(time.monotonic() + 10)
+
+
+def test_a_camera_that_streams_for_hours_is_never_overdue(
+    rtsp_server: Callable[..., Any], free_port: int
+) -> None:
+    rtsp_server(port=free_port)
+    clock = Clock()
+    heartbeats = Heartbeats(clock)
+    plan = CameraPlan("yard", f"rtsp://127.0.0.1:{free_port}/stream", lower=20, upper=250)
+    cameras = Cameras([plan], WorkQueue(["yard"], 8), heartbeats)
+    cameras.start()
+    until(lambda: cameras.threads["yard"].sees)
+    for _ in range(3):
+        clock.now += 3600
+        until(lambda: heartbeats.ages_s()["rtsp yard"] == heartbeats.ages_s()["camera yard"] == 0)
+        assert not heartbeats.overdue()
+    cameras.stop()
+    assert cameras.join(time.monotonic() + 10)

@@ -81,7 +81,7 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
     theirs.close()
     until(lambda: len(ids(client, "yard")) == 5)
     until(lambda: not publishing.errors)
-    assert caplog.text.count("camera yard is not published") == 1
+    assert caplog.text.count("camera yard is not published: narrated") == 1
 
 
 def test_a_removed_camera_gives_up_its_lease_and_a_new_one_is_published(publish, journals, client, tmp_path):

@@ -130,6 +130,7 @@ def test_the_daemon_stamps_what_has_grown(tmp_path, url, roots):
     assert check(tmp_path, roots).ok
 
 
+@pytest.mark.logs_errors
 def test_a_server_that_is_away_delays_no_other_camera_and_is_asked_again(tmp_path, url, caplog):
     with Journal(tmp_path, "yard", fsync=False) as journal:
         journal.append(narration(0))
