@@ -253,4 +253,6 @@ class PairFinder:
         if before.image.shape != after.image.shape:
             return []
         l2 = pair_l2(before, after, self._masks)
+        for frame in (before, after):  # the pair may wait
+            frame.picture.release()
         return [FramePair(before, after, l2, beyond, cause, returned, self._masks)]

@@ -51,7 +51,7 @@ def query(
 def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
     """When a rule would have fired."""
     from daemon.rules.reading import read_rule  # noqa: PLC0415 - most ask for no rule
-    from daemon.search.trial import try_rule  # noqa: PLC0415
+    from daemon.search.trial import trial_members, trial_table, try_rule  # noqa: PLC0415
 
     rule = read_rule("tried", words, search.asker(), between=asked.span.between)
     if asked.filters.cameras:
@@ -60,8 +60,8 @@ def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterat
     found = try_rule(search, rule, asked.span, selection.present())
     typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
     if json:
-        return output.json_lines(output.trial_members(search, found))
-    return output.trial_table(search, found[-_SHOWN:])
+        return output.json_lines(trial_members(search, found))
+    return trial_table(search, found[-_SHOWN:])
 
 
 def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[str], int]:

@@ -15,7 +15,7 @@ from daemon.search.selection import sql_list
 HISTORY = timedelta(days=28)
 HOUR = timedelta(hours=1)
 
-_MOST_LOST = timedelta(minutes=6)
+_MOST_LOST_S = 360
 """An hour of which more was not recorded is compared with no other."""
 _LONGER_THAN_USUAL = 50
 """One of so many visits is longer than usual."""
@@ -96,9 +96,7 @@ class HourlyCounts:
     def recorded(self, camera: str, hour: datetime) -> bool:
         """True where a camera was watched for nearly all of an hour."""
         first, last = self._watched.get(camera, (datetime.max, datetime.min))  # noqa: DTZ901 - local times
-        return (
-            first <= hour and hour + HOUR <= last and self._lost[camera][hour] <= _MOST_LOST.total_seconds()
-        )
+        return first <= hour and hour + HOUR <= last and self._lost[camera][hour] <= _MOST_LOST_S
 
     def stays(self, since: datetime) -> dict[Series, Stays]:
         """By series, the visits of the four weeks before a moment that had ended by then."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
-from pipeline.record import format_time
 from pipeline.report.words import duration_words, has_date
-
-if TYPE_CHECKING:
-    from daemon.search.trial import WouldHaveFired
 
 _GAPS = 3
 """The newest gaps, which are named one by one."""
@@ -39,32 +35,6 @@ def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
         text = " ".join(record.text.split()) + "".join(others)
         marks = "".join(f"  ! {mark}" for mark in each.marks)
         yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
-
-
-def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
-    """When a rule would have fired, and below it the records on which that rests."""
-    from daemon.search.trial import records_of  # noqa: PLC0415 - most ask for no rule
-
-    local = search.local
-    for each, records in zip(found, records_of(search, found), strict=True):
-        mark = "  may be: its kind was not sure" if each.maybe else ""
-        yield f"{local_words(each.at, local):<23}  {each.camera:<12}  would have fired{mark}"
-        for record in records:
-            yield f"    {local_words(record.after.moment, local)}  {' '.join(record.text.split())}"
-
-
-def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
-    """Likewise as members, with the records' ids."""
-    from daemon.search.trial import records_of  # noqa: PLC0415
-
-    for each, records in zip(found, records_of(search, found), strict=True):
-        yield {
-            "time": format_time(each.at),
-            "local_time": search.local.of(each.at).isoformat(),
-            "camera": each.camera,
-            "may_be": each.maybe,
-            "records": [record.id for record in records],
-        }
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from daemon.questions.facts import Fact
 from daemon.questions.local_time import microseconds, moment_of
@@ -12,9 +12,10 @@ from daemon.questions.matching import Matcher
 from daemon.questions.question import Span, not_here
 from daemon.rules.rule import Form, Rule
 from daemon.rules.watch import Cooldown, Watch
+from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.selection import any_place, sql_list
-from pipeline.record import Record
+from pipeline.record import Record, format_time
 
 
 class WouldHaveFired(NamedTuple):
@@ -114,3 +115,25 @@ def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Rec
     results = search.read(locations)
     records = {numbers[bytes.fromhex(each.record.hash)[:8]]: each.record for each in results}
     return [[records[number] for number in each.numbers if number in records] for each in found]
+
+
+def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
+    """When a rule would have fired, and below it the records on which that rests."""
+    local = search.local
+    for each, records in zip(found, records_of(search, found), strict=True):
+        mark = "  may be: its kind was not sure" if each.maybe else ""
+        yield f"{local_words(each.at, local):<23}  {each.camera:<12}  would have fired{mark}"
+        for record in records:
+            yield f"    {local_words(record.after.moment, local)}  {' '.join(record.text.split())}"
+
+
+def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
+    """Likewise as members, with the records' ids."""
+    for each, records in zip(found, records_of(search, found), strict=True):
+        yield {
+            "time": format_time(each.at),
+            "local_time": search.local.of(each.at).isoformat(),
+            "camera": each.camera,
+            "may_be": each.maybe,
+            "records": [record.id for record in records],
+        }

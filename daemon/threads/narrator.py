@@ -116,7 +116,7 @@ class Narrator:
         self._memory = memory
         self._cameras: dict[str, _Camera] = {}
         self._written: list[Record] = []
-        self._shown: list[Frame] = []  # frames of the last batch whose pictures were looked at
+        self._shown: list[Frame] = []  # frames of one piece of work whose pictures were looked at
         for plan in plans:
             self.add(plan)
 
@@ -219,16 +219,12 @@ class Narrator:
         Raises:
             JournalError: the journal of a replay cannot be written; a daemon goes on.
         """
-        for frame in self._shown:
-            frame.picture.release()
-        self._shown = [
-            f for work in batch if isinstance(p := work.item, FramePair) for f in (p.before, p.after)
-        ]
         detections = iter(self.detect(batch) if found is None else found)
         for work in batch:
             camera = self._cameras[work.camera]
             match work.item:
                 case FramePair() as pair:
+                    self._shown += (pair.before, pair.after)
                     self._report_pair(camera, pair, self.captioning.narrate(pair, camera.context))
                 case Gap(before, after, reason):
                     self._report_gap(camera, stamp(before), after, reason)
@@ -237,6 +233,9 @@ class Narrator:
                 case MotionFrame() as motion:
                     if (result := next(detections)) is not None:
                         self._track(camera, motion, result)
+            for frame in self._shown:
+                frame.picture.release()
+            self._shown.clear()
         return self._give_out()
 
     def finish(self, camera: str | None = None) -> list[Record]:
@@ -270,16 +269,16 @@ class Narrator:
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
         state, least = camera.state, camera.context.describe.min_confidence
         if motion.follows_loss:
-            last = stamp(state.frames[-1]) if state.frames else camera.first_seen
+            last = state.frames[-1] if state.frames else camera.first_seen
             if last and seconds_between(last, motion.frame) >= PAUSE_S:
-                self._report_gap(camera, last, motion.frame, "overload")
+                before = stamp(last) if isinstance(last, Frame) else last
+                self._report_gap(camera, before, motion.frame, "overload")
         for event in state.track(motion, detections):
             if least is not None and event.confidence < least:
                 continue
             frames = state.frames_of(event)
             if frames is None or state.is_masked(event, camera.context.masks):
                 continue
-            self._shown += frames
             narration, pair = narrate_event(
                 state.with_boxes_at(event, frames),
                 frames,
@@ -300,6 +299,7 @@ class Narrator:
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
         now = stamp(seen.frame)
+        self._shown.append(seen.frame)
         earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
         camera.first_seen = camera.first_seen or now
         if earlier and seconds_between(earlier, now) >= GAP_S + SEEN_S:
@@ -398,6 +398,7 @@ class Narrator:
         """
         if pair:
             camera.latest = narration, pair
+            self._shown += (pair.before, pair.after)
         if narration.id in camera.recorded:
             camera.state.suppressed = 0
             return True

@@ -72,6 +72,7 @@ class FastReader:
 
     def __init__(self, stream: VideoStream, view: View, report: SourceReport) -> None:
         self._stream, self._view, self._report = stream, view, report
+        self._tick_s = float(stream.time_base or 0)
         self._idle = SimpleQueue[VideoCodecContext]()
         for _ in range(_DECODERS):
             decoder = CodecContext.create(stream.codec_context.name, "r")
@@ -106,7 +107,7 @@ class FastReader:
         for packet in packets:
             if not packet.size:  # the end: what the decoder holds is drained there
                 continue
-            at_s = _time(packet, at_s)
+            at_s = self._time(packet, at_s)
             least_s = LEAST_GROUP_S if packet.is_keyframe else LONGEST_GROUP_S
             if not read or at_s - read[-1].start_s >= least_s:
                 if len(read) > _DECODERS:
@@ -135,7 +136,7 @@ class FastReader:
         sizes: Counter[int] = Counter()
         at_s = group.start_s
         for packet in group.packets:
-            at_s = _time(packet, at_s)
+            at_s = self._time(packet, at_s)
             if not packet.is_keyframe:
                 sizes[int((at_s - group.start_s) / _BIN_S)] += packet.size
         peak = max(sizes.values(), default=0)
@@ -186,10 +187,7 @@ class FastReader:
         frame = next((frame for frame in frames if not frame.is_corrupt), None)
         return None if frame is None else (frame, self._view.of_frame(frame))
 
-
-def _time(packet: Packet[VideoStream], last_s: float) -> float:
-    """Seconds of a packet in decoding order, never before the last one."""
-    stamp = packet.pts if packet.dts is None else packet.dts
-    if stamp is None or not packet.time_base:
-        return last_s
-    return max(last_s, float(stamp * packet.time_base))
+    def _time(self, packet: Packet[VideoStream], last_s: float) -> float:
+        """Seconds of a packet in decoding order, never before the last one."""
+        stamp = packet.pts if packet.dts is None else packet.dts
+        return last_s if stamp is None else max(last_s, stamp * self._tick_s)

@@ -256,6 +256,8 @@ class RtspSource:
     def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
         time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
         clock = self._capture.clock
+        # On memory of its own: a decoder never gives back what it lent while the narrator lagged.
+        frame.make_writable()
         luma, picture = self._view.of_frame(frame)
         self._gate.look(luma)
         if time is None or clock is None:

@@ -174,7 +174,8 @@ class _SegmentReader:
 
         Damaged packets count as read: a file whose last pictures are smeared does not end early.
         """
-        failures, start = 0, stream.start_time or 0
+        failures, start, longest = 0, stream.start_time or 0, self._segment.duration_s
+        end = None if longest is None else int(longest / self._time_base)
         while failures < READ_FAILURES:
             try:
                 for packet in container.demux(stream):
@@ -183,8 +184,8 @@ class _SegmentReader:
                     failures, stamp = 0, self._stamp(packet)
                     if stamp is not None:
                         reached = stamp - start + (packet.duration or self._frame_length)
-                        if self._segment.duration_s is not None:  # a damaged stamp may lie days ahead
-                            reached = min(reached, int(self._segment.duration_s / self._time_base))
+                        if end is not None:  # a damaged stamp may lie days ahead
+                            reached = min(reached, end)
                         self._reached = max(self._reached, reached)
                     yield packet
             except FFmpegError as error:

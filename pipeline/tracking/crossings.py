@@ -38,7 +38,7 @@ class Crossings:
         known = {track.id for track in tracks}
         self._sides = {key: side for key, side in self._sides.items() if key[0] in known}
         for track in tracks:
-            if track.state != "confirmed" or track.unseen_s > 0 or track.part or track.object in THINGS:
+            if track.state != "confirmed" or track.unseen_s > 0 or track.object in THINGS:
                 continue
             for n, line in enumerate(self._lines):
                 x, y, width, height = track.last.box

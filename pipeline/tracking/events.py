@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.boxes import Box, area, share_inside
+from models.boxes import Box, share_inside
 from pipeline.tracking.evidence import End, end_of
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes_apart
@@ -23,7 +23,7 @@ _TOGETHER_S = 0.5  # a track is lost so long after the same object was found as 
 _LOST_S = 8.0  # for so long an object may be lost and found as another track
 _REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
 _SAME, _EARLIER_S = 0.87, 0.6  # likeness of a place that what was there has not left; a moment before its end
-_WITHIN, _PART = 0.7, 0.6  # share of a box within another one, and of its area, of a part
+_ONE, _BEYOND_S = 0.5, 1.0  # mean share of the smaller box within the larger one; seconds beyond an end
 _SURELY = 0.5  # votes for a person: beside a vehicle it may be a part of it
 _AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
 
@@ -88,7 +88,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     that it got out of (into). Whoever walks behind others straight to the frame's edge has left.
     """
     own, place = end.track, end.track.first.box if end.coming else end.track.last.box
-    others = [other for other in tracks if other is not own and not other.part]
+    others = [other for other in tracks if other is not own]
     before = [box for other in others if other.id != vehicle for box in _beyond(end, other)]
     covered = max((share_inside(place, box) for box in before), default=0.0)
     if covered > _HIDDEN:
@@ -104,29 +104,19 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     return False
 
 
-def is_around(end: End, tracks: Sequence[Track]) -> bool:
-    """True where its box lay around several of its family that are there beyond its end: it is no object."""
-    own, box, count = end.track, end.track.first.box if end.coming else end.track.last.box, 0
+def are_one(one: Track, two: Track) -> bool:
+    """True where two tracks follow one object: the smaller box lay mostly within the larger one all along."""
+    boxes = {o.time_s: o.box for o in two.observations}
+    pairs = [(o.box, boxes[o.time_s]) for o in one.observations if o.time_s in boxes]
+    shares = [max(share_inside(a, b), share_inside(b, a)) for a, b in pairs]
+    return len(shares) > 1 and sum(shares) > _ONE * len(shares) and _akin(one, two)
+
+
+def is_followed_beyond(end: End, tracks: Sequence[Track]) -> bool:
+    """True where another track of the same object, or of several of them, begins earlier (ends later)."""
     for other in tracks:
-        if other is own or other.part or other.family != own.family:
-            continue
         beyond_s = end.time_s - other.first.time_s if end.coming else other.last.time_s - end.time_s
-        there = other.at(end.time_s)
-        count += bool(there and beyond_s >= _TOGETHER_S and share_inside(there, box) > _WITHIN)
-    return count > 1
-
-
-def is_part(end: End, tracks: Sequence[Track]) -> bool:
-    """True where it ended within a larger one of its family that was seen longer: a leg, or half of a box."""
-    own, place = end.track, end.track.last.box
-    for other in tracks:
-        box = other.at(min(end.time_s, other.last.time_s))
-        if other is own or other.family != own.family or other.part or not box:
-            continue
-        longer = len(other.observations) > len(own.observations)
-        together = other.last.time_s >= end.time_s - _TOGETHER_S
-        larger = area(place) < _PART * area(box) and share_inside(place, box) > _WITHIN
-        if longer and together and larger:
+        if beyond_s >= _BEYOND_S and other is not end.track and are_one(end.track, other):
             return True
     return False
 

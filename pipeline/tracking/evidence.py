@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from models.boxes import Box, box_of, intersection, overlaps
+from models.boxes import Box, overlaps
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import moved_box, share_outside, sizes, velocity, whole_box
 from pipeline.tracking.types import SIDES, Floats, Track
 
 EVIDENCE = (
-    "bias", "best score", "share seen", "trend", "outside in 1.5 s", "speed", "speed outwards", "height",
-    "double", "class share", "part of", "flow",
+    "bias", "best score", "share seen", "trend", "outside in 1.5 s", "speed outwards", "double",
+    "class share", "flow",
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
 
@@ -35,7 +35,6 @@ _HIDDEN_S = 2.5  # from the edge who goes there may be hidden: so long before it
 _HEADED = 0.5  # share of a speed that leads outwards: within 60 degrees
 _MOVES = 0.3  # own sizes a second below which nothing is headed anywhere: boxes at the edge jitter
 _TALL = 0.25  # of the frame: a person who is cut above is not far away
-_LEAST_INSIDE = 0.3  # share of a part within the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,76 +116,31 @@ def end_of(track: Track, *, coming: bool, aspect: float) -> End:
     return End(track, coming, outermost.time_s, box, outwards, side, gap / size, speed / size, aspect)
 
 
-def part_evidence(end: End, others: Sequence[Track], aspect: float) -> tuple[float, float]:
-    """Evidence that a track is a part, or a second box, of another one that it moves with.
-
-    Returns:
-        Share 0..1 of it within the other where their ways agree, and its area by the other's there (1
-        without another).
-    """
-    observations = end.track.observations
-    window = observations[:6] if end.coming else observations[-6:]
-    own = np.array([o.box for o in window])
-    size = float(sizes(own, aspect).mean())
-    kin = {"person", "two-wheeler"} if end.track.family in ("person", "two-wheeler") else {end.track.family}
-    best, ratio = 0.0, 1.0
-    middle = window[len(window) // 2].time_s
-    nearby = [(other, other.at(middle)) for other in others if not other.part]
-    for other, box in nearby:
-        if box is None or not intersection(box, box_of(own[len(window) // 2])):
-            continue
-        theirs = np.array([other.at(o.time_s) or (np.nan,) * 4 for o in window])
-        both = ~np.isnan(theirs[:, 0])
-        if both.sum() < max(2, 0.6 * len(window)):
-            continue
-        a, b = own[both], theirs[both]
-        low = np.maximum(a[:, :2], b[:, :2])
-        high = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:])
-        inside = float(np.median((high - low).clip(min=0).prod(1) / a[:, 2:].prod(1)))
-        area = float(np.median(a[:, 2:].prod(1) / b[:, 2:].prod(1)))
-        if inside < _LEAST_INSIDE or area > 1:
-            continue
-        middles = [(each[:, :2] + each[:, 2:] / 2) * (aspect, 1.0) for each in (a, b)]
-        slip, way = (float(np.hypot(*(m[-1] - m[0]))) for m in (middles[0] - middles[1], middles[0]))
-        rode = (
-            np.exp(-slip / (0.3 * max(way, size)))
-            if other.family in kin
-            else np.exp(-slip / (0.3 * way + 1e-9)) * (way > 0.5 * size)
-        )
-        if inside * rode > best:
-            best, ratio = float(inside * rode), area
-    return best, ratio
-
-
-def end_evidence(
-    end: End, others: Sequence[Track], part: float, memory: Memory, pair: tuple[float, float]
-) -> Floats:
+def end_evidence(end: End, tracks: Sequence[Track], memory: Memory, pair: tuple[float, float]) -> Floats:
     """`EVIDENCE` of an end, ``(len(EVIDENCE),)``.
 
     Args:
         end: of which track.
-        others: all other tracks of the camera.
-        part: see `part_evidence`.
+        tracks: of the camera.
         memory: of the last seconds.
         pair: seconds of the event's own before and after.
     """
-    track, aspect = end.track, end.aspect
+    track = end.track
     observations = track.observations[:30] if end.coming else track.observations[:-31:-1]
     scores = np.array([o.score for o in observations])
     first, last = sorted((observations[-1].time_s, end.time_s))
     frames = max(len(memory.between(first, last)), 1)
     seen = sum(memory.frames[0][0] - 1e-3 <= o.time_s for o in observations)
     half = max(len(scores) // 2, 1)
-    own, there = np.array([end.box]), [t.at(end.time_s) for t in others if t.family == track.family]
+    there = [t.at(end.time_s) for t in tracks if t is not track and t.family == track.family]
     boxes = np.array([box for box in there if box]).reshape(-1, 4)
-    way = float(np.hypot(end.outwards[0] * aspect, end.outwards[1]))
     place = track.first.box if end.coming else track.last.box
     return np.array([
         1.0, scores.max(), min(seen / frames, 1.0),
         scores[:half].mean() - scores[half:].mean() if len(scores) > 1 else 0.0,
         share_outside(np.array([end.ahead(1.5)]))[0],
-        min(way / float(sizes(own, aspect)[0]), 4.0), float(np.clip(end.speed, -3, 3)), np.log(end.box[3]),
-        float(overlaps(own, boxes).max(initial=0.0)), track.vote()[1], part,
+        float(np.clip(end.speed, -3, 3)), float(overlaps(np.array([end.box]), boxes).max(initial=0.0)),
+        track.vote()[1],
         memory.flow(place, end.time_s, pair[0] if end.coming else pair[1]),
     ], np.float64)  # fmt: skip
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou, share_inside
+from models.boxes import box_of
 from models.detections import Detections
-from models.families import THINGS, family_of
+from models.families import THINGS
 from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (
     DEPARTURE_BEFORE_S,
     ENTRANCE_BEFORE_S,
+    are_one,
     end_event,
-    is_around,
-    is_part,
+    is_followed_beyond,
     may_go_on,
     stays,
     vehicle_at,
@@ -30,7 +30,6 @@ from pipeline.tracking.evidence import (
     end_evidence,
     end_of,
     load_confidence,
-    part_evidence,
 )
 from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
@@ -71,17 +70,16 @@ class TrackerSettings:
     least_turn_confidence: float = 0.75
 
 
-_DOUBLE, _INSIDE, _DOUBLE_S = 0.45, 0.7, 1.0  # overlap, share within, seconds of two events that are one
+_DOUBLE_S = 2.0  # seconds between two events of one object that is followed twice
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
-_ONE_OBJECT = 0.645  # confidence from which a box around several others is an object itself
+_SURELY_ITS_OWN = 0.7  # confidence from which a track that overlaps another one is another object
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
 _STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
 _MAYBE_S, _SURELY_S = 900.0, 20.0  # for so long unwatched, what stands there may be (surely is) the same
 _BLEND = 0.3  # share of a new detection in a track's appearance
-_PART, _PART_AREA = 0.6, 0.6  # share within another that it goes with, and share of its area, of a part
 _KEEP_S = 12.0  # for so long every observation is kept; older ones are thinned out
 _THIN_S = 2.0
 _MOST = 240  # observations of one track
@@ -251,7 +249,7 @@ class Tracker:
         last = track.last.time_s
         pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
-        if end.through_edge and (track.rests_since_s is not None or is_part(end, self.tracks)):
+        if end.through_edge and track.rests_since_s is not None:
             return  # nothing leaves without moving
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
@@ -269,41 +267,31 @@ class Tracker:
             return
         vehicle = vehicle_at(end, self.tracks)
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
-        around = event.confidence < _ONE_OBJECT and is_around(end, self.tracks)
-        if around or (not end.way and may_go_on(end, self.tracks, vehicle)):
+        if event.confidence < _SURELY_ITS_OWN and is_followed_beyond(end, self.tracks):
+            return
+        if not end.way and may_go_on(end, self.tracks, vehicle):
             return
         if event.confidence >= self.settings.least_confidence and not self._is_double(event):
             yield event
 
     def _is_double(self, event: Event) -> bool:
-        """True where it concerns a part of an object that has just had the same event."""
-        self._recent = [e for e in self._recent if abs(e.time_s - event.time_s) <= _DOUBLE_S]
+        """True where the same object, followed twice, has just had the same event."""
+        self._recent = [e for e in self._recent if e.time_s >= event.time_s - _KEEP_S]
         if any(self._doubles(event, other) for other in self._recent):
             return True
         self._recent.append(event)
         return False
 
     def _doubles(self, event: Event, other: Event) -> bool:
-        kinds = [_DOUBLES.get(e.kind, e.kind) for e in (event, other)]
-        if kinds[0] != kinds[1] or family_of(event.object) != family_of(other.object):
+        kinds = {_DOUBLES.get(kind, kind) for kind in (event.kind, other.kind)}
+        if len(kinds) > 1 or abs(event.time_s - other.time_s) > _DOUBLE_S:
             return False
-        box = event.box_after or event.box_before
-        then = event.after_time_s if event.box_after else event.before_time_s
-        track = next((t for t in self.tracks if t.id == other.track), None)
-        there = (track and track.at(then)) or other.box_after or other.box_before
-        if not box or not there:
-            return False
-        return iou(box, there) > _DOUBLE or max(share_inside(box, there), share_inside(there, box)) > _INSIDE
+        tracks = {track.id: track for track in self.tracks}
+        one, two = (tracks.get(each.track) for each in (event, other))
+        return one is not None and two is not None and are_one(one, two)
 
     def _confidence(self, end: End, pair: tuple[float, float]) -> float:
-        others = [t for t in self.tracks if t is not end.track]
-        part = part_evidence(end, others, self.aspect)
-        if end.coming:
-            end.track.part = part[0] > _PART and part[1] < _PART_AREA
-        if end.track.part:
-            return 0.0
-        evidence = end_evidence(end, others, part[0], self._memory, pair)
-        return self._weights(evidence, coming=end.coming)
+        return self._weights(end_evidence(end, self.tracks, self._memory, pair), coming=end.coming)
 
     def _associate(self, time_s: float, found: Candidates) -> None:
         """Continue tracks and begin new ones."""
@@ -401,7 +389,8 @@ def _track(held: dict[str, Any]) -> Track:
     arrays = {name: np.array(held[name], np.float64) for name in ("classes", "histogram", "embedding")}
     observations = [Observation(t, (x, y, w, h), *rest) for t, x, y, w, h, *rest in held["observations"]]
     tuples = {name: tuple(held[name]) for name in ("velocity", "announced")}
-    return Track(**{**held, **arrays, **tuples, "observations": observations})
+    known = {name: held[name] for name in Track.__slots__}  # an earlier version knew more
+    return Track(**{**known, **arrays, **tuples, "observations": observations})
 
 
 def _thin(track: Track) -> None:

@@ -78,7 +78,7 @@ class Turns:
         self, tracks: Sequence[Track], time_s: float, aspect: float, memory: Memory
     ) -> Iterator[Event]:
         """Turns that are certain at this moment."""
-        known = [t for t in tracks if t.state in ("confirmed", "lost") and not t.part]
+        known = [t for t in tracks if t.state in ("confirmed", "lost")]
         known = [t for t in known if not _is_within(t, known)]
         seen = [t for t in known if t.unseen_s == 0]
         yield from _meetings(seen, time_s, aspect)

@@ -79,7 +79,6 @@ class Track:
         velocity: shares of the frame a second, x and y.
         entrance_decided: its entrance was given or left out.
         looks: how often its departure was considered.
-        part: it is a part or a second box of another track.
         unseen_s: time in which frames did not show it, since its last observation.
         announced: turns that were given since it came to rest.
         arrived: its entrance was given.
@@ -100,7 +99,6 @@ class Track:
     looks: int = 0
     unseen_s: float = 0.0
     announced: tuple[str, ...] = ()
-    part: bool = False
     arrived: bool = False
     departed: bool = False
 

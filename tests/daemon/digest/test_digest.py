@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.digest.digest import Digest, DigestSentence, write_digest
+from daemon.digest.digest import Digest, DigestSentence, week, write_digest
 from daemon.digest.output import members, page, text_lines
 from daemon.digest.unusual import chances, usual_words
 from daemon.questions.local_time import LocalTime
@@ -100,6 +100,16 @@ def test_the_same_record_gives_the_same_bytes(tmp_path):
     assert written[0] == written[1]
 
 
+def test_a_week_says_of_each_day_what_its_digest_says(record):
+    search, _ = record
+    now = END - timedelta(hours=3)
+    days = week(search, now)
+    assert [LOCAL.of(day.since).date().day for day in days] == [1, 31, 30, 29, 28, 27, 26]
+    for day in days:
+        alone = write_digest(search, Span(day.since, day.until), now)
+        assert (day.sentences, day.hours) == (alone.sentences, alone.hours)
+
+
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
 
 
@@ -129,6 +139,7 @@ def test_what_stands_there_and_what_was_not_seen(tmp_path):
         ("door", at(12, 1), {"event": "obstructed", "text": "The view is blocked.", "sentences": []}),
     ]
     said = told(tmp_path / "journal", visits, Span(at(0)), more=more)
+    assert told(tmp_path / "journal", [], Span(at(0, day=20), at(0, day=21))) == ["No camera was watched."]
     assert said[0] == "1 visit on 2 cameras: 1 person; most came between 9:00 and 10:00 (1)."
     assert said[1] == "On door at 12:01: The view is blocked."
     assert "Still there at 18:00 on yard: a car since Mon 15:00." in said
@@ -157,6 +168,17 @@ def test_a_busy_hour_is_no_surprise_on_a_weekday_alone(tmp_path):
     saturday = at(0, day=21)
     said = told(tmp_path / "journal", visits, Span(saturday, saturday + timedelta(days=1)))
     assert not any("weekends" in each or "weekdays" in each for each in said)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_hour_that_was_not_recorded_is_compared_with_no_other(tmp_path, lost):
+    visits = [
+        planted.Visit("shop", "person", at(11, n, day), 60.0) for day in range(8, 24) for n in range(40)
+    ]
+    visits.append(planted.Visit("shop", "person", at(12, 30), 60.0))
+    more = [("shop", at(12), gap(at(11), at(11, 30), "camera_down"))] * lost
+    said = told(tmp_path / "journal", visits, Span(at(0), at(18)), more=more)
+    assert any("Nobody between 11:00 and 12:00 on shop; usually 40" in each for each in said) != lost
 
 
 def test_words_for_what_is_usual():

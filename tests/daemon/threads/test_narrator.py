@@ -91,7 +91,7 @@ def test_what_goes_on_is_counted_and_reported_once(captioner: Captioner, tmp_pat
     assert verify([tmp_path]).ok
 
 
-def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path: Path) -> None:
+def test_pictures_are_let_go_with_the_work_that_looks_at_them(captioner: Captioner, tmp_path: Path) -> None:
     telling, made = narrator(captioner, tmp_path, plan()), list[bool]()
 
     def watched(frame: Frame) -> Frame:
@@ -102,10 +102,10 @@ def test_pictures_are_let_go_with_the_next_batch(captioner: Captioner, tmp_path:
     shown = replace(shown, before=watched(shown.before), after=watched(shown.after))
     process(telling, [shown])
     assert len(made) == 2  # once each, however often they are looked at
-    assert shown.after.image is shown.after.image
-    process(telling, [pair(4, 8, COME)])
-    assert shown.after.image.any()
+    telling.process([Work(Seen(shown.after))])
     assert len(made) == 3
+    assert shown.after.image is shown.after.image
+    assert len(made) == 4
 
 
 def test_every_pair_has_one_fate(captioner: Captioner, tmp_path: Path) -> None:

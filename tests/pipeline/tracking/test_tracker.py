@@ -543,7 +543,7 @@ def test_what_stands_at_the_edge_does_not_leave_without_moving() -> None:
     assert not watch(seen, seen, 14.0)
 
 
-def test_half_a_box_that_ends_before_the_whole_does_not_leave_in_its_place() -> None:
+def test_half_a_box_that_ends_before_the_whole_does_not_leave_besides() -> None:
     body = line(0.2, 0.3, 0.12, size=(0.1, 0.5))
 
     def leg(t: float) -> Box:
@@ -554,9 +554,7 @@ def test_half_a_box_that_ends_before_the_whole_does_not_leave_in_its_place() -> 
         halves = [("person", RED, leg)] if 4.5 < time_s < 6.1 else []
         found, image = frame([("person", RED, body), *halves], time_s)
         events += tracker.update(time_s, found, image)
-    (left,) = (event for event in events if event.kind == "left")
-    assert left.box_before is not None
-    assert left.box_before[3] == pytest.approx(0.5)
+    assert [event.kind for event in events] == ["left"]
 
 
 def test_a_box_around_two_cars_that_stay_is_none_that_leaves() -> None:
