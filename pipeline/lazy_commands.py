@@ -32,7 +32,8 @@ class LazyCommands(TyperGroup):
         """The command of that name, None where there is none."""
         if self._listing or cmd_name not in self.verbs:
             return self.commands.get(cmd_name)
-        file, alone = cmd_name.replace("-", "_"), typer.Typer(add_completion=False)
+        file = cmd_name.replace("-", "_")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(cmd_name)(getattr(import_module(f"{self.package}.{file}"), file))
         return typer.main.get_command(alone)
 
@@ -40,7 +41,7 @@ class LazyCommands(TyperGroup):
         """List the commands."""
         self._listing = True
         for name, command in self.commands.items():
-            command.help = self._read_docstring(name)
+            command.short_help = self._read_docstring(name).partition("\n\n")[0]
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of the group

@@ -213,8 +213,8 @@ def test_usage_and_help(run: Run) -> None:
     command = [sys.executable, "-c", script, "--help"]
     helped = subprocess.run(command, capture_output=True, text=True, check=False)
     assert helped.returncode == 0, helped.stderr
-    assert "78 bad" in helped.stdout
-    listed = helped.stdout.partition(" Commands ")[2]
+    assert "bad configuration" in helped.stdout
+    listed = helped.stdout.partition("Commands:")[2]
     shown = [listed.find(f" {name} ") for name in COMMANDS]
     assert -1 not in shown
     assert shown == sorted(shown), "in their order"
