@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +18,12 @@ from daemon.commands.options import (
     Device,
     Json,
     load_chosen_captioner,
+    parse_option,
     warn,
     write_picture,
 )
 from daemon.config.settings import CameraDefaults
+from daemon.config.values import parse_duration
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan
@@ -41,6 +44,12 @@ def describe(
             "pair comes out."
         ),
     ] = None,
+    gap: Annotated[
+        str | None,
+        Option(
+            help="Time between the pictures, such as 90s or 18h; by default by the stamps in their names."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
     ] = None,
@@ -52,24 +61,28 @@ def describe(
     given = before is not None and after is not None
     if given == (pairs is not None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
+    gap_s = parse_option(parse_duration, gap)
     from daemon.config.plan import camera_plan  # noqa: PLC0415
     from daemon.replay.description import PairPaths  # noqa: PLC0415
 
     plan = camera_plan("describe", "", CameraDefaults())
     loaded = load_chosen_captioner(captioner, device)
     if before and after:
-        _describe_one(PairPaths("", before, after), loaded, plan, out, as_json=json)
-    elif pairs and not _describe_many(pairs, loaded, plan, out):
+        _describe_one(PairPaths("", before, after, gap_s), loaded, plan, out, as_json=json)
+    elif pairs and not _describe_many(pairs, gap_s, loaded, plan, out):
         raise typer.Exit(SOME_FAILED)
 
 
-def _describe_many(file: Path, captioner: Captioner, plan: CameraPlan, out: Path | None) -> bool:
+def _describe_many(
+    file: Path, gap_s: float | None, captioner: Captioner, plan: CameraPlan, out: Path | None
+) -> bool:
     """Print one JSON line per pair that can be read; whether all could be."""
     from daemon.replay.description import PairError, describe, read_pairs  # noqa: PLC0415
 
     lines = list(read_pairs(file))
     failures = [each for each in lines if isinstance(each, PairError)]
     pairs = [each for each in lines if not isinstance(each, PairError)]
+    pairs = [replace(each, gap_s=gap_s) if each.gap_s is None else each for each in pairs]
     with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as output:
         for one in describe(pairs, captioner, plan):
             if isinstance(one, PairError):

@@ -26,7 +26,7 @@ from daemon.commands.options import (
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
-from daemon.config.values import parse_moment, parse_time
+from daemon.config.values import parse_moment, parse_rate, parse_time
 from pipeline.report.words import many
 
 if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --help
@@ -57,14 +57,25 @@ def replay(
         str | None, Option(help="Name of the camera; all files are then its recordings.")
     ] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
+    sample: Annotated[str | None, Option(help="How often to look at a frame, such as 2/s.")] = None,
     config: Annotated[
         Path | None, Option("-c", "--config", help="Take captioner, redis and settings from this file.")
     ] = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
+    evidence: Annotated[
+        bool | None,
+        Option(
+            "--evidence/--no-evidence",
+            help="Keep the pictures of what is reported in --out; by default so, or as configured.",
+        ),
+    ] = None,
     limits: Annotated[
         bool, Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
     ] = False,
+    summaries: Annotated[
+        bool, Option(help="Let a summary stand for the events of a busy minute, or report each by itself.")
+    ] = True,
     fast: Annotated[
         bool, Option("--fast", help="Decode only keyframes, and everything where something happens.")
     ] = False,
@@ -78,7 +89,7 @@ def replay(
 ) -> None:
     """Narrate recorded footage."""
     configuration = load_configuration(config) if config else None
-    settings = _settings(configuration, camera)
+    settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "")
     from rich.console import Console  # noqa: PLC0415
@@ -93,6 +104,8 @@ def replay(
 
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
+    if not summaries:
+        plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     plan = replace(plan, source=replace(plan.source, fast=fast))
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
@@ -117,17 +130,29 @@ def replay(
     finish(report, out, json=json)
 
 
-def _settings(configuration: Configuration | None, camera: str | None) -> CameraDefaults:
-    """Footage of a configured camera has its settings and zones, other footage the defaults."""
-    if configuration is None:
-        return CameraDefaults()
-    guarded = [name for name, each in configuration.cameras.items() if each.privacy]
-    if guarded and camera is None:
-        raise typer.BadParameter(
-            f"{', '.join(guarded)} of the configuration have privacy areas: say with --camera whose"
-            " footage this is (any other name if it is not one of theirs)"
-        )
-    return configuration.cameras.get(camera or "", configuration.defaults)
+def _settings(
+    configuration: Configuration | None, camera: str | None, sample: str | None, evidence: bool | None
+) -> CameraDefaults:
+    """Settings of every file: the configuration's, and what the command line says instead.
+
+    Footage of a configured camera has its settings and zones, other footage the defaults.
+    """
+    settings = CameraDefaults()
+    if configuration:
+        guarded = [name for name, each in configuration.cameras.items() if each.privacy]
+        if guarded and camera is None:
+            raise typer.BadParameter(
+                f"{', '.join(guarded)} of the configuration have privacy areas: say with --camera whose"
+                " footage this is (any other name if it is not one of theirs)"
+            )
+        settings = configuration.cameras.get(camera or "", configuration.defaults)
+    if sample:
+        pairs = settings.pairs.model_copy(update={"sample": parse_option(parse_rate, sample)})
+        settings = settings.model_copy(update={"pairs": pairs})
+    if evidence is not None:
+        kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
+        settings = settings.model_copy(update={"evidence": kept})
+    return settings
 
 
 def _span(begin: str | None, end: str | None) -> Span:

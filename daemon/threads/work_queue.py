@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from daemon.threads.narrator import Narrator
 
 FRAMES_HELD = 8
-"""Frames of a live camera that wait for the detector: at 5/s less than two seconds, of 1080p 30 MB."""
+"""Frames and pairs of a camera that wait for the narrator; frames of 1080p take 30 MB."""
+
+LATE_S = 0.5
+"""A live camera's frame that has waited so long gives way to the next one."""
 
 POLL_S = 0.2
 """No wait is longer without a look at who has stopped."""
@@ -100,9 +103,9 @@ class Work:
 class WorkQueue:
     """Holds the newest frames and pairs of all cameras, some of each: a busy one never displaces the others.
 
-    A narrator that is too slow looks at fewer frames: where a live camera's share is full, one of its waiting
-    frames goes, so that the detection rate falls and tracks go on. Pairs are rare: only where a share is full
-    of them the oldest goes.
+    A narrator that is too slow looks at fewer frames: a live camera's oldest one goes where it has waited for
+    `LATE_S` or the share is full, so that the detection rate falls and reports are not late. Pairs are rare:
+    only where a share is full of them the oldest goes.
 
     Args:
         cameras: their names; work is taken from them in turn.
@@ -152,8 +155,8 @@ class WorkQueue:
                 return False
             now = monotonic()
             mine.append(Work(item, since=None if wait else now))
-            if len(mine) > self.capacity:
-                self._thin_out(camera, mine)
+            if not wait:
+                self._thin_out(camera, mine, now)
             self._changed.notify_all()
             return not self._closed
 
@@ -267,22 +270,21 @@ class WorkQueue:
                 return camera
         return None
 
-    def _thin_out(self, camera: str, mine: deque[Work]) -> None:
-        """Drop the frame that leaves the shortest gap: what waits stays even. Else drop the oldest pair."""
+    def _thin_out(self, camera: str, mine: deque[Work], now: float) -> None:
+        """Drop the oldest frame if it is late or too much, and another one waits; else a pair too much."""
         frames = [(k, work.item) for k, work in enumerate(mine) if isinstance(work.item, MotionFrame)]
-        if len(frames) > 1:
-            times = [motion.frame.time for _, motion in frames]
-            inner = range(1, len(frames) - 1)
-            n = min(inner, key=lambda n: times[n + 1] - times[n - 1], default=0)
-            (gone, lost), (k, kept) = frames[n : n + 2]
+        pairs = [k for k, work in enumerate(mine) if work.is_pair]
+        full = len(mine) > self.capacity
+        if len(frames) > 1 and (full or now - (mine[frames[0][0]].since or now) >= LATE_S):
+            (gone, lost), (k, kept) = frames[:2]
             restart, follows_gap = kept.restart or lost.restart, kept.follows_gap or lost.follows_gap
             item = replace(kept, restart=restart, follows_gap=follows_gap, follows_loss=True)
-            mine[k] = replace(mine[k], item=item)
-        elif pairs := [k for k, work in enumerate(mine) if work.is_pair]:
-            gone = pairs[0]
+            mine[k] = replace(mine[k], item=item, since=mine[gone].since)
+        elif full and len(pairs) > 1:
+            gone, k = pairs[:2]
+            mine[k] = replace(mine[k], since=mine[gone].since)
         else:
             return  # of gaps and changes there are few
-        mine[1] = replace(mine[1], since=mine[0].since if gone == 0 else mine[1].since)
         self._drop(camera, [mine[gone]], NEWER_CAME)
         del mine[gone]
 

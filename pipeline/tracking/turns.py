@@ -39,7 +39,7 @@ WAITING_S = 60.0
 """Nobody waits who has rested for less."""
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
-_CAME, _ENTERED = 1.0, 0.35  # own sizes that something went before it came to rest; if it had just come in
+_CAME, _ENTERED = 1.0, 0.2  # own sizes that something went before it came to rest; if it had just come in
 _ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before

@@ -77,8 +77,12 @@ def test_the_gap_reaches_the_pair(
 
 
 @pytest.mark.parametrize(
-    ("names", "gap_s"),
-    [(("a.png", "b.png"), None), (("x_20240506_070809.png", "x_20240507_010809.png"), 64800.0)],
+    ("names", "options", "gap_s"),
+    [
+        (("a.png", "b.png"), (), None),
+        (("a.png", "b.png"), ("--gap", "90s"), 90.0),
+        (("x_20240506_070809.png", "x_20240507_010809.png"), (), 64800.0),
+    ],
 )
 def test_describe_states_the_gap(
     narrated: Run,
@@ -86,11 +90,24 @@ def test_describe_states_the_gap(
     checkpoint: Path,
     tmp_path: Path,
     names: Sequence[str],
+    options: Sequence[str],
     gap_s: float | None,
 ) -> None:
     paths = [tmp_path / name for name in names]
     for source, path in zip(pictures, paths, strict=True):
         path.write_bytes(source.read_bytes())
-    done = narrated("describe", *paths, "--json", "--captioner-file", checkpoint)
+    done = narrated("describe", *paths, *options, "--json", "--captioner-file", checkpoint)
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["gap_s"] == gap_s
+    assert narrated("describe", *paths, "--gap", "soon", "--captioner-file", checkpoint).code == 2
+
+
+def test_describe_states_the_gaps_of_many(
+    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
+) -> None:
+    pair = {"before": str(pictures[0]), "after": str(pictures[1])}
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(f"{json.dumps({'id': 1, **pair, 'gap_s': 5})}\n{json.dumps({'id': 2, **pair})}\n")
+    done = narrated("describe", "--pairs", file, "--gap", "2h", "--captioner-file", checkpoint)
+    assert done.code == 0, done.err
+    assert [json.loads(line)["gap_s"] for line in done.out.splitlines()] == [5.0, 7200.0]

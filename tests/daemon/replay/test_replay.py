@@ -127,11 +127,9 @@ def test_published_narrations_equal_the_journal(
 def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
     narrated: Run, clip: Path, checkpoint: Path, server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ndefaults: {pairs: {sample: 1/s}}\ncameras: {other: {url: x}}\n")
     arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
     assert narrated(*arguments).code == 0
-    done = narrated(*arguments, "-c", config)
+    done = narrated(*arguments, "--sample", "1/s")
     assert done.code == 3
     assert len(done.out.splitlines()) == 2
     assert "not everything is published" in done.err
@@ -204,20 +202,15 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert narrated(*arguments, "--limits").out == done.out
 
 
-def test_replay_summarizes_busy_minutes_unless_configured_not_to(
+def test_replay_summarizes_busy_minutes_unless_asked_not_to(
     narrated: Run, clips: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "n.yaml"
-
-    def events_of(limit: str) -> list[str]:
-        config.write_text(
-            f"version: 1\ncameras: {{road: {{url: x, narrate: {{max_per_minute: {limit}}}}}}}\n"
-        )
-        clip, options = clips / "intel_car-detection.mp4", ("--camera", "road", "--to", "12s", "--json")
-        done = narrated("replay", clip, "-c", config, *options)
-        return [read_record(line).event for line in done.out.splitlines()]
-
-    events, each = events_of("1"), events_of("null")
+    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
+    arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
+    arguments += ["--to", "12s", "--json"]
+    events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]
+    each = [read_record(line).event for line in narrated(*arguments, "--no-summaries").out.splitlines()]
     assert events.count("summary") == 1
     assert set(each) == {"change"}
     assert len(each) > 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import numpy as np
+import pytest
 
+from daemon.threads import work_queue
 from daemon.threads.work_queue import (
     DROPPED,
     ENDED,
@@ -65,14 +66,22 @@ def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts() -> None:
     for number in range(1, 40):
         queue.put("busy", motion("busy", number, restart=number == 2), wait=False)
     batch = queue.take(100)
-    numbers = [number for _, number in taken(batch)]
-    assert numbers == sorted(numbers)
-    assert numbers[0] == 0
-    assert numbers[-1] == 39
-    assert len(numbers) == 8
-    assert max(later - earlier for earlier, later in pairwise(numbers)) <= 16  # they stay even
-    assert sum(isinstance(w.item, MotionFrame) and w.item.restart for w in batch) == 1
+    assert [number for _, number in taken(batch)] == [0, *range(33, 40)]
+    frames = [w.item for w in batch if isinstance(w.item, MotionFrame)]
+    assert [f.restart for f in frames] == [f.follows_loss for f in frames] == [True] + 6 * [False]
     assert not queue.dropped
+
+
+def test_a_late_frame_gives_way_to_the_next_one_and_a_pair_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(work_queue, "monotonic", lambda: now)
+    queue = WorkQueue(["busy"])
+    queue.put("busy", pair("busy", 0), wait=False)
+    for number in range(1, 6):
+        now = 0.2 * number
+        queue.put("busy", motion("busy", number), wait=False)
+    assert [number for _, number in taken(queue.take(100))] == [0, 3, 4, 5]
+    assert queue.waited_s == 0
 
 
 def test_cameras_take_turns() -> None:
