@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from still import shown
 
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.pairs import candidate_pairs
-from pipeline.sources import Clock, Frame, SourceOptions, open_source, polygon_mask, read_still
+from pipeline.sources import SourceOptions, open_source, polygon_mask, read_still
 from pipeline.thresholds import PairThresholds
 
 EVERY = SourceOptions(sample_hz=1000)
@@ -60,20 +60,8 @@ def test_a_mask_is_black_where_frames_are_screened_and_visible_in_the_picture(ma
     assert frame.image[:, :100].mean() > 50
 
 
-class _Still:
-    def __init__(self, image):
-        self._image = image
-
-    def rgb(self):
-        return self._image
-
-
 def frames_of(*images):
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    return [
-        Frame("yard", start + timedelta(seconds=5 * i), Clock.FILE, i, image[..., 1].copy(), _Still(image))
-        for i, image in enumerate(images)
-    ]
+    return [shown(image, 5 * i) for i, image in enumerate(images)]
 
 
 @pytest.mark.parametrize("shift", [(0, 0), (3, -2), (-2, 1)])
