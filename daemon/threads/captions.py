@@ -27,6 +27,9 @@ from pipeline.narration.narration import Narration, narrate, narrate_facts
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redact
 
+BATCH = 8
+"""Frames and pairs of a batch at most."""
+
 REST_S = 600.0
 """After so long the GPU is tried again, and an error that goes on is logged again."""
 
@@ -52,6 +55,12 @@ class Captioning:
         self._main = captioner
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
         self._on_spare_until = self._warned_at = float("-inf")
+
+    @property
+    def at_once(self) -> int:
+        """How many are taken at once: a processor sees them one by one, and all would wait for the last."""
+        alone = self._main.device == "cpu" and getattr(self._main, "remote", None) is None
+        return 1 if alone else BATCH
 
     def narrate(self, pair: FramePair, context: EventContext) -> Narration | None:
         """Narrate a pair; None where not even its pictures can be read."""

@@ -13,9 +13,6 @@ from pipeline.record import Record
 LOOP = "narrator"
 """Its name among the loops that the watchdog goes by."""
 
-BATCH = 8
-"""Frames and pairs of a batch at most."""
-
 BATCH_LIMIT_S = 60.0
 """A batch on a slow processor may take this long; the limit of its own is for a narrator that hangs."""
 
@@ -65,7 +62,7 @@ class NarratorThread:
         if self._until is not None and (self._queue.is_exhausted or monotonic() >= self._until):
             self.loop.stop()
             return
-        batch = self._queue.take(BATCH if self._until is None else 1)
+        batch = self._queue.take(self.narrator.captioning.at_once if self._until is None else 1)
         self.loop.beat(BATCH_LIMIT_S)
         began = monotonic()
         match batch:
