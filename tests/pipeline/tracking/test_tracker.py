@@ -214,6 +214,15 @@ def test_nothing_is_said_of_what_nobody_can_name() -> None:
     assert not follow([("person", RED, crossing(2.0))], 14.0, Doubtful(1, other=0.3))[1]
 
 
+def test_who_is_followed_twice_leaves_as_the_one_that_was_seen_to_come() -> None:
+    way = crossing(2.0)
+    half = between(5.0, 99.0, beside(way, 0.02, 0.0, (0.04, 0.24)))  # leaves the frame first
+    _, events = follow([("person", (200, 30, 30), way), ("person", (200, 30, 30), half)], 16.0)
+    came, left = events
+    assert (came.kind, left.kind, left.track) == ("entered", "left", came.track)
+    assert left.duration_s == pytest.approx(left.time_s - came.time_s, abs=0.3)
+
+
 def test_doubles_and_weak_boxes_as_large_as_a_road_are_no_candidates() -> None:
     places = [
         ("car", PARKED),
