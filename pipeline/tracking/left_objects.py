@@ -7,9 +7,8 @@ down or taken: whichever time the region contrasts with its surroundings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import cv2
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, area, share_inside
 from models.families import THINGS
+from pipeline.tracking.memory import correlation
 from pipeline.tracking.turns import PAIR_S, within_reach
 from pipeline.tracking.types import Event, Floats, Track
 
@@ -29,7 +29,7 @@ _DIFFERENCE = 25.0  # grey levels, mean of a region: shadows and reflections hav
 _ALIKE = 0.7  # correlation of a region before and now from which only its light changed
 _PIXELS, _SIDE = 30, 5  # of a region, and of its sides, in a picture 320 wide
 _LARGEST = 0.5  # share of the person's box: what is larger is somebody
-_COVERS = 0.3  # share of a region that the person still covers
+_COVERS = 0.3  # share of a region within a thing's box, from which both are one
 _SCENE = 0.06  # share of the picture that differs when the light or the view has changed
 _CONTRAST = 8.0  # grey levels by which the contrast with the surroundings must differ
 _RIM = 4  # pixels around a region
@@ -48,13 +48,17 @@ class _Region:
 
 
 class LeftObjects:
-    """The background of one camera, in grey levels; NaN where it was never seen."""
+    """The background of one camera, in grey levels; NaN where it was never seen.
 
-    def __init__(self) -> None:
+    Args:
+        new_id: gives the id of a further track.
+    """
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
         self._background: Floats = np.empty((0, 0))
         self._last: Floats = np.empty((0, 0))
         self._covered_s: Floats = np.empty((0, 0))
-        self._numbers = count(1)
+        self._new_id = new_id
 
     def update(self, tracks: Sequence[Track], time_s: float, grey: NDArray[np.uint8]) -> Iterator[Event]:
         """What was put down or taken away, once its place has been uncovered for `_SETTLED_S`.
@@ -101,7 +105,7 @@ class LeftObjects:
             return
         placed = kind == "placed"
         yield Event(
-            kind, f"{people[0].id}-{next(self._numbers)}", "object", 1.0, time_s - _SETTLED_S, _CONFIDENCE,
+            kind, self._new_id(), "object", 1.0, time_s - _SETTLED_S, _CONFIDENCE,
             time_s - PAIR_S, time_s, None if placed else region.box, region.box if placed else None,
             rests=placed, other=people[0].id if len(people) == 1 else "",
         )  # fmt: skip
@@ -127,7 +131,7 @@ def _compare(region: _Region, before: Floats, now: Floats) -> str:
     if small or np.isnan(before).any() or np.abs(now - before)[pixels].mean() < _DIFFERENCE:
         return ""
     contrasts = _contrast(before, pixels), _contrast(now, pixels)
-    if _correlation(before[pixels], now[pixels]) > _ALIKE or abs(np.subtract(*contrasts)) < _CONTRAST:
+    if correlation(before[pixels], now[pixels]) > _ALIKE or abs(np.subtract(*contrasts)) < _CONTRAST:
         return ""
     return "placed" if contrasts[1] > contrasts[0] else "removed"
 
@@ -161,12 +165,6 @@ def _is_named(tracks: Sequence[Track], box: Box) -> bool:
     return any(
         t.object in THINGS and t.unseen_s == 0 and share_inside(box, t.last.box) > _COVERS for t in tracks
     )
-
-
-def _correlation(one: Floats, two: Floats) -> float:
-    one, two = one - one.mean(), two - two.mean()
-    norms = float(np.linalg.norm(one) * np.linalg.norm(two))
-    return float(one @ two) / norms if norms else 0.0
 
 
 def _contrast(image: Floats, pixels: NDArray[np.bool_]) -> float:

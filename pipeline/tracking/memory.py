@@ -47,9 +47,7 @@ class Memory:
 
     def likeness(self, box: Box, one_s: float, two_s: float) -> float:
         """Correlation -1..1 of what a place and its rim showed at two moments, the nearest frames."""
-        one, two = (self._patch(box, time_s) for time_s in (one_s, two_s))
-        norms = float(np.linalg.norm(one)), float(np.linalg.norm(two))
-        return float((one * two).sum()) / (norms[0] * norms[1]) if all(norms) else float(norms[0] == norms[1])
+        return correlation(self._patch(box, one_s), self._patch(box, two_s))
 
     def _patch(self, box: Box, time_s: float) -> Floats:
         grey = min(self.frames, key=lambda frame: abs(frame[0] - time_s))[1]
@@ -57,8 +55,7 @@ class Memory:
         x, y, w, h = box
         left, right = (min(max(int(v * width), 0), width - 1) for v in (x - _RIM * w, x + w + _RIM * w))
         top, low = (min(max(int(v * height), 0), height - 1) for v in (y - _RIM * h, y + h + _RIM * h))
-        patch = grey[top : low + 1, left : right + 1].astype(np.float64)
-        return np.asarray(patch - patch.mean())
+        return grey[top : low + 1, left : right + 1].astype(np.float64)
 
     def turned(self) -> bool:
         """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago."""
@@ -116,6 +113,13 @@ class Memory:
             if not len(points):
                 return 0.0
         return len(points) / len(start)
+
+
+def correlation(one: Floats, two: Floats) -> float:
+    """Correlation -1..1 of the grey levels of a place at two moments; 1 where both are without structure."""
+    one, two = one - one.mean(), two - two.mean()
+    norms = float(np.linalg.norm(one)), float(np.linalg.norm(two))
+    return float((one * two).sum()) / (norms[0] * norms[1]) if all(norms) else float(norms[0] == norms[1])
 
 
 def _grey_plane(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

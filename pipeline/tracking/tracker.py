@@ -110,7 +110,7 @@ class Tracker:
         self._memory = Memory()
         self._recent: list[Event] = []
         self._turns = Turns()
-        self._left = LeftObjects()
+        self._left = LeftObjects(self._new_id)
 
     def state(self) -> dict[str, Any]:
         """The state from which another process continues, as JSON values: tracks and place statistics."""
@@ -172,7 +172,7 @@ class Tracker:
         if self.time_s is None or self._interrupted:
             self._name = self._name or format(int(time_s), "x")
             self._watching_since = time_s - quiet_s
-            self._memory, self._left, self._interrupted = Memory(), LeftObjects(), False
+            self._memory, self._left, self._interrupted = Memory(), LeftObjects(self._new_id), False
             self._take_up(time_s - (self.time_s or time_s))
         if quiet_s:
             self._quiet = time_s - quiet_s, time_s
@@ -333,9 +333,8 @@ class Tracker:
         return track.unseen_s <= patience + _EPSILON_S
 
     def _begin(self, time_s: float, found: Candidates, k: int) -> None:
-        self._count += 1
         track = Track(
-            f"{self._name}-{self._count}",
+            self._new_id(),
             [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
             found.classes[k].copy(),
             found.histograms[k],
@@ -344,6 +343,10 @@ class Tracker:
             ridden=float(found.riding[k]),
         )
         self.tracks.append(track)
+
+    def _new_id(self) -> str:
+        self._count += 1
+        return f"{self._name}-{self._count}"
 
     def _extend(self, track: Track, time_s: float, found: Candidates, k: int, p: float) -> None:
         observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))

@@ -64,7 +64,7 @@ def walk(
         away: walks on, else stays there.
         came: from the left, else was there from the beginning.
     """
-    objects, events = LeftObjects(), list[Event]()
+    objects, events = LeftObjects(iter("ab").__next__), list[Event]()
     classes = np.array([1.0 * (each == name) for each in OBJECTS])
     track = Track("t", [], classes, np.zeros(1), np.zeros(1), "confirmed")
     for k in range(60):
@@ -84,7 +84,8 @@ def walk(
 
 def test_what_a_person_leaves_is_told_once_where_it_lies() -> None:
     (event,) = walk(same, bag)
-    assert (event.kind, event.object, event.other, event.box_before) == ("placed", "object", "t", None)
+    assert (event.kind, event.track, event.object, event.other) == ("placed", "a", "object", "t")
+    assert event.box_before is None
     assert event.box_after == pytest.approx(BOX, abs=0.02)
     assert event.before_time_s < event.time_s < event.after_time_s
 
