@@ -92,7 +92,6 @@ def test_version(narrated: Run) -> None:
     [
         ["fly"],
         ["replay"],
-        ["replay", "x", "--jobs", "0"],
         ["describe", "one.png"],
     ],
 )

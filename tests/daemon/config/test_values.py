@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from daemon.config.values import format_offset, parse_duration, parse_moment, parse_rate
+from daemon.config.values import parse_duration, parse_moment, parse_rate
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,3 @@ def test_moments() -> None:
     assert parse_moment("2026-05-01 12:00") == datetime(2026, 5, 1, 12, tzinfo=UTC)
     with pytest.raises(ValueError, match="is not a time"):
         parse_moment("noon")
-
-
-def test_offsets() -> None:
-    assert [format_offset(s) for s in (0, 83.9, 3600 * 30, -2)] == [
-        "00:00:00",
-        "00:01:23",
-        "30:00:00",
-        "-00:00:02",
-    ]
