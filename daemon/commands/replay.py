@@ -42,7 +42,6 @@ def replay(
         str | None, Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
     ] = None,
     end: Annotated[str | None, Option("--to", help="End here; written like --from.")] = None,
-    jobs: Annotated[int, Option(min=1, max=64, help="Files to read at the same time.")] = 1,
     json: Json = False,
     out: Annotated[
         Path | None, Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
@@ -114,7 +113,7 @@ def replay(
     if out and not resume:
         check_output(out, force=force)
     loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
-    options = ReplayOptions(plan, span, jobs, url, out, resume=resume)
+    options = ReplayOptions(plan, span, url, out, resume=resume)
 
     def show(record: Record, offset_s: float) -> None:
         progress.write(record.line().decode() if json else offset_line(record, offset_s))

@@ -88,13 +88,6 @@ def parse_time(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def format_offset(seconds: float) -> str:
-    """``HH:MM:SS`` of an offset into footage; negative ones get a minus."""
-    whole = int(abs(seconds))
-    sign = "-" if seconds < 0 else ""
-    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-
-
 def parse_listen(value: object) -> tuple[str, int]:
     """Host and port of an address of this machine, such as 127.0.0.1:8470, or those themselves.
 

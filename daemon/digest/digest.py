@@ -136,8 +136,8 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
 
 
 def week(search: Search, now: datetime) -> list[Digest]:
-    """The last seven days, today first."""
-    today = search.local.of(now).date()
+    """The last seven days, today first; at midnight the day that ends is today still."""
+    today = search.local.of(now - timedelta(microseconds=1)).date()
     days = [search.local.bounds(today - timedelta(days=n)) for n in range(7)]
     counts = HourlyCounts(search, days[-1][0], now)
     return [write_digest(search, Span(*day), now, counts) for day in days]

@@ -155,7 +155,7 @@ def _narrate(
         )
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"
-        part = replace(options, out=out, resume=False, jobs=1, redis_url="", report=False)
+        part = replace(options, out=out, resume=False, redis_url="", report=False)
         captioner = _load(checkpoint, device)
         report = replay([footage], captioner, part, lambda *_: None, ReplayProgress(Console(quiet=True)))
         paths = [*(out / "evidence").rglob("*"), out / "journal" / f"{footage.camera}.jsonl"]

@@ -26,7 +26,8 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import Record
-from pipeline.report.writer import ReportFacts, write_report
+from pipeline.report.pages import Head
+from pipeline.report.writer import write_report
 
 UNFINISHED = "unfinished.json"
 _OWN = ("narrations.jsonl", "report.html", "journal/*")
@@ -138,14 +139,14 @@ class OutputFolder:
             CameraMemory(self.folder / CAMERA_MEMORY / f"{camera}.json").save(seen, None)
         self._save()
 
-    def finish(self, facts: ReportFacts, *, complete: bool) -> None:
+    def finish(self, head: Head, spans: Mapping[str, tuple[datetime, datetime]], *, complete: bool) -> None:
         """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume.
 
         Raises:
             OutputError: the folder cannot be written.
         """
         with self._writing():
-            write_report(self.folder, self.records, facts, self.evidence)
+            write_report(self.folder, self.records, head, self.evidence, spans)
             if complete:
                 (self.folder / UNFINISHED).unlink(missing_ok=True)
 

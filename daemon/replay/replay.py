@@ -19,7 +19,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from daemon.config.plan import CameraPlan
-from daemon.config.values import format_offset
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.threads.camera_thread import CameraThread, Span
@@ -34,8 +33,8 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
 from pipeline.record import Record
-from pipeline.report.words import many
-from pipeline.report.writer import ReportFacts
+from pipeline.report.pages import Head
+from pipeline.report.words import format_offset, many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
@@ -58,7 +57,6 @@ class ReplayOptions:
     Attributes:
         plan: settings of every camera; its name and URL are not used.
         span: the part of each camera's footage to narrate.
-        jobs: cameras that are read at the same time.
         redis_url: of the server that narrations are published to; empty publishes none.
         out: folder of the journal, subtitles and report; None writes none.
         resume: continue an interrupted replay in `out`.
@@ -67,7 +65,6 @@ class ReplayOptions:
 
     plan: CameraPlan
     span: Span = field(default_factory=Span)
-    jobs: int = 1
     redis_url: str = ""
     out: Path | None = None
     resume: bool = False
@@ -195,23 +192,28 @@ class _Replay:
         self._threads = [CameraThread(plan, self._queue, self._open, span=options.span) for plan in left]
 
     def main_loop(self, progress: ReplayProgress) -> None:
-        """Narrate batch after batch; meanwhile, objects are detected in the next one."""
+        """Narrate camera after camera, each of which can be resumed behind once it is finished."""
         if self._publishing:
             self._publishing.loop.start()
-        ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
         with ThreadPoolExecutor(1, "detector") as pool:
-            while len(self.finished) < len(self._footage):
-                self._start_threads()
-                if batch := self._queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
-                    ahead.append((batch, pool.submit(self._narrator.detect, batch)))
-                if ahead and (len(ahead) > 1 or ahead[0][1].done()):
-                    batch, detections = ahead.popleft()
-                    self._report(self._narrator.process(batch, detections.result()))
-                if not ahead:
-                    self._finish_cameras()
-                if self._publishing:
-                    self._publishing.loop.raise_error()
-                self._update(progress)
+            for thread in self._threads:
+                thread.loop.start()
+                self._narrate(thread.plan.name, pool, progress)
+                self._report(self._narrator.finish(thread.plan.name))
+                self._output.finish_camera(thread.plan.name, self._outcome(thread))
+
+    def _narrate(self, camera: str, pool: ThreadPoolExecutor, progress: ReplayProgress) -> None:
+        """Narrate batch after batch; meanwhile, objects are detected in the next one."""
+        ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
+        while ahead or not self._queue.ended(camera):
+            if batch := self._queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
+                ahead.append((batch, pool.submit(self._narrator.detect, batch)))
+            if ahead and (len(ahead) > 1 or ahead[0][1].done()):
+                batch, detections = ahead.popleft()
+                self._report(self._narrator.process(batch, detections.result()))
+            if self._publishing:
+                self._publishing.loop.raise_error()
+            self._update(progress)
 
     def _update(self, progress: ReplayProgress) -> None:
         threads = self._threads
@@ -253,7 +255,8 @@ class _Replay:
             problems += [f"not everything is published: {reason}" for reason in reasons]
         if self._options.out and self._options.report:
             if any(outcome.first for outcome in outcomes.values()):
-                self._output.finish(self._facts(outcomes, problems), complete=not interrupted)
+                spans = {name: (o.first, o.last) for name, o in outcomes.items() if o.first and o.last}
+                self._output.finish(self._head(outcomes, problems), spans, complete=not interrupted)
             else:
                 self._output.discard()
         return problems
@@ -268,40 +271,25 @@ class _Replay:
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume continues" if self._options.out else left
 
-    def _facts(self, outcomes: Mapping[str, Outcome], problems: list[str]) -> ReportFacts:
+    def _head(self, outcomes: Mapping[str, Outcome], problems: list[str]) -> Head:
         plan, names = self._options.plan, list(self._footage)
         footage = [str(p) for each in self._footage.values() for p in each.paths[:_PATHS_SHOWN]]
         bounds = [("lower", plan.lower), ("upper", plan.upper)]
         thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
-        return ReportFacts(
+        repeated = sum(sum(outcome.unreported.values()) for outcome in outcomes.values())
+        missing = [f"Repetition of what was reported: {many(repeated, 'sentence')}."] if repeated else []
+        return Head(
             title=f"What changed: {names[0] if len(names) == 1 else f'{len(names)} cameras'}",
-            rows=(
+            facts=(
                 ("Footage", ", ".join(footage)),
                 ("Length looked at", format_offset(sum(outcome.read_s for outcome in outcomes.values()))),
             ),
-            starts={name: outcome.first for name, outcome in outcomes.items() if outcome.first},
-            ends={name: outcome.last for name, outcome in outcomes.items() if outcome.last},
-            repeated=sum(sum(outcome.unreported.values()) for outcome in outcomes.values()),
-            gaps=tuple(problems),
+            missing=[*problems, *missing],
             audit=(
                 ("Sampled", f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
                 ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
             ),
         )
-
-    def _start_threads(self) -> None:
-        running = sum(thread.loop.alive for thread in self._threads)
-        waiting = [thread for thread in self._threads if not thread.loop.started]
-        for thread in waiting[: self._options.jobs - running]:
-            thread.loop.start()
-
-    def _finish_cameras(self) -> None:
-        """Journal the last records of every camera that has ended, for a replay that is resumed."""
-        for thread in self._threads:
-            name = thread.plan.name
-            if name not in self.finished and self._queue.ended(name):
-                self._report(self._narrator.finish(name))
-                self._output.finish_camera(name, self._outcome(thread))
 
     def _outcome(self, thread: CameraThread) -> Outcome:
         if thread.loop.error is not None:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from daemon.config.values import format_offset
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
-from pipeline.report.words import duration_words, has_date
+from pipeline.report.words import duration_words, moment_words
 
 _GAPS = 3
 """The newest gaps, which are named one by one."""
@@ -20,9 +19,7 @@ _GAPS = 3
 
 def local_words(moment: datetime, local: LocalTime) -> str:
     """A time as people here read it; of footage without a date how far into it."""
-    if not has_date(moment):
-        return format_offset(moment.timestamp())
-    return f"{local.of(moment):%a %Y-%m-%d %H:%M:%S}"
+    return moment_words(moment, local.zone, "%a %Y-%m-%d %H:%M:%S")
 
 
 def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:

@@ -7,13 +7,13 @@ import os
 import sys
 import threading
 import traceback
+from datetime import UTC
 from types import TracebackType
 
 from daemon.config.secrets import hide_secrets
-from daemon.config.values import format_offset
 from pipeline.record import Record
 from pipeline.redaction import redact
-from pipeline.report.words import has_date
+from pipeline.report.words import format_offset, moment_words
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
@@ -66,7 +66,4 @@ def time_line(record: Record) -> str:
 
     Footage of unknown date starts in 1970: the line has the time since its start then.
     """
-    moment = record.after.moment
-    if not has_date(moment):
-        return offset_line(record, moment.timestamp())
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z  {record.text}  [{record.camera}]"
+    return f"{moment_words(record.after.moment, UTC, '%Y-%m-%d %H:%M:%SZ')}  {record.text}  [{record.camera}]"

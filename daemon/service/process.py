@@ -67,7 +67,9 @@ class ServiceWatch:
     def __init__(self) -> None:
         address = os.environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
+        # A manager that reads no more must not hold up the daemon.
+        kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
+        self._socket = socket.socket(socket.AF_UNIX, kind) if address else None
         watchdog_us = os.environ.get("WATCHDOG_USEC", "")
         self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
         self._fed_at = self._status_at = float("-inf")
@@ -98,7 +100,7 @@ class ServiceWatch:
 
     def _notify(self, message: str) -> None:
         if self._socket is not None:
-            with suppress(OSError):  # the manager is restarting: the next message will reach it
+            with suppress(OSError):  # the manager restarts or is busy: the next message will reach it
                 self._socket.sendto(message.encode(), self._address)
 
 

@@ -8,7 +8,6 @@ from pipeline.publisher.publisher import (
     Publisher,
     StreamConflictError,
     StreamMovedError,
-    drain,
     lease_key,
     stream_key,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "StreamConflictError",
     "StreamMovedError",
     "StreamReader",
-    "drain",
     "lease_key",
     "stream_key",
     "subscribe",

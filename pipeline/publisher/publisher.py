@@ -268,15 +268,6 @@ class Delivery:
         return max(0, -lost)
 
 
-def drain(journal: Journal, publisher: Publisher, stop: Event) -> int:
-    """Publish everything that is not acknowledged yet, and give up the lease; see `Delivery.drain`."""
-    delivery = Delivery(journal, publisher)
-    published = delivery.drain(stop)
-    if not stop.is_set():
-        delivery.release()
-    return published
-
-
 def _watch(pipeline: Pipeline, key: str, lease: str) -> tuple[str | None, str]:
     """The holder of the lease and the last id of the stream; both are watched from here on."""
     pipeline.watch(lease, key)  # type: ignore[no-untyped-call]

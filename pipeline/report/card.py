@@ -16,13 +16,13 @@ from pipeline.report.words import (
     EVENTS,
     NOT_RECORDED,
     abstained_words,
-    clock_time,
     confidence_words,
-    date_words,
     duration_words,
     fallback_words,
+    format_offset,
     gap_words,
     has_date,
+    moment_words,
 )
 
 Side = Literal["before", "after"]
@@ -163,9 +163,10 @@ class Card:
         moment = self.record.after.moment
         if not has_date(moment):
             return "footage without a date"
-        shown = moment.astimezone(self.zone)
-        into = f", {clock_time((moment - self.start).total_seconds())} into the footage" if self.start else ""
-        return f"{shown:%A} {date_words(shown)}{into}"
+        into = (
+            f", {format_offset((moment - self.start).total_seconds())} into the footage" if self.start else ""
+        )
+        return moment_words(moment, self.zone, "%A %-d %B %Y") + into
 
     @property
     def event(self) -> str | None:
@@ -218,9 +219,7 @@ class Card:
 
     def time_words(self, moment: datetime) -> str:
         """Time of day, or of footage without a date the time into it."""
-        if not has_date(moment):
-            return clock_time(moment.timestamp())
-        return f"{moment.astimezone(self.zone):%H:%M:%S}"
+        return moment_words(moment, self.zone, "%H:%M:%S")
 
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []

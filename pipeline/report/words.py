@@ -82,10 +82,11 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
     return f"Nothing was recorded of {record.camera} from {begin} to {end}: {why}."
 
 
-def moment_words(moment: datetime, zone: tzinfo | None = UTC) -> str:
-    """Date and time of day; of footage without a date the time into it."""
-    shown = moment.astimezone(zone)
-    return f"{date_words(shown)}, {shown:%H:%M:%S}" if has_date(moment) else clock_time(moment.timestamp())
+def moment_words(moment: datetime, zone: tzinfo | None = UTC, shape: str = "%-d %B %Y, %H:%M:%S") -> str:
+    """A time by its zone, None is this machine's; of footage without a date how far into it."""
+    if not has_date(moment):
+        return format_offset(moment.timestamp())
+    return moment.astimezone(zone).strftime(shape)
 
 
 def plural(noun: str) -> str:
@@ -112,11 +113,6 @@ def has_date(time: datetime) -> bool:
     return time.year > _NO_CLOCK
 
 
-def date_words(time: datetime) -> str:
-    """Such as "1 May 2024"."""
-    return f"{time.day} {time:%B %Y}"
-
-
 def duration_words(seconds: float) -> str:
     """Such as "1 hour 2 minutes" or "9 seconds", rounded to what matters."""
     rest = max(0, round(seconds))
@@ -126,10 +122,8 @@ def duration_words(seconds: float) -> str:
     return " ".join(many(n, unit) for n, unit in parts if n) or "0 seconds"
 
 
-def clock_time(seconds: float) -> str:
-    """Seconds as ``2:03.4`` or ``1:02:03.4``, negative ones with a sign."""
-    sign, tenths = ("-" if seconds < 0 else ""), round(abs(seconds) * 10)
-    minutes, rest = divmod(tenths, 600)
-    hours, minutes = divmod(minutes, 60)
-    front = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
-    return f"{sign}{front}:{rest // 10:02d}.{rest % 10}"
+def format_offset(seconds: float) -> str:
+    """``HH:MM:SS`` of an offset into footage; negative ones get a minus."""
+    whole = int(abs(seconds))
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
@@ -20,49 +21,30 @@ from pipeline.report.words import NOT_RECORDED, fallback_words, gap_words, has_d
 
 _WIDTH = 600
 
-
-@dataclass(frozen=True, slots=True)
-class ReportFacts:
-    """Facts of a replay beyond its records.
-
-    Attributes:
-        title: heading of the page.
-        rows: ``(name, value)`` for its head, such as the footage.
-        starts: time of the first frame by camera, from which offsets and subtitles count; a camera that is
-            missing counts from the before frame of its first record.
-        ends: time of the last frame by camera; one that is missing ends with its last record.
-        repeated: number of sentences that were dropped because they only repeated what was reported.
-        gaps: footage that was not read, or not as it should be, one sentence each.
-        audit: ``(name, value)`` for auditors: settings, models, hashes.
-    """
-
-    title: str = "What changed"
-    rows: tuple[tuple[str, str], ...] = ()
-    starts: Mapping[str, datetime] = field(default_factory=dict)
-    ends: Mapping[str, datetime] = field(default_factory=dict)
-    repeated: int = 0
-    gaps: tuple[str, ...] = ()
-    audit: tuple[tuple[str, str], ...] = ()
+Span = tuple[datetime, datetime]
 
 
 def write_report(
-    folder: Path, cameras: Mapping[str, Sequence[Record]], facts: ReportFacts, evidence: Path
+    folder: Path,
+    cameras: Mapping[str, Sequence[Record]],
+    head: Head,
+    evidence: Path,
+    spans: Mapping[str, Span] = MappingProxyType({}),
 ) -> None:
     """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically.
 
     Args:
         folder: an existing one.
         cameras: records by camera, in their order.
-        facts: for the page's head.
+        head: of the page, to which the cameras and what was not reported are added.
         evidence: folder of the pictures; records without pictures in it are shown without.
+        spans: see `summarize`; offsets and subtitles count from their beginning.
 
     Raises:
         OSError: the folder cannot be written.
     """
     narrated = {camera: records for camera, records in cameras.items() if records}
-    starts = {
-        camera: facts.starts.get(camera) or records[0].before.moment for camera, records in narrated.items()
-    }
+    starts = {camera: _span(camera, records, spans)[0] for camera, records in narrated.items()}
     if not narrated:
         _write(folder / "narrations.vtt", ["WEBVTT\n"])
     for camera, records in narrated.items():
@@ -77,24 +59,29 @@ def write_report(
         return Card(record, pictures=_pictures(record, store), address=f"#r-{record.id}", start=start)
 
     cards = (replace(card(last), stages=[*map(card, stages)]) for *stages, last in visits_of(merged))
-    _write(folder / "report.html", records_page(summarize(cameras, facts), cards))
+    _write(folder / "report.html", records_page(summarize(cameras, head, spans), cards))
 
 
-def summarize(cameras: Mapping[str, Sequence[Record]], facts: ReportFacts) -> Head:
-    """The head of the page: narrations and time of each camera, and what was not reported."""
-    rows, records = list(facts.rows), [record for each in cameras.values() for record in each]
-    for camera in sorted({*facts.starts, *(name for name, told in cameras.items() if told)}):
+def summarize(
+    cameras: Mapping[str, Sequence[Record]], head: Head, spans: Mapping[str, Span] = MappingProxyType({})
+) -> Head:
+    """The head of the page with narrations and time of each camera, and what was not reported.
+
+    Args:
+        cameras: records by camera.
+        head: facts and audit of the footage, and what else is missing.
+        spans: times of the first and the last frame; a camera without has those of its records.
+    """
+    rows, records = list(head.facts), [record for each in cameras.values() for record in each]
+    for camera in sorted({*spans, *(name for name, told in cameras.items() if told)}):
         told = cameras.get(camera, ())
-        start = facts.starts.get(camera) or told[0].before.moment
-        end = facts.ends.get(camera) or max((each.after.moment for each in told), default=start)
+        start, end = _span(camera, told, spans)
         sentences = many(sum(len(record.sentences) for record in told), "sentence")
         number = f"{many(len(told), 'narration')} ({sentences})" if told else "nothing to report"
         rows.append(
             (camera, f"{number}, {moment_words(start)} to {moment_words(end)}{' UTC' * has_date(start)}")
         )
-    missing = [*facts.gaps, *(gap_words(record) for record in records if record.event in NOT_RECORDED)]
-    if facts.repeated:
-        missing.append(f"Repetition of what was reported: {many(facts.repeated, 'sentence')}.")
+    missing = [*(head.missing or ()), *(gap_words(each) for each in records if each.event in NOT_RECORDED)]
     if unsure := sum(bool(record.abstained) for record in records):
         number = many(unsure, "narration")
         missing.append(f"Possibly more in {number}, with too little confidence to be reported.")
@@ -104,14 +91,20 @@ def summarize(cameras: Mapping[str, Sequence[Record]], facts: ReportFacts) -> He
     models = sorted({f"{record.model.name} (sha256 {record.model.sha256})" for record in records})
     settings = sorted({f"sha256 {record.config_sha256}" for record in records})
     audit = [("Models", "; ".join(models)), ("Settings", "; ".join(settings))] if records else []
-    return Head(
-        title=facts.title,
+    return replace(
+        head,
         facts=rows,
         missing=missing,
         held=sum(bool(record.held) for record in records),
-        audit=[*facts.audit, *audit],
+        audit=[*head.audit, *audit],
         last=[(name, told[-1].seq, told[-1].hash) for name, told in sorted(cameras.items()) if told],
     )
+
+
+def _span(camera: str, records: Sequence[Record], spans: Mapping[str, Span]) -> Span:
+    if camera in spans:
+        return spans[camera]
+    return records[0].before.moment, max(each.after.moment for each in records)
 
 
 def visits_of(records: Iterable[Record]) -> list[list[Record]]:

@@ -15,7 +15,7 @@ from embedded_redis import EmbeddedServer
 from narrations import narration
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, drain, subscribe
+from pipeline.publisher import Delivery, Publisher, subscribe
 
 LIMIT_S = 30.0
 
@@ -49,7 +49,7 @@ def test_users_may_do_what_they_must(guarded: dict[str, str], stop: Event, tmp_p
         for second in range(3):
             journal.append(narration(second))
         publisher = Publisher(guarded["narrated"])
-        drain(journal, publisher, stop)
+        Delivery(journal, publisher).drain(stop)
         publisher.close()
         assert journal.published.seq == 3
     assert set(guarded) == {"narrated", "reader"}

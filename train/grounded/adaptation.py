@@ -100,9 +100,7 @@ def adapt(
     inputs["made_of"] = [source["made_of"] for source in _sources(folder, learn)]
     trained = stages.run("detector", inputs, partial(_train_detector, captioner, options, folder, learn))
     before = measure(captioner, folder, held, options.seed)
-    net = detector_of(captioner.graphs["detector"])
-    net.load_state_dict(trained.result["weights"])
-    captioner.take_detector(export_onnx(net))
+    captioner.take_detector(trained.result["graph"])
     after = measure(captioner, folder, held, options.seed)
     sha256 = None
     if after.better_than(before):
@@ -151,7 +149,7 @@ def _train_detector(
 ) -> Result:
     detecting = StageOptions(**options.plain(), warm_up=max(1, options.steps // 6), average=0.99)
     start = detector_of(captioner.graphs["detector"])
-    return {"weights": train_detector(start, Pictures(folder, learn), detecting, scratch).state_dict()}
+    return {"graph": export_onnx(train_detector(start, Pictures(folder, learn), detecting, scratch))}
 
 
 def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:

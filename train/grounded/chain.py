@@ -22,9 +22,7 @@ from torch import Tensor
 
 from models import load_captioner
 from models.embedding import AppearanceEmbedding
-from models.families import CLASSES
 from models.grounded.change_classifier import ChangeClassifier
-from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FeatureEmbedding
@@ -178,20 +176,15 @@ def _detector(run: ChainRun, footage: _LabelledFootage, scratch: Path) -> Result
     if run.options.detector_steps:
         net = train_detector(start, pictures, run.detecting, scratch, device=run.device).cpu()
     every = max(1, len(footage.held) // 200)
-    scores = average_precision(OnnxDetector(export_onnx(net)), run.data, footage.held, every)
+    graph = export_onnx(net)
+    scores = average_precision(OnnxDetector(graph), run.data, footage.held, every)
     rounded = {name: round(score, 4) for name, score in scores.items()}
-    return {"weights": net.state_dict(), "ap50": {**rounded, "mean": round(mean(scores), 4)}}
-
-
-def _graph(made: StageOutput) -> bytes:
-    net = Detector(len(CLASSES))
-    net.load_state_dict(made.result["weights"])
-    return export_onnx(net.eval())
+    return {"graph": graph, "ap50": {**rounded, "mean": round(mean(scores), 4)}}
 
 
 def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, scratch: Path) -> Result:
     teacher = AppearanceEmbedding(graph_of(starting_osnet(run.reid))) if run.reid else None
-    collector = Collector(OnnxDetector(_graph(detector)), teacher, seed=run.seed)
+    collector = Collector(OnnxDetector(detector.result["graph"]), teacher, seed=run.seed)
     cameras = []
     for name, own in by_camera(footage.learn).items():
         folder = Path(footage.sources[name]["footage"])
@@ -213,7 +206,7 @@ def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> G
     own = _arrays(embedding.result["weights"])
     learnt = FeatureEmbedding(own["weight"].astype(np.float64), own["bias"].astype(np.float64))
     weights = replace(packaged.weights, embedding=learnt)
-    captioner = Grounded(weights, {**packaged.graphs, "detector": _graph(detector)})
+    captioner = Grounded(weights, {**packaged.graphs, "detector": detector.result["graph"]})
     kept = {name: packaged.record[name] for name in ("decisions", "embedding")}
     captioner.record = {**kept, "changes": dict(run.changes)}
     return captioner

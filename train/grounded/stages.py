@@ -25,7 +25,7 @@ from pipeline.disk import replacing
 
 Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
 Result = dict[str, Any]
-"""Tensors and plain values by names."""
+"""Tensors, graphs and plain values by names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from waiting import until
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError
 from pipeline.journal.verification import verify
-from pipeline.publisher import Publisher, RedisServer, drain, stream_key
+from pipeline.publisher import Delivery, Publisher, RedisServer, stream_key
 
 DAY_S = 86400
 
@@ -44,7 +44,7 @@ def edge(tmp_path, server):
         for second in seconds:
             journals[camera].append(narration(second, camera))
         publisher = Publisher(server.url)
-        drain(journals[camera], publisher, threading.Event())
+        Delivery(journals[camera], publisher).drain(threading.Event())
         publisher.close()
 
     yield publish
@@ -154,7 +154,7 @@ def test_a_server_that_goes_away_is_waited_for(edge, server, tmp_path):
         journal = Journal(tmp_path / "edge", "gate", fsync=False)
         publisher, stop = Publisher(other.url), threading.Event()
         journal.append(narration(0, "gate"))
-        drain(journal, publisher, stop)
+        Delivery(journal, publisher).drain(stop)
         connection = RedisServer(lambda: other.url, 2.0)
         collector = Collector(tmp_path / "copy", DAILY, connection, Wanted())
         running = threading.Thread(target=collector.run, args=(stop, lambda: None))
@@ -164,7 +164,7 @@ def test_a_server_that_goes_away_is_waited_for(edge, server, tmp_path):
             other.stop()
             other.start()
             journal.append(narration(1, "gate"))
-            drain(journal, publisher, threading.Event())
+            Delivery(journal, publisher).drain(threading.Event())
             until(lambda: collector.records == 2)
         finally:
             stop.set()

@@ -11,7 +11,7 @@ from waiting import until
 
 from pipeline.journal import DAILY, Journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import Publisher, drain
+from pipeline.publisher import Delivery, Publisher
 
 
 @pytest.fixture
@@ -21,7 +21,9 @@ def edge(tmp_path, server):
     for second in range(3):
         house.tell(second, camera="edge-cam", evidence=house.pictures(second))
     publisher = Publisher(server.url)
-    drain(house.journals["edge-cam"], publisher, threading.Event())
+    delivery = Delivery(house.journals["edge-cam"], publisher)
+    delivery.drain(threading.Event())
+    delivery.release()
     publisher.close()
     yield house
     house.close()
@@ -52,7 +54,7 @@ def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
         for turn in range(3):
             for second in range(100):
                 journal.append(narration(100 * turn + second, "killed"))
-            drain(journal, publisher, threading.Event())
+            Delivery(journal, publisher).drain(threading.Event())
             wanted = 100 * turn + 30
             process = forker().start(command, tmp_path)
             until(lambda least=wanted: copy.exists() and copy.read_bytes().count(b"\n") > least)
@@ -60,7 +62,7 @@ def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
             process.wait(30)
         process = forker().start(command, tmp_path)
         journal.append(narration(300, "killed"))  # so that it must have begun before it is told to end
-        drain(journal, publisher, threading.Event())
+        Delivery(journal, publisher).drain(threading.Event())
         until(lambda: copy.read_bytes() == journal.path.read_bytes())
         process.terminate()
         assert process.wait(30) == 0

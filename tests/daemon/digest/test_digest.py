@@ -102,6 +102,8 @@ def test_a_week_says_of_each_day_what_its_digest_says(record):
     for day in days:
         alone = write_digest(search, Span(day.since, day.until), now)
         assert (day.sentences, day.hours) == (alone.sentences, alone.hours)
+    midnight = LOCAL.bounds(LOCAL.of(now).date())[0]
+    assert [LOCAL.of(day.since).date().day for day in week(search, midnight)] == [31, 30, 29, 28, 27, 26, 25]
 
 
 def told(folder: Path, visits: list[planted.Visit], span: Span, more=()) -> list[str]:

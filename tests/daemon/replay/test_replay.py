@@ -34,23 +34,6 @@ def test_an_arrival_and_a_departure_are_narrated(narrated: Run, clip: Path, chec
     assert "2 narrations" in done.err
 
 
-def test_jobs_do_not_change_a_byte(
-    narrated: Run, clip: Path, other_clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    outs = []
-    for jobs in (1, 2):
-        done = narrated(
-            *("replay", clip, other_clip, "--jobs", jobs, "--json", "--out", tmp_path / f"{jobs}"),
-            *("--captioner-file", checkpoint),
-        )
-        assert done.code == 0, done.err
-        outs.append((sorted(done.out.splitlines()), (tmp_path / f"{jobs}" / "narrations.jsonl").read_bytes()))
-    assert outs[0] == outs[1]
-    records = [read_record(line) for line in outs[0][0]]
-    assert sorted(r.camera for r in records) == ["room", "room", "yard", "yard"]
-    assert len({r.id for r in records}) == 4
-
-
 def test_out_holds_valid_records_subtitles_and_a_page(
     narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
 ) -> None:

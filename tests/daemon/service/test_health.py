@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
 
 from daemon.service.daemon import Daemon
+from daemon.service.process import ServiceWatch
 from daemon.threads import publication as module
 from pipeline.publisher import Publisher
 from pipeline.publisher.publisher import NO_ENTRY
@@ -165,3 +169,19 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
     assert {key[1] for key in now if key[0] == "loop_age_seconds"} >= loops
     assert now["stage_seconds_total", "", "narrate"] > 0
     assert sum(value for key, value in now.items() if key[0] == "build_info") == 1
+
+
+def test_a_manager_that_reads_no_more_does_not_hold_up_the_daemon(tmp_path, monkeypatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as silent:
+        silent.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+        def notify() -> None:
+            with closing(ServiceWatch()) as watch:
+                for _ in range(2000):  # far more than a socket holds
+                    watch.ready("watching")
+
+        thread = threading.Thread(target=notify, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()

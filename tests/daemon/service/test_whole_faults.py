@@ -25,11 +25,11 @@ from daemon.threads.narrator import Narrator
 narrator_thread.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
 process = Narrator.process
 
-def hang(self, batch):
+def hang(self, *batch):
     while Path("HANG").exists():
         Path("HANGing").touch()
         time.sleep(0.05)
-    return process(self, batch)
+    return process(self, *batch)
 
 Narrator.process = hang
 """

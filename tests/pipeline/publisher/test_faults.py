@@ -14,7 +14,7 @@ from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import CHANNEL, Delivery, Publisher, ServerAwayError, drain, stream_key
+from pipeline.publisher import CHANNEL, Delivery, Publisher, ServerAwayError, stream_key
 from pipeline.publisher.connection import RedisServer
 
 KEY = stream_key("yard")
@@ -173,7 +173,7 @@ def test_a_wrong_password_is_reported_and_a_right_one_works(
         with pytest.raises(ServerAwayError, match=r"redis\.url") as caught:
             publish_to(any_server.url + password).entry("yard", "1-1")
         assert "wr0ng" not in str(caught.value)
-    drain(journal, publish_to(any_server.url + "?password=s3cr3t"), threading.Event())
+    Delivery(journal, publish_to(any_server.url + "?password=s3cr3t")).drain(threading.Event())
     client.config_set("requirepass", "")
     assert on_stream(any_server) == [record]
 

@@ -7,11 +7,11 @@ from pipeline.journal import Journal
 from pipeline.publisher import (
     CHANNEL,
     NO_ENTRY,
+    Delivery,
     Publisher,
     PublisherError,
     StreamConflictError,
     StreamMovedError,
-    drain,
     stream_key,
     subscribe,
 )
@@ -70,14 +70,14 @@ def test_nothing_is_added_but_behind_the_entry_that_is_expected(
 def test_drain_publishes_what_is_not_acknowledged(server, client, journal, narration, publish_to, on_stream):
     publisher, stop = publish_to(server.url), threading.Event()
     records = [journal.append(narration(second)) for second in range(700)]
-    assert drain(journal, publisher, stop) == 700
-    assert drain(journal, publisher, stop) == 0
+    assert Delivery(journal, publisher).drain(stop) == 700
+    assert Delivery(journal, publisher).drain(stop) == 0
     records.append(journal.append(narration(701)))
-    assert drain(journal, publisher, stop) == 1
+    assert Delivery(journal, publisher).drain(stop) == 1
     assert on_stream(server) == records
     client.xtrim(KEY, maxlen=0)  # its last id stays
     journal.append(narration(702))
-    assert drain(journal, publisher, stop) == 1
+    assert Delivery(journal, publisher).drain(stop) == 1
     assert client.xlen(KEY) == 1
 
 
@@ -96,7 +96,7 @@ def test_what_was_published_but_not_acknowledged_is_not_published_twice(
     with Journal(tmp_path / folder, "yard", fsync=False) as journal:
         if folder != "first":
             assert [journal.append(narration(second)) for second in range(6)] == records
-        assert drain(journal, publisher, stop) == 6  # four of them found there
+        assert Delivery(journal, publisher).drain(stop) == 6  # four of them found there
         assert list(unpublished(journal)) == []
     assert on_stream(any_server) == records
 
@@ -107,11 +107,11 @@ def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     publisher, stop = publish_to(server.url, maxlen=10), threading.Event()
     for second in range(400):
         journal.append(narration(second))
-    drain(journal, publisher, stop)
+    Delivery(journal, publisher).drain(stop)
     assert client.xlen(KEY) < 250
     newest = client.xrevrange(KEY, count=1)
     journal.acknowledge(ChainEnd())
-    assert drain(journal, publisher, stop) == 400  # found there, not published twice
+    assert Delivery(journal, publisher).drain(stop) == 400  # found there, not published twice
     assert list(unpublished(journal)) == []
     assert client.xrevrange(KEY, count=1) == newest
 
@@ -120,11 +120,11 @@ def test_another_writer_on_the_stream_is_detected(server, client, journal, narra
     client.xadd(KEY, {"id": "theirs"}, id="9999999999999-0")
     journal.append(narration())
     with pytest.raises(StreamConflictError, match=r"another writer uses the camera name 'yard'"):
-        drain(journal, publish_to(server.url), threading.Event())
+        Delivery(journal, publish_to(server.url)).drain(threading.Event())
     assert len(list(unpublished(journal))) == 1
     assert client.xlen(KEY) == 1
     client.delete(KEY)
-    assert drain(journal, publish_to(server.url), threading.Event()) == 1
+    assert Delivery(journal, publish_to(server.url)).drain(threading.Event()) == 1
 
 
 @pytest.mark.parametrize(

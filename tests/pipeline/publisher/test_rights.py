@@ -13,7 +13,7 @@ import redis
 from embedded_redis import EmbeddedServer
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, PublisherError, drain, subscribe
+from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 LIMIT_S = 20.0
@@ -59,11 +59,11 @@ def test_publishing_says_what_to_grant_and_goes_on_with_it(
         journal.append(narration(1))
         publisher = Publisher(limited(rules))
         with pytest.raises(PublisherError, match=re.escape(f"ACL SETUSER limited {granted}")) as refused:
-            drain(journal, publisher, stop)
+            Delivery(journal, publisher).drain(stop)
         assert ":x@" not in str(refused.value)
         assert journal.published.seq == 0
         limited(f"{KEYS} {CHANNELS} +@all")
-        assert drain(journal, publisher, stop) == 1
+        assert Delivery(journal, publisher).drain(stop) == 1
         publisher.close()
 
 

@@ -10,7 +10,7 @@ from narrations import narration
 from waiting import until
 
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher, drain, subscribe
+from pipeline.publisher import Delivery, Publisher, subscribe
 
 KEY = "narrated:{yard}:changes"
 
@@ -68,7 +68,7 @@ def listen():
 def test_subscribers_get_every_camera_and_later_ones(server, journal, tmp_path, publisher, listen):
     with Journal(tmp_path, "lot", fsync=False) as lot:
         old = journal.append(narration())
-        drain(journal, publisher, threading.Event())
+        Delivery(journal, publisher).drain(threading.Event())
         everything = listen(server.url, None, "0")
         from_now = listen(server.url, None, "$")
         only_lot = listen(server.url, ["lot"], "0")
@@ -78,7 +78,7 @@ def test_subscribers_get_every_camera_and_later_ones(server, journal, tmp_path, 
         journal.append(narration(1))
         lot.append(narration(2, "lot"))
         for each in (journal, lot):
-            drain(each, publisher, threading.Event())
+            Delivery(each, publisher).drain(threading.Event())
         assert sorted(r.id for r in everything.wait_for(3)) == ["lot-2", "yard-0", "yard-1"]
         assert sorted(r.id for r in from_now.wait_for(2)) == ["lot-2", "yard-1"]
         assert [r.id for r in only_lot.wait_for(1)] == ["lot-2"]
@@ -88,13 +88,13 @@ def test_subscribers_get_every_camera_and_later_ones(server, journal, tmp_path, 
 def test_a_subscriber_outlives_the_server(server, journal, publisher, listen, caplog):
     listener = listen(server.url, None, "0")
     journal.append(narration(0))
-    drain(journal, publisher, threading.Event())
+    Delivery(journal, publisher).drain(threading.Event())
     assert len(listener.wait_for(1)) == 1
     server.stop(signal.SIGKILL)
     time.sleep(0.3)
     server.start()
     journal.append(narration(1))
-    drain(journal, publisher, threading.Event())
+    Delivery(journal, publisher).drain(threading.Event())
     assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
     assert "trying again" in caplog.text
 
@@ -103,12 +103,12 @@ def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(server
     listener = listen(server.url, None, "0")
     for second in range(3):
         journal.append(narration(second))
-    drain(journal, publisher, threading.Event())
+    Delivery(journal, publisher).drain(threading.Event())
     assert len(listener.wait_for(3)) == 3
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     journal.append(narration(3))
-    drain(journal, publisher, threading.Event())
+    Delivery(journal, publisher).drain(threading.Event())
     assert [r.id for r in listener.wait_for(4)] == ["yard-0", "yard-1", "yard-2", "yard-3"]
 
 

@@ -30,14 +30,15 @@ from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.card import COLOURS, Card
 from pipeline.report.pages import Head, environment, records_page
 from pipeline.report.picture import encode
-from pipeline.report.words import clock_time, confidence_words, duration_words, plural
-from pipeline.report.writer import ReportFacts, summarize, write_report
+from pipeline.report.words import confidence_words, duration_words, format_offset, plural
+from pipeline.report.writer import summarize, write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 CAR = Sentence("A car has left.", "disappeared", "car", (0.5, 0.5, 0.25, 0.25), 0.9, 0.95)
 COME = Sentence("A red car has come in.", "appeared", "car", (0.5, 0.5, 0.2, 0.2), 0.9, 0.95)
 GONE = Sentence("A person has left.", "disappeared", "person", None, 0.5, 0.5, before=(0.1, 0.1, 0.1, 0.2))
 PICTURES = {"before": "data:image/webp;base64,AA==", "after": "data:image/webp;base64,AA=="}
+HEAD = Head("What changed")
 LIGHT = Sentence("The light has changed.", "none", "scene", None, 1, 1)
 
 Report = Callable[..., tuple[Path, str]]
@@ -54,7 +55,9 @@ def record(*sentences: Sentence, at_s: float = 0, camera: str = "yard", **change
 def report(tmp_path: Path) -> Report:
     """Writes a report of narrations; gives its folder and the page's text."""
 
-    def write(narrations: list[Narration], facts: ReportFacts | None = None) -> tuple[Path, str]:
+    def write(
+        narrations: list[Narration], head: Head = HEAD, start: datetime | None = None
+    ) -> tuple[Path, str]:
         cameras: dict[str, list[Record]] = {}
         out = tmp_path / "out"
         out.mkdir(exist_ok=True)
@@ -65,26 +68,26 @@ def report(tmp_path: Path) -> Report:
             records = cameras.setdefault(told.camera, [])
             end = ChainEnd.of(records[-1]) if records else ChainEnd()
             records.append(build_record(told, end, evidence=Evidence(before=before, after=after)))
-        write_report(out, cameras, facts or ReportFacts(), tmp_path / "evidence")
+        ends = max((told.after.time for told in narrations), default=START)
+        write_report(out, cameras, head, tmp_path / "evidence", {"yard": (start, ends)} if start else {})
         return out, (out / "report.html").read_text()
 
     return write
 
 
 def test_the_page_sums_up_and_shows_what_the_records_hold(report) -> None:
-    facts = ReportFacts(
-        "What changed in yard", (("Footage", "yard.mp4"),), {"yard": START - timedelta(hours=1)}
-    )
+    head = Head("What changed in yard", (("Footage", "yard.mp4"),))
     person = Sentence("A person has left.", "disappeared", "person", (0, 0, 0.1, 0.2), 0.5, 0.5)
     out, text = report(
         [narration(2, sentences=(CAR, person)), narration(9, sentences=(LIGHT,), event=SceneEvent.LIGHT)],
-        facts,
+        head,
+        START - timedelta(hours=1),
     )
     shown = re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]+>", " ", text.partition("<main")[2])))
     time = "30 April 2024, 23:00:00 to 1 May 2024, 00:00:09 UTC"
     assert f"What changed in yard Footage yard.mp4 yard 2 narrations (3 sentences), {time}" in shown
     assert f"ddla (sha256 {'c' * 64})" in shown
-    assert "00:00:02 yard Wednesday 1 May 2024, 1:00:02.0 into the footage" in shown
+    assert "00:00:02 yard Wednesday 1 May 2024, 01:00:02 into the footage" in shown
     lines = re.findall(r"<pre[^>]*>([^<]+)</pre>", text)
     assert [html.unescape(line) for line in lines] == (out / "narrations.jsonl").read_text().splitlines()
     for source, value in zip(re.findall(r'src="([^"]+)"', text), (90, 150, 90, 150), strict=True):
@@ -104,8 +107,7 @@ def test_nothing_narrated_gives_an_empty_report(report) -> None:
 
 def test_each_sentence_is_a_subtitle_at_its_own_time(report) -> None:
     early = replace(CAR, text="A dog --> has left.", moment_s=0.0)
-    facts = ReportFacts(starts={"yard": START})
-    out, _ = report([narration(s, sentences=(CAR, early)) for s in (2, 2.5, 3700)], facts)
+    out, _ = report([narration(s, sentences=(CAR, early)) for s in (2, 2.5, 3700)], start=START)
     captions = webvtt.read(str(out / "narrations.vtt")).captions
     assert [(c.start, c.end, c.text) for c in captions] == [
         ("00:00:01.000", "00:00:02.500", "A dog --&gt; has left."),
@@ -125,7 +127,7 @@ def test_several_cameras_are_merged_by_time_and_verify(tmp_path) -> None:
             cameras[camera] = [journal.append(narration(second, camera)) for second in seconds]
     out = tmp_path / "out"
     out.mkdir()
-    write_report(out, cameras, ReportFacts(), tmp_path / "evidence")
+    write_report(out, cameras, HEAD, tmp_path / "evidence")
     verification = verify([out / "narrations.jsonl"])
     assert verification.ok, verification.problems
     ids = re.findall(r'"id":"([a-z]+-\d)"', (out / "narrations.jsonl").read_text())
@@ -138,7 +140,7 @@ def test_a_failed_page_leaves_the_old_one(report, tmp_path) -> None:
     out, text = report([narration()])
     (tmp_path / "out" / "report.html.tmp").mkdir()
     with pytest.raises(OSError, match=r"report\.html"):
-        write_report(out, {}, ReportFacts(), tmp_path)
+        write_report(out, {}, HEAD, tmp_path)
     assert (out / "report.html").read_text() == text
 
 
@@ -151,7 +153,7 @@ def test_pictures_do_not_stay_in_memory(tmp_path) -> None:
         end = ChainEnd.of(records[-1]) if records else ChainEnd()
         records.append(build_record(narration(second), end, evidence=Evidence(before=digest, after=digest)))
     tracemalloc.start()
-    write_report(tmp_path, {"yard": records}, ReportFacts(), tmp_path / "evidence")
+    write_report(tmp_path, {"yard": records}, HEAD, tmp_path / "evidence")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < (tmp_path / "report.html").stat().st_size
@@ -166,32 +168,38 @@ def test_nouns_have_the_plural_that_the_sentences_use() -> None:
 def test_which_cameras_and_the_time_covered() -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     undated = record(after=FrameStamp(epoch + timedelta(seconds=75), 1, "b" * 64), camera="lot")
-    starts, ends = {"yard": START, "gate": START, "lot": epoch}, {"yard": START + timedelta(hours=26)}
+    spans = {
+        "yard": (START, START + timedelta(hours=26)),
+        "gate": (START, START),
+        "lot": (epoch, undated.after.moment),
+    }
     told = {"yard": [record(at_s=13 * 3600)], "lot": [undated]}
-    assert summarize(told, ReportFacts(starts=starts, ends=ends)).facts == [
+    assert summarize(told, HEAD, spans).facts == [
         ("gate", "nothing to report, 1 May 2024, 00:00:00 to 1 May 2024, 00:00:00 UTC"),
-        ("lot", "1 narration (1 sentence), 0:00.0 to 1:15.0"),
+        ("lot", "1 narration (1 sentence), 00:00:00 to 00:01:15"),
         ("yard", "1 narration (1 sentence), 1 May 2024, 00:00:00 to 2 May 2024, 02:00:00 UTC"),
     ]
 
 
 def test_what_was_not_reported() -> None:
     found = [record(abstained="unsure"), record(fallback="late")]
-    assert summarize(
-        {"yard": found}, ReportFacts(repeated=1200, gaps=("clip.mp4: no such file",))
-    ).missing == [
+    assert summarize({"yard": found}, Head("", missing=["clip.mp4: no such file"])).missing == [
         "clip.mp4: no such file",
-        "Repetition of what was reported: 1,200 sentences.",
         "Possibly more in 1 narration, with too little confidence to be reported.",
         "What changed, in 1 narration: the computer could not keep up.",
     ]
-    assert summarize({"yard": [record()]}, ReportFacts()).missing == []
+    assert summarize({"yard": [record()]}, HEAD).missing == []
 
 
 def test_numbers_read_as_people_say_them() -> None:
     durations = [duration_words(seconds) for seconds in (0, 61, 3599.6, 7265)]
     assert durations == ["0 seconds", "1 minute 1 second", "1 hour", "2 hours 1 minute"]
-    assert [clock_time(s) for s in (0, 59.96, 3661.25, -2.5)] == ["0:00.0", "1:00.0", "1:01:01.2", "-0:02.5"]
+    assert [format_offset(s) for s in (0, 83.9, 3600 * 30, -2)] == [
+        "00:00:00",
+        "00:01:23",
+        "30:00:00",
+        "-00:00:02",
+    ]
     assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
 
 
@@ -265,7 +273,7 @@ def test_what_was_not_recorded_is_said_in_one_sentence_each() -> None:
     gap = record().model_copy(
         update={"event": "gap", "reason": "camera_down", **span, "sentences": (), "text": ""}
     )
-    assert summarize({"yard": [record(), gap]}, ReportFacts()).missing == [
+    assert summarize({"yard": [record(), gap]}, HEAD).missing == [
         "Nothing was recorded of yard from 1 May 2024, 10:00:00 to 1 May 2024, 10:12:30: the camera was down."
     ]
     page = "".join(records_page(Head(""), [Card(gap)]))
@@ -279,4 +287,4 @@ def test_footage_without_a_date_shows_the_time_into_it() -> None:
         "before": replace(narration().before, time=moment - timedelta(seconds=3)),
     }
     card = Card(record(COME, **stamps), start=moment)
-    assert (card.clock, card.day, card.gap) == ("1:02.0", "footage without a date", "3.0 s earlier")
+    assert (card.clock, card.day, card.gap) == ("00:01:02", "footage without a date", "3.0 s earlier")

@@ -24,8 +24,8 @@ from train.grounded.stages import Stages
 Run = Callable[..., tuple[int, str, str]]
 CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"
 TINY = {
-    "detector_steps": 2,
-    "detector_batch": 2,
+    "detector_steps": 1,
+    "detector_batch": 1,
     "memory_mb": 1,
     "feature_steps": 3,
     "classifier_pairs": 8,
@@ -41,7 +41,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Labelled frames of three drawn cameras; read only."""
     folder = tmp_path_factory.mktemp("chain")
     for number, name in enumerate(("gate", "lot", "yard")):
-        clip(folder / "clips" / name / "a.mp4", seconds=5, seed=number)
+        clip(folder / "clips" / name / "a.mp4", seconds=3, seed=number)
     stated = [{"name": "gate", "licence": "CC BY 4.0", "repo": "a/b"}]
     (folder / "clips" / "MANIFEST.json").write_text(json.dumps(stated))
     (folder / "net.onnx").write_bytes(b"weights")
