@@ -14,15 +14,7 @@ from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.work_queue import (
-    DROPPED,
-    ENDED,
-    NEWER_CAME,
-    PROPOSED,
-    PUBLISHED,
-    Work,
-    WorkQueue,
-)
+from daemon.threads.work_queue import DROPPED, ENDED, NEWER_CAME, PROPOSED, PUBLISHED, Work, WorkQueue
 from pipeline.gate import MotionFrame
 from pipeline.loop import Heartbeats
 from pipeline.pairs import FramePair
@@ -51,9 +43,8 @@ def put_pairs(queue: WorkQueue, camera: str, *numbers: int) -> None:
 
 
 def taken(batch: list[Work]) -> list[tuple[str, int]]:
-    return [
-        (w.camera, w.item.after.pts if isinstance(w.item, FramePair) else w.item.frame.pts) for w in batch
-    ]
+    frames = [w.item.after if isinstance(w.item, FramePair) else w.item.frame for w in batch]
+    return [(frame.camera, frame.pts) for frame in frames]
 
 
 def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest() -> None:
@@ -96,23 +87,6 @@ def test_cameras_take_turns() -> None:
     put_pairs(queue, "b", 0)
     assert taken(queue.take(2)) == [("a", 0), ("b", 0)]
     assert taken(queue.take(8)) == [("a", i) for i in range(1, 6)]
-
-
-def test_a_file_waits_for_room_and_loses_nothing() -> None:
-    queue = WorkQueue(["film"], capacity=2)
-
-    def feed() -> None:
-        for number in range(40):
-            queue.put("film", motion("film", number), wait=True)
-        queue.end("film")
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    got: list[int] = []
-    while not queue.ended("film"):
-        got += [number for _, number in taken(queue.take(3))]
-    thread.join(30)
-    assert got == list(range(40))
 
 
 def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
