@@ -31,7 +31,7 @@ from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
 from daemon.rules.book import RuleBook
-from daemon.rules.reading import read_rule
+from daemon.rules.rule import read_rule
 from daemon.search.search import Search
 from daemon.search.trial import try_rule
 from pipeline.record import format_time, read_record

@@ -20,7 +20,7 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,9 +38,11 @@ from replays import START
 from sklearn.linear_model import LogisticRegression
 
 from models.detections import Detections
+from models.families import THINGS
 from pipeline.tracking import Event, Tracker, TrackerSettings
 from pipeline.tracking.events import end_event
-from pipeline.tracking.evidence import EVIDENCE, FILE, Confidence, End
+from pipeline.tracking.evidence import EVIDENCE, FILE, Confidence, End, end_evidence
+from pipeline.tracking.tracker import is_known
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 RATE_HZ = 5.0
@@ -101,20 +103,15 @@ class Recorder(Tracker):
     def __init__(self, aspect: float, settings: TrackerSettings, weights: Confidence | None = None) -> None:
         super().__init__(aspect, settings, weights)
         self.seen: list[tuple[Event, NDArray[np.float64]]] = []
-        shipped_weights = self._weights
 
-        def kept(evidence: NDArray[np.float64], *, coming: bool) -> float:
-            self._evidence = evidence
-            return shipped_weights(evidence, coming=coming)
-
-        self._weights = kept  # type: ignore[assignment]
-
-    def _confidence(self, end: End, pair: tuple[float, float]) -> float:
-        self._evidence = np.zeros(0)
-        p = super()._confidence(end, pair)
-        if len(self._evidence):
-            self.seen.append((end_event(end, pair, p), self._evidence))
-        return p
+    def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
+        """Its event; the evidence is kept also where the tracker does not ask for it."""
+        name, share = end.track.vote()
+        if is_known(name, share) and name not in THINGS:
+            evidence = end_evidence(end, self.tracks, self._memory, pair)
+            p = self._weights(evidence, coming=end.coming)
+            self.seen.append((end_event(end, pair, p), evidence))
+        yield from super()._end(end, pair)
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def query(
 
 def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
     """When a rule would have fired."""
-    from daemon.rules.reading import read_rule  # noqa: PLC0415 - most ask for no rule
+    from daemon.rules.rule import read_rule  # noqa: PLC0415 - most ask for no rule
     from daemon.search.trial import trial_members, trial_table, try_rule  # noqa: PLC0415
 
     rule = read_rule("tried", words, search.asker(), between=asked.span.between)

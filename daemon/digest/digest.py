@@ -9,8 +9,17 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from daemon.digest.counts import HISTORY, HOUR, HourlyCounts, Series, kind_of, objects_of_kind
-from daemon.digest.unusual import Unusual, find_unusual, usual_words
+from daemon.digest.counts import (
+    HISTORY,
+    HOUR,
+    HourlyCounts,
+    Series,
+    Unusual,
+    find_unusual,
+    kind_of,
+    objects_of_kind,
+    usual_words,
+)
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words

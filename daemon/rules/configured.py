@@ -11,8 +11,7 @@ from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime, parse_hours
 from daemon.questions.matching import place_name
 from daemon.questions.question import SearchError, not_here
-from daemon.rules.reading import read_rule
-from daemon.rules.rule import Rule
+from daemon.rules.rule import Rule, read_rule
 
 Rules = dict[str, tuple[Rule, ...]]
 """By camera."""

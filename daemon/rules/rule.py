@@ -1,15 +1,50 @@
-"""A rule as a value."""
+"""Rules in words, by the grammar of questions: "a van stands at the gate longer than 10 min"."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question, Span
+from daemon.questions.asker import REWRITES, Asker, Parser
+from daemon.questions.local_time import MINUTES, LocalTime
+from daemon.questions.question import Filters, Question, SearchError, Span
+from daemon.questions.reading import NUMBERS, UNITS, Reading
 from daemon.questions.restatement import restate, span_words
+from daemon.questions.words import GROUPS
 from pipeline.report.words import duration_words
 
+Hours = tuple[int, int] | None
+"""Minutes of every local day."""
+
+LONGEST_S = 12 * 3600
+"""Of lengths and cooldowns: an evaluator that begins two days before knows all that matters."""
+
+_LENGTH = rf"(?:half an?|an?|\d+|{'|'.join(NUMBERS)}) (?:{UNITS})s?"
+_VEHICLE = "|".join((*GROUPS["vehicle"], "lorry"))
+_REWRITES = [
+    *REWRITES,
+    # "For 15 min" is at least so long; who leaves a car gets out of it.
+    (rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
+    (rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))", r"got out of a \1"),
+    ("nobody|no-one|no one|not anybody|not anyone", "no somebody"),
+    ("there (?:is|are)", ""),
+]
+_STILL = re.compile(
+    rf"(?P<first>.+?)(?: and| then)+ (?:the |an? |that )?(?P<then>\S.*?) (?:(?:is|are) )?still "
+    rf"(?:(?:stands?|stays?|lies|waits?|is|are) ?)*"
+    rf"(?:there)?(?P<place>.*?) ?(?:(?:after|longer than) )(?P<length>{_LENGTH})(?: later)?(?P<rest>.*)"
+)
+_THEN = re.compile(
+    rf"(?P<first>.+?)(?: and| then)+ (?P<no>no )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
+)
+_COUNT = re.compile(
+    rf"(?P<word>no|more than|over|at least|fewer than|less than|under|at most)"
+    rf"(?P<number> (?:\d+|{'|'.join(NUMBERS)})(?! (?:{UNITS})s?(?: |$)))?(?P<rest> .+)"
+)
+_OF_SCENE = {"light_changed", "view_changed", "obstructed"}
+_UNKNOWN = ("why", "which", "what", "when", "how", "who")
 NOTHING = Filters()
 
 
@@ -70,3 +105,133 @@ class Rule:
         elif self.form in (Form.THEN, Form.NEVER):
             first += f"; within {span}{' not' if self.form is Form.NEVER else ''}: {then}"
         return ", ".join(filter(None, (first, span_words(Span(between=self.between), local))))
+
+
+def read_rule(
+    name: str,
+    when: str,
+    asker: Asker,
+    *,
+    between: tuple[int, int] | None = None,
+    cooldown_s: float = 0.0,
+) -> Rule:
+    """A rule in words.
+
+    Args:
+        name, when: of the rule.
+        asker: knows the cameras, zones and lines.
+        between: minutes of every local day in which it may fire.
+        cooldown_s: it fires once within this.
+
+    Raises:
+        SearchError: it is not understood; the message names the word, and what is nearest.
+    """
+    text = " ".join(Reading.of(when, _REWRITES).words)
+    if not text or text.split()[0] in _UNKNOWN:
+        raise SearchError(f"{when!r} is no rule: write what happens, such as a car parks in the lot")
+    if match := _STILL.fullmatch(text) or _THEN.fullmatch(text):
+        rule, hours = _of_two(match, asker)
+    else:
+        rule, hours = _of_one(text, asker)
+    given = [each for each in (between, *hours) if each]
+    if len(given) > 1:
+        raise SearchError("it has hours twice, in its words or under hours: write them once")
+    hours_given = next(iter(given), None)
+    return _checked(replace(rule, name=name, when=when, between=hours_given, cooldown_s=cooldown_s))
+
+
+def _of_two(match: re.Match[str], asker: Asker) -> tuple[Rule, list[Hours]]:
+    """A rule of an event, and of what is still there or happens after it; and its hours."""
+    parts = match.groupdict(default="")
+    first, hours = _part(parts["first"] + parts["rest"], asker)
+    then, more = _part(parts["then"] + parts.get("place", ""), asker)
+    form = Form.STILL if "place" in parts else Form.NEVER if parts["no"] else Form.THEN
+    if form is Form.STILL and (not first.kinds or then.kinds):
+        raise SearchError("a rule with 'still' is an event, and a thing: a person gets out and the car ...")
+    if form is not Form.STILL and not then.objects and {*then.kinds} - _OF_SCENE:
+        raise SearchError(f"{parts['then']!r} does not say who or what: write a person leaves")
+    then = then if form is Form.STILL else _event(then)
+    length = Reading.of(parts["length"]).take_duration() or timedelta()
+    return Rule("", "", form, _event(first), then, length.total_seconds()), [hours, more]
+
+
+def _of_one(text: str, asker: Asker) -> tuple[Rule, list[Hours]]:
+    """A rule of an event, of a stay, or of how many are there; and its hours."""
+    counted = _COUNT.fullmatch(text)
+    filters, hours = _part(counted["rest"] if counted else text, asker)
+    seconds, filters = filters.longer_s or 0.0, replace(filters, longer_s=None)
+    if counted:
+        if filters.kinds:
+            word = counted["word"]
+            raise SearchError(f"{word!r} counts who is there: leave the verb out, or ask for each event")
+        least, most = _bounds(counted["word"], counted["number"])
+        return Rule("", "", Form.COUNT, filters, seconds=seconds, least=least, most=most), [hours]
+    if filters.kinds and not seconds:
+        return Rule("", "", Form.EVENT, filters), [hours]
+    if filters.kinds not in ((), ("waiting",), ("parked",), ("stopped",)):
+        raise SearchError("a length goes with who is there, not with what happens: leave the verb out")
+    return Rule("", "", Form.STAY, replace(filters, kinds=()), seconds=seconds), [hours]
+
+
+def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
+    """One part of a rule as filters, and its hours of every day."""
+    parser = Parser(asker, Reading.of(words), datetime.now(UTC))
+    parser.span.every = True
+    parser.take_all()
+    filters = Filters(**parser.filters)
+    if parser.measure:
+        raise SearchError(f"{words.strip()!r} asks, and a rule says what happens: a car parks in the lot")
+    for given, what in ((filters.text, "quoted words"), (filters.shorter_s, "a longest length")):
+        if given:
+            raise SearchError(f"{what} cannot be part of a rule")
+    if not (filters.objects or filters.kinds):
+        raise SearchError(f"{words.strip()!r} names nothing that can happen: write a person, or a car parks")
+    if {*filters.kinds} & {"placed", "removed"} and {*filters.objects} & {"somebody", *GROUPS["somebody"]}:
+        raise SearchError(
+            "who puts down or takes away is not told: write a bag is put down, or is taken away"
+        )
+    if any(len(each) > 1 for each in (filters.objects, filters.zones)) and "and" in words.split():
+        raise SearchError("'and' may mean both at once or either: write or, or a rule for each")
+    if filters.open:
+        raise SearchError("'still' and 'now' go with an event before: a car parks and is still there")
+    span = parser.span.span()
+    if span.since or span.until:
+        raise SearchError(
+            f"{parser.span.phrases[0]!r} is one span, and a rule is for every day: write its hours"
+        )
+    return filters, span.between
+
+
+def _event(filters: Filters) -> Filters:
+    """What happens; of what is merely named, that it comes."""
+    if filters.longer_s is not None:
+        raise SearchError("a length in one of two events is not understood: write within 10 min at the end")
+    return filters if filters.kinds else replace(filters, kinds=("came",))
+
+
+def _bounds(word: str, number: str | None) -> tuple[int | None, int | None]:
+    """At least and at most so many."""
+    if word == "no":
+        return None, 0
+    if number is None:
+        raise SearchError(f"{word!r} needs a number of those who are there: more than 5 people")
+    count = NUMBERS.index(number.strip()) if number.strip() in NUMBERS else int(number)
+    above = {"more than": count + 1, "over": count + 1, "at least": count}
+    below = {"fewer than": count - 1, "less than": count - 1, "under": count - 1, "at most": count}
+    return above.get(word), below.get(word)
+
+
+def _checked(rule: Rule) -> Rule:
+    present = rule.then if rule.form is Form.STILL else rule.filters
+    if rule.form in (Form.STAY, Form.COUNT, Form.STILL) and not present.objects:
+        raise SearchError(f"{rule.when!r} does not say who or what is there: write people, or a car")
+    for seconds, what in ((rule.seconds, "a length"), (rule.cooldown_s, "the cooldown")):
+        if seconds > LONGEST_S:
+            raise SearchError(f"{what} is longer than 12 hours: a rule does not look back further")
+    if rule.between:
+        minutes = (rule.between[1] - rule.between[0]) % MINUTES or MINUTES
+        if rule.seconds >= minutes * 60 and rule.form is Form.COUNT:
+            raise SearchError("it can never be met: its hours are shorter than its length")
+    if (rule.most is not None and rule.most < 0) or rule.least == 0:
+        raise SearchError("it would be met always or never: write another number")
+    return rule

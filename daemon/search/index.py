@@ -29,7 +29,7 @@ from pipeline.record import RecordError, hash_holds, read_record
 
 Row = tuple[object, ...]
 
-VERSION = 9
+VERSION = 10
 """Of the tables below and of what is in them."""
 FILE = "index.sqlite3"
 BLOCK = 8192
@@ -73,6 +73,16 @@ CREATE INDEX IF NOT EXISTS visits_by_end ON visits (end);
 CREATE TABLE IF NOT EXISTS gaps (
   record INTEGER PRIMARY KEY REFERENCES records ON DELETE CASCADE,
   camera TEXT, begin INTEGER, end INTEGER, reason TEXT);
+-- From one camera, or object, to the next by an index, in place of reading a million rows.
+CREATE VIEW IF NOT EXISTS cameras AS WITH RECURSIVE names (name) AS (
+    SELECT min(camera) FROM records UNION ALL
+    SELECT (SELECT min(camera) FROM records WHERE camera > name) FROM names WHERE name IS NOT NULL)
+  SELECT name AS camera, (SELECT min(time) FROM records WHERE camera = name) AS first,
+    (SELECT max(time) FROM records WHERE camera = name) AS newest FROM names WHERE name IS NOT NULL;
+CREATE VIEW IF NOT EXISTS objects AS WITH RECURSIVE names (name) AS (
+    SELECT min(object) FROM sentences UNION ALL
+    SELECT (SELECT min(object) FROM sentences WHERE object > name) FROM names WHERE name IS NOT NULL)
+  SELECT name AS object FROM names WHERE name != '';
 CREATE TABLE IF NOT EXISTS texts (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
   text, content='texts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');

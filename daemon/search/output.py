@@ -106,9 +106,7 @@ def caveats(search: Search, question: Question) -> list[str]:
     local, selection = search.local, search.selection
     said = _gap_sentences(selection.gaps(question), local)
     asked = question.filters.cameras
-    begun = {
-        camera: first for camera, first in selection.ends("min").items() if camera in (asked or (camera,))
-    }
+    begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
     if begun and question.span.until and question.span.until <= min(begun.values()):
         camera, first = min(begun.items(), key=lambda each: each[1])
         words = local_words(first, local)

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from daemon.questions.local_time import (
     DAY_NAMES,
@@ -334,19 +334,15 @@ class Selection:
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
-    def ends(self, end: Literal["min", "max"]) -> dict[str, datetime]:
-        """The time of the first or the newest record of each camera."""
-        sql = f"SELECT {end}(time) FROM records WHERE camera = ?"
-        return {
-            camera: moment_of(*self.connection.execute(sql, (camera,)).fetchone())
-            for camera in self.cameras()
-        }
+    def ends(self) -> dict[str, tuple[datetime, datetime]]:
+        """Times of the first and the newest record of each camera."""
+        rows = self.connection.execute("SELECT camera, first, newest FROM cameras")
+        return {camera: (moment_of(first), moment_of(newest)) for camera, first, newest in rows}
 
     def watched(self) -> dict[str, Watched]:
         """When each camera was watched."""
-        seen, begun, watched = self.last_seen(), self.ends("min"), dict[str, Watched]()
-        for camera, newest in self.ends("max").items():
-            first = begun[camera]
+        seen, watched = self.last_seen(), dict[str, Watched]()
+        for camera, (first, newest) in self.ends().items():
             trusted = _SEEN_LATELY if camera in seen else _BELIEVED
             watched[camera] = Watched(first, newest, max(newest, seen.get(camera, newest)), trusted)
         return watched
@@ -387,20 +383,11 @@ class Selection:
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
-        return self._distinct("records", "camera")
+        return [*self.ends()]
 
     def objects(self) -> set[str]:
         """The objects that the journals name."""
-        return {*self._distinct("sentences", "object")} - {""}
-
-    def _distinct(self, table: str, column: str) -> list[str]:
-        """The values of an indexed column: from one to the next, in place of reading a million rows."""
-        sql = (
-            f"WITH RECURSIVE names(name) AS (SELECT min({column}) FROM {table} UNION ALL "
-            f"SELECT (SELECT min({column}) FROM {table} WHERE {column} > name) FROM names "
-            "WHERE name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL"
-        )
-        return [name for (name,) in self.connection.execute(sql)]
+        return {name for (name,) in self.connection.execute("SELECT object FROM objects")}
 
     def names_place(self, place: str) -> bool:
         """True where a sentence names a place."""

@@ -249,7 +249,7 @@ class Routes:
         path = EvidenceStore(self.site.evidence).find(digest) if usable else None
         if path and width is None:
             return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=_FOREVER)
-        small = _small(path, int(width or 0), "jpg") if path else None
+        small = _small(path, int(width or 0)) if path else None
         if small is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such picture.")
         return Response(small, media_type="image/jpeg", headers=_FOREVER)

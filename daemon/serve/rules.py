@@ -10,7 +10,7 @@ from typing import Any
 from daemon.config.values import parse_duration
 from daemon.questions.local_time import parse_hours
 from daemon.questions.question import SearchError, Span
-from daemon.rules.reading import read_rule
+from daemon.rules.rule import read_rule
 from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule

@@ -48,7 +48,7 @@ class EvidenceKeeper:
         stored = dict[str, str]()
         with self.errors.noted("", "narrations go on without pictures, which cannot be stored", OSError):
             for side, image in pictures.items():
-                stored[side] = self.store.put(encode(image, _QUALITY, "jpg"), "jpg")
+                stored[side] = self.store.put(encode(image, _QUALITY), "jpg")
         if len(stored) < len(pictures):
             self.failed += 1
             return None

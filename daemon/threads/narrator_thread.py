@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 
 from daemon.threads.narrator import Narrator
-from daemon.threads.work_queue import Change, Work, WorkQueue
+from daemon.threads.work_queue import POLL_S, Change, Work, WorkQueue
+from models.detections import Detections
 from pipeline.loop import Heartbeats, Loop
 from pipeline.record import Record
 
@@ -21,14 +24,14 @@ class NarratorThread:
     """Takes batches and narrates them; its error waits for the main thread.
 
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
-    batch that never ends is noticed.
+    batch that never ends is noticed. While it is tracked and told, a further thread detects in the next one:
+    each camera's results are the same, in the same order.
 
     Args:
         report: called with each journalled record, in this thread.
 
     Attributes:
         seconds: spent narrating so far.
-        in_hand: the batch that is being narrated.
     """
 
     def __init__(
@@ -36,10 +39,16 @@ class NarratorThread:
     ) -> None:
         self.narrator = narrator
         self.seconds = 0.0
-        self.in_hand: list[Work] = []
         self._queue, self._report = queue, report
+        self._detecting = ThreadPoolExecutor(1, "detector")
+        self._ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()  # the first is narrated
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
+
+    @property
+    def in_hand(self) -> list[Work]:
+        """What was taken from the queue, and is not narrated yet."""
+        return [work for batch, _ in list(self._ahead) for work in batch]
 
     def finish(self, until: float) -> bool:
         """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
@@ -58,25 +67,35 @@ class NarratorThread:
         self._report_all(self.narrator.give_up(work))
 
     def _turn(self) -> None:
-        """One batch, if there is one."""
-        if self._until is not None and (self._queue.is_exhausted or monotonic() >= self._until):
+        """Begin the next batch, if there is one, and narrate the one before."""
+        is_over = self._queue.is_exhausted and not self._ahead
+        if self._until is not None and (is_over or monotonic() >= self._until):
             self.loop.stop()
             return
-        batch = self._queue.take(self.narrator.captioning.at_once if self._until is None else 1)
+        most = self.narrator.captioning.at_once if self._until is None else 1
+        batch = self._queue.take(most, 0.0 if self._ahead else POLL_S)
         self.loop.beat(BATCH_LIMIT_S)
         began = monotonic()
         match batch:
-            case []:
-                return
             case [Work(Change(_, apply))]:
+                self._narrate(but=0)
                 apply(self.narrator)
+            case []:
+                self._narrate(but=0)
             case _:
-                self.in_hand = batch
-                self._report_all(self.narrator.process(batch))
-                self.in_hand = []
+                self._ahead.append((batch, self._detecting.submit(self.narrator.detect, batch)))
+                self._narrate(but=1)
         self.seconds += monotonic() - began
 
+    def _narrate(self, but: int) -> None:
+        """Narrate the oldest batches, but for so many."""
+        while len(self._ahead) > but:
+            batch, found = self._ahead[0]
+            self._report_all(self.narrator.process(batch, found.result()))
+            self._ahead.popleft()
+
     def _end(self) -> None:
+        self._detecting.shutdown(wait=False)
         self._report_all(self.narrator.finish())
 
     def _report_all(self, records: list[Record]) -> None:

@@ -207,13 +207,13 @@ class WorkQueue:
             self._changed.notify_all()
             return abandoned
 
-    def take(self, size: int) -> list[Work]:
+    def take(self, size: int, limit_s: float = POLL_S) -> list[Work]:
         """A batch over all cameras, in turn, each camera's work in its order; or one change alone.
 
-        It is empty where nothing comes within `POLL_S`.
+        It is empty where nothing comes within `limit_s`.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self.held, POLL_S)
+            self._changed.wait_for(lambda: self.held, limit_s)
             batch: list[Work] = []
             while len(batch) < size and (camera := next((c for c, w in self._work.items() if w), None)):
                 is_change = isinstance(self._work[camera][0].item, Change)

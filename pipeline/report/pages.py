@@ -81,6 +81,6 @@ def environment() -> Environment:
     return made
 
 
-def data_url(content: bytes, suffix: str = ".webp") -> str:
+def data_url(jpeg: bytes) -> str:
     """The address of a picture that is in the page itself."""
-    return f"data:{MEDIA_TYPES[suffix]};base64,{base64.b64encode(content).decode()}"
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

@@ -63,8 +63,10 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
     x, y, w, h = track.first.box if end.coming else track.last.box
     best, least = "", _AT_VEHICLE
     for other in tracks:
+        if other.rests_since_s is None or other.family != "vehicle":
+            continue
         box = other.at(end.time_s)
-        if other.family != "vehicle" or other.rests_since_s is None or box is None:
+        if box is None:
             continue
         if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > EDGE):
             continue

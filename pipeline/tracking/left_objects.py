@@ -83,8 +83,8 @@ class LeftObjects:
         if changed.mean() > _SCENE:
             self._background[settled], changed[:] = now[settled], False
         same = settled & ~changed
-        known = np.where(np.isnan(self._background), now, self._background)
-        self._background[same] = (known + _ADAPTS * (now - known))[same]
+        np.copyto(self._background, now, where=same & np.isnan(self._background))
+        np.add(self._background, _ADAPTS * (now - self._background), out=self._background, where=same)
         for region in _regions(changed, settled):
             if any(track.unseen_s == 0 and _reaches(track.last.box, region.box) for track in tracks):
                 continue  # it may be a shadow, or taken along

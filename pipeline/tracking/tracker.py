@@ -186,7 +186,7 @@ class Tracker:
             self.interrupt()
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
-        sure = (turn for turn in turns if _is_known(turn.object, turn.class_p) and not self._is_double(turn))
+        sure = (turn for turn in turns if is_known(turn.object, turn.class_p) and not self._is_double(turn))
         left = self._left.update(self.tracks, time_s, self._memory.frames[-1][1])
         events = [*self._decide(time_s), *sure, *left]
         self._age()
@@ -263,15 +263,17 @@ class Tracker:
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
         """The event of a beginning or an end, where it is sure."""
         name, share = end.track.vote()
-        if not _is_known(name, share) or name in THINGS:  # a thing is put down and taken, see `turns`
+        if not is_known(name, share) or name in THINGS:  # a thing is put down and taken, see `turns`
             return
         vehicle = vehicle_at(end, self.tracks)
-        event = end_event(end, pair, self._confidence(end, pair), vehicle)
-        if event.confidence < _SURELY_ITS_OWN and is_followed_beyond(end, self.tracks):
-            return
         if not end.way and may_go_on(end, self.tracks, vehicle):
             return
-        if event.confidence >= self.settings.least_confidence and not self._is_double(event):
+        event = end_event(end, pair, self._confidence(end, pair), vehicle)
+        if event.confidence < self.settings.least_confidence:
+            return
+        if event.confidence < _SURELY_ITS_OWN and is_followed_beyond(end, self.tracks):
+            return
+        if not self._is_double(event):
             yield event if end.coming else self._of_eldest(event, end.track)
 
     def _of_eldest(self, event: Event, track: Track) -> Event:
@@ -387,7 +389,7 @@ class Tracker:
         self.tracks = kept
 
 
-def _is_known(name: str, share: float) -> bool:
+def is_known(name: str, share: float) -> bool:
     """True where the votes agree what it is."""
     return share >= (_LEAST_PERSON if name == "person" else _LEAST_SHARE)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from models.boxes import Box, area, share_inside
+from models.boxes import Box, area, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.memory import Memory
@@ -79,8 +79,9 @@ class Turns:
     ) -> Iterator[Event]:
         """Turns that are certain at this moment."""
         known = [t for t in tracks if t.state in ("confirmed", "lost")]
-        known = [t for t in known if not _is_within(t, known)]
         seen = [t for t in known if t.unseen_s == 0]
+        parts = _parts(seen)
+        known, seen = ([t for t in each if t.id not in parts] for each in (known, seen))
         yield from _meetings(seen, time_s, aspect)
         for track in known:
             if track.unseen_s > 0:
@@ -282,17 +283,13 @@ def turn_event(
     )  # fmt: skip
 
 
-def _is_within(track: Track, others: Sequence[Track]) -> bool:
-    """True where a track is a part, or a second box, of a larger and surer one of its family."""
-    own = track.last.box
-    return any(
-        t is not track
-        and t.unseen_s == track.unseen_s == 0
-        and t.last.score > track.last.score
-        and share_inside(own, t.last.box) > _WITHIN
-        and t.family == track.family
-        for t in others
-    )
+def _parts(seen: Sequence[Track]) -> set[str]:
+    """Ids of tracks that are a part, or a second box, of a larger and surer one of their family."""
+    boxes, scores = np.array([t.last.box for t in seen]), np.array([t.last.score for t in seen])
+    within = shared_areas(boxes, boxes) > _WITHIN * boxes.reshape(-1, 4)[:, 2:].prod(1)[:, None]
+    rows, columns = np.nonzero(within & (scores > scores[:, None]))
+    pairs = ((seen[row], seen[column]) for row, column in zip(rows.tolist(), columns.tolist(), strict=True))
+    return {part.id for part, whole in pairs if part.family == whole.family}
 
 
 def _handler(turn: Event, tracks: Sequence[Track]) -> str:

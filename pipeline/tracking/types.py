@@ -124,7 +124,7 @@ class Track:
 
     def vote(self) -> tuple[str, float]:
         """Its name by vote of all observations, left open where they differ; its family's share of them."""
-        return _vote(tuple(self.classes.tolist()), self.ridden)
+        return _vote(self.classes.tobytes(), self.ridden)
 
     def at(self, time_s: float) -> Box | None:
         """Where it was, straight between two observations; None before the first and after the last."""
@@ -141,9 +141,9 @@ class Track:
 
 
 @lru_cache(maxsize=1024)  # a track is asked again and again in one frame
-def _vote(classes: tuple[float, ...], ridden: float) -> tuple[str, float]:
-    shares = np.array(classes)
-    shares /= max(float(shares.sum()), 1e-9)
+def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
+    total = np.frombuffer(classes)
+    shares = total / max(float(total.sum()), 1e-9)
     votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
     families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
     wheels = families["two-wheeler"]

@@ -31,44 +31,19 @@ def edge(tmp_path, server):
 
 def test_a_record_of_another_machine_is_searched_and_checked_here(edge, server, narrated, tmp_path):
     out = tmp_path / "copy"
+    command = ("collect", "--redis", server.url, "--out", out, "--camera", "edge-cam", "--once")
+    nowhere = narrated(*command, "--pictures", "http://127.0.0.1:9")
+    assert (nowhere.code, "cannot be reached" in nowhere.err) == (3, True)
     with Served(edge) as page:
-        ended = narrated(
-            "collect",
-            "--redis",
-            server.url,
-            "--out",
-            out,
-            "--camera",
-            "edge-cam",
-            "--once",
-            "--pictures",
-            page.url,
-        )
+        ended = narrated(*command, "--pictures", page.url)
     assert ended.code == 0, ended.err
-    assert "3 records collected" in ended.err
+    assert "6 pictures fetched" in ended.err
     assert narrated("verify", out).code == 0
     assert narrated("verify", out / "journal", "--against", edge.folder).code == 0
     found = narrated("query", "--journal", out, "--json")
     assert len(found.out.splitlines()) == 3
     assert narrated("export", "--journal", out, "--out", tmp_path / "package").code == 0
     assert len(list((tmp_path / "package").rglob("*.jpg"))) == 6
-
-
-def test_a_picture_that_nobody_offers_is_told(edge, server, narrated, tmp_path):
-    nowhere = narrated(
-        "collect",
-        "--redis",
-        server.url,
-        "--out",
-        tmp_path / "copy",
-        "--camera",
-        "edge-cam",
-        "--once",
-        "--pictures",
-        "http://127.0.0.1:9",
-    )
-    assert nowhere.code == 3
-    assert "cannot be reached" in nowhere.err
 
 
 def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):

@@ -34,6 +34,12 @@ def guarded(house):
         yield running
 
 
+@pytest.fixture
+def there(guarded):
+    """The page's address with the password in it."""
+    return guarded.url.replace("://", f"://anna:{QUOTED}@")
+
+
 def pictures(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*/*")}
 
@@ -42,24 +48,18 @@ def fetcher(tmp_path, *urls):
     return PictureFetcher(EvidenceStore(tmp_path / "evidence"), [PictureSource(url) for url in urls])
 
 
-def test_pictures_are_fetched_with_a_login(house, guarded, tmp_path):
-    fetching = fetcher(tmp_path, guarded.url.replace("://", f"://anna:{QUOTED}@"))
-    for record in house.records["yard"]:
-        fetching.want(record.line())
+def test_pictures_are_fetched_with_a_login(house, there, tmp_path):
+    fetching = fetcher(tmp_path, there)
+    fetching.want(house.records["yard"][0].line())
     fetching.loop.start()
     until(lambda: not fetching.wanted)
     fetching.loop.stop()
     assert fetching.loop.join(30)
+    restarted = fetcher(tmp_path, there)
+    restarted.want_missing(house.folder)  # of recent journals
+    restarted.fetch_wanted()
+    assert (restarted.fetched, restarted.wanted, restarted.missing) == (4, 0, 0)
     assert pictures(tmp_path / "evidence") == pictures(house.state / "evidence")
-
-
-def test_what_is_missing_of_recent_journals_is_wanted_again(house, guarded, tmp_path):
-    fetching = fetcher(tmp_path, guarded.url.replace("://", f"://anna:{QUOTED}@"))
-    fetching.want_missing(house.folder)
-    fetching.fetch_wanted()
-    assert (fetching.fetched, fetching.wanted, fetching.missing) == (6, 0, 0)
-    fetching.want_missing(house.folder)
-    assert fetching.wanted == 0
 
 
 def test_a_wrong_password_is_told_without_it(house, guarded):
@@ -70,9 +70,9 @@ def test_a_wrong_password_is_told_without_it(house, guarded):
     assert "wrong-word" not in str(refused.value)
 
 
-def test_a_page_that_is_away_does_not_hide_another(house, guarded, tmp_path, caplog):
+def test_a_page_that_is_away_does_not_hide_another(house, there, tmp_path, caplog):
     away = f"http://127.0.0.1:{unused_port()}"
-    fetching = fetcher(tmp_path, away, guarded.url.replace("://", f"://anna:{QUOTED}@"))
+    fetching = fetcher(tmp_path, away, there)
     with caplog.at_level(logging.WARNING):
         fetching.want(house.records["yard"][0].line())
         fetching.fetch_wanted()
@@ -80,29 +80,25 @@ def test_a_page_that_is_away_does_not_hide_another(house, guarded, tmp_path, cap
     assert caplog.text.count(away) == 1
 
 
-def test_what_no_page_has_is_given_up_unless_one_is_away(house, guarded, tmp_path):
-    there = guarded.url.replace("://", f"://anna:{QUOTED}@")
+def test_what_no_page_has_is_given_up_unless_one_is_away(house, there, tmp_path):
     record = house.records["yard"][0]
     gone = record.evidence.model_copy(update={"before": "sha256:" + "0" * 64, "after": None})
-    unknown = record.model_copy(update={"evidence": gone})
-    fetching = fetcher(tmp_path, there)
-    fetching.want(unknown.line())
-    fetching.fetch_wanted()
-    assert (fetching.missing, fetching.wanted) == (1, 0)
-    fetching = fetcher(tmp_path, there, f"http://127.0.0.1:{unused_port()}")
-    fetching.want(unknown.line())
-    fetching.fetch_wanted()
-    assert (fetching.missing, fetching.wanted) == (0, 1)
+    unknown, away = record.model_copy(update={"evidence": gone}), f"http://127.0.0.1:{unused_port()}"
+    for urls, counts in (((there,), (1, 0)), ((there, away), (0, 1))):
+        fetching = fetcher(tmp_path, *urls)
+        fetching.want(unknown.line())
+        fetching.fetch_wanted()
+        assert (fetching.missing, fetching.wanted) == counts
 
 
-def test_other_bytes_than_the_record_names_are_never_stored(house, guarded, tmp_path):
+def test_other_bytes_than_the_record_names_are_never_stored(house, there):
     record = house.records["yard"][1]
     digest = record.evidence.before.removeprefix("sha256:")
     path = house.state / "evidence" / digest[:2] / f"{digest}.jpg"
     whole = path.read_bytes()
     try:
         path.write_bytes(whole[:-9])
-        assert PictureSource(guarded.url.replace("://", f"://anna:{QUOTED}@")).fetch(digest) is None
+        assert PictureSource(there).fetch(digest) is None
     finally:
         path.write_bytes(whole)
 

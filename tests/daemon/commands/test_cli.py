@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,16 +31,8 @@ def pictures(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "before.png", tmp_path / "after.png"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--help"],
-        ["tail", "--help"],
-        ["check-config", "--help"],
-    ],
-    ids=lambda words: " ".join(words[:2]),
-)
-def test_what_needs_no_pictures_is_quick(words: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["--help"], ["tail", "--help"], ["check-config", "--help"]])
+def test_what_needs_no_pictures_is_quick(words: list[str]) -> None:
     """Nothing heavy is loaded, and of the verbs' files none but that of the one that is called."""
     script = (
         f"import sys; from daemon import cli; code = cli.main({words!r});"
@@ -51,15 +42,7 @@ def test_what_needs_no_pictures_is_quick(words: list[str], tmp_path: Path) -> No
         "print(sorted(v for v in files if f'daemon.commands.{v}' in sys.modules), file=sys.stderr);"
         "sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     if words == ["--help"]:
         listed = done.stdout.partition("Commands:")[2]
@@ -70,35 +53,17 @@ def test_what_needs_no_pictures_is_quick(words: list[str], tmp_path: Path) -> No
         assert done.stderr == f"['{words[0].replace('-', '_')}']\n"
 
 
-def test_every_verb_has_help(narrated: Run) -> None:
+def test_the_command_line_helps(narrated: Run) -> None:
     for verb in VERBS:
         done = narrated(verb, "-h")
         assert (done.code, f"Usage: narrated {verb} " in done.out) == (0, True)
-    assert len(VERBS) <= 18
-
-
-def test_a_misspelt_verb_is_put_right(narrated: Run) -> None:
     done = narrated("chekc-config")
     assert (done.code, "Did you mean 'check-config'?" in done.err) == (2, True)
-
-
-def test_version(narrated: Run) -> None:
     done = narrated("--version")
     assert (done.code, done.out) == (0, "narrated 0.1.0\n")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["fly"],
-        ["replay"],
-        ["describe", "one.png"],
-    ],
-)
-def test_usage_errors(narrated: Run, arguments: list[str]) -> None:
-    done = narrated(*arguments)
-    assert done.code == 2
-    assert "Traceback" not in done.err
+    for wrong in (["fly"], ["replay"], ["describe", "one.png"]):
+        done = narrated(*wrong)
+        assert (done.code, "Traceback" in done.err) == (2, False)
 
 
 def test_describe_two_pictures(
@@ -139,18 +104,12 @@ def test_describe_many_pairs(
     out = tmp_path / "told.jsonl"
     done = narrated("describe", "--pairs", file, "--out", out, "--captioner-file", checkpoint)
     assert done.code == 3
-    assert sorted(word for word in ("absent.png", "10x10", "pairs.jsonl:10") if word in done.err) == [
-        "10x10",
-        "absent.png",
-        "pairs.jsonl:10",
-    ]
+    assert all(word in done.err for word in ("absent.png", "10x10", "pairs.jsonl:10"))
     assert len(done.err.splitlines()) == 3
     told = [json.loads(line) for line in out.read_text().splitlines()]
     assert [pair["id"] for pair in told] == ["0", "1", "2", "3", "absolute", "5", "8"]
-    assert [pair["sentences"][0]["text"] for pair in told if pair["id"] != "absolute"] == [
-        "A box has appeared."
-    ] * 6
-    assert told[4]["sentences"][0]["text"] == "The box is gone."
+    texts = [pair["sentences"][0]["text"] for pair in told]
+    assert texts == [*["A box has appeared."] * 4, "The box is gone.", *["A box has appeared."] * 2]
     assert [pair["gap_s"] for pair in told[:2]] == [5.0, None]
     assert set(told[0]["sentences"][0]) == {"text", "box", "confidence"}
 
@@ -190,12 +149,8 @@ def test_check_config_says_whether_the_server_answers(
         assert (done.code, done.out) == (0, f"{config}: fine, 1 camera\n")
         assert done.err.startswith(warned)
         assert bool(done.err) == bool(warned)
-
-
-def test_tail_says_that_no_server_answers(narrated: Run, tmp_path: Path) -> None:
     done = narrated("tail", "--redis", f"unix://{tmp_path}/none.sock")
-    assert done.code == 1
-    assert len(done.err.splitlines()) == 1
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
 
 
 def test_demo_prints_from_the_stream(
@@ -212,4 +167,3 @@ def test_demo_prints_from_the_stream(
     assert "report.html" in done.err
     assert (tmp_path / "demo" / "report.html").is_file()
     assert "Ctrl-C" not in done.err  # nobody is at a terminal: no page
-    assert narrated("demo", clip, "--out", tmp_path / "demo").code == 0

@@ -71,9 +71,6 @@ def test_commands_name_what_is_missing(
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
+    assert missing_extra(ModuleNotFoundError(name="nowhere.at_all")) == ""
     assert cli.main(arguments) == 1
     assert f"pip install 'narrated[{extra}]'" in capsys.readouterr().err
-
-
-def test_another_missing_module_is_no_extra() -> None:
-    assert missing_extra(ModuleNotFoundError(name="nowhere.at_all")) == ""

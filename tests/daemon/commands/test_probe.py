@@ -10,6 +10,8 @@ from typing import Any
 import cv2
 import pytest
 
+from daemon.commands import probe
+
 
 @pytest.fixture
 def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
@@ -33,8 +35,9 @@ def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., An
 
 
 def test_probe_tells_of_the_sub_stream_as_well(
-    camera: str, narrated: Callable[..., Any], tmp_path: Path
+    camera: str, narrated: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(probe, "SECONDS", 0.5)
     config = tmp_path / "narrated.yaml"
     small, lost = camera.replace("/stream", "/small"), camera.replace("/stream", "/nowhere")
     config.write_text(
@@ -53,8 +56,9 @@ def test_probe_tells_of_the_sub_stream_as_well(
 
 
 def test_a_picture_is_black_where_nobody_may_look(
-    camera: str, narrated: Callable[..., Any], tmp_path: Path
+    camera: str, narrated: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(probe, "SECONDS", 0.5)
     config, out = tmp_path / "narrated.yaml", tmp_path / "room.png"
     config.write_text(
         f"version: 1\ncameras:\n  room:\n    url: '{camera.replace('/stream', '/still')}'\n"

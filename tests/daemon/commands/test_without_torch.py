@@ -15,18 +15,17 @@ import pytest
 
 BLOCKED = """
 import sys
-for name in ("torch", "onnx", "sklearn"):
-    sys.modules[name] = None
+tried = set()
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "onnx", "sklearn"):
+            tried.add(name)
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocked())
 from daemon.cli import main
 code = main(sys.argv[1:])
-assert sys.modules["torch"] is None
+assert code or not tried, tried
 sys.exit(code)
-"""
-INSTALLED = """
-import atexit, sys
-from daemon.cli import main
-atexit.register(lambda: print("torch" in sys.modules, file=sys.stderr))
-sys.exit(main())
 """
 
 CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"
@@ -37,13 +36,10 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     def run(script: str, *words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, *map(str, words)]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
         return subprocess.run(
-            [sys.executable, "-c", script, *map(str, words)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
         )
 
     return run
@@ -61,22 +57,18 @@ def stills(clips: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.footage
-@pytest.mark.parametrize("script", [BLOCKED, INSTALLED])
-def test_stills_are_described(command: Command, stills: tuple[Path, Path], script: str) -> None:
-    done = command(script, "describe", *stills, "--json")
+def test_stills_are_described(command: Command, stills: tuple[Path, Path]) -> None:
+    done = command(BLOCKED, "describe", *stills, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["sentences"]) > 2
-    assert "True" not in done.stderr.splitlines()
 
 
 @pytest.mark.slow
 @pytest.mark.footage
-@pytest.mark.parametrize("script", [BLOCKED, INSTALLED])
-def test_a_clip_is_replayed(command: Command, clips: Path, script: str) -> None:
-    done = command(script, "replay", clips / "opencv_vtest.avi", "--to", "20s", "--json", "--out", "out")
+def test_a_clip_is_replayed(command: Command, clips: Path) -> None:
+    done = command(BLOCKED, "replay", clips / "opencv_vtest.avi", "--to", "10s", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert any(json.loads(line)["sentences"] for line in done.stdout.splitlines())
-    assert "True" not in done.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -96,5 +88,4 @@ def test_what_needs_torch_names_the_extra(
 def test_training_names_its_extra(command: Command) -> None:
     script = BLOCKED.replace("daemon.cli", "train.cli").replace("code = main(sys.argv[1:])", "code = main()")
     done = command(script, "train", "--config", CONFIG, "--data", ".", "--out", "y.safetensors")
-    assert done.returncode == 1
-    assert "pip install 'narrated[train]'" in done.stderr
+    assert (done.returncode, "pip install 'narrated[train]'" in done.stderr) == (1, True)

@@ -14,26 +14,14 @@ from daemon.config import device
 from daemon.config.device import DeviceError, choose_device
 
 
-@pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of them, as torch counts."""
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "_DRIVERS", (Path("/dev/null"),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-
-
-@pytest.mark.usefixtures("gpus")
-def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_device("auto") == "cuda"
-    assert choose_device("cuda:1") == "cuda:1"
-    assert choose_device("cpu") == "cpu"
+    assert [*map(choose_device, ("auto", "cuda:1", "cpu"))] == ["cuda", "cuda:1", "cpu"]
     with pytest.raises(DeviceError, match="there is no cuda:2"):
         choose_device("cuda:2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert choose_device("auto") == "cpu"
-
-
-@pytest.mark.usefixtures("gpus")
-def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert choose_device("auto") == "cpu"
     with pytest.raises(DeviceError, match=r"cuda needs torch: pip install 'narrated\[gpu\]'"):

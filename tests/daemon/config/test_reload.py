@@ -20,7 +20,7 @@ from pipeline.journal import Journal, read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
-TIMES = 6
+TIMES = 4
 NAMES = ("busy", "open")
 
 
@@ -42,10 +42,8 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     """Two cameras leave and come back while their frames and pairs are narrated."""
     monkeypatch.setattr(module, "_TURN_S", 0.005)
     pairs = "pairs: {lower: 20, upper: 250}, evidence: {keep: none}"
-    busy = (
-        f"  busy: {{url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}}}\n"
-        f"  open: {{url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}}}\n"
-    )
+    more = f"url: {busy_clip}, {pairs}, narrate: {{cooldown: 0s, max_per_hour: null}}"
+    busy = "".join(f"  {name}: {{{more}}}\n" for name in NAMES)
     away = configure(redis=server.url).read_text()
     config = configure(busy, redis=server.url)
     whole = config.read_text()
@@ -130,12 +128,7 @@ def test_a_bug_in_any_loop_ends_the_daemon(
         with pytest.raises(ZeroDivisionError, match="a bug"):
             daemon.main_loop()
         end.cancel()
-        each = (
-            daemon.narrating,
-            daemon.publishing,
-            daemon.retention,
-            daemon.signing,
-        )
+        each = (daemon.narrating, daemon.publishing, daemon.retention, daemon.signing)
         assert daemon.loops == [one.loop for one in each]
 
 

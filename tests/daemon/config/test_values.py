@@ -1,21 +1,29 @@
-"""Durations, rates and moments, there and back."""
+"""Durations, rates, moments and secrets, as the file and the command line have them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from daemon.config.plan import CameraPlan
+from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.values import parse_duration, parse_moment, parse_rate
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("5s", 5), ("500ms", 0.5), ("2m", 120), ("2min", 120), ("1.5h", 5400), ("1d", 86400), ("0s", 0)],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
+def test_durations_and_moments() -> None:
+    texts = ("5s", "500ms", "2m", "2min", "1.5h", "1d", "0s")
+    assert [*map(parse_duration, texts)] == [5, 0.5, 120, 120, 5400, 86400, 0]
+    for text, moment in (
+        ("90s", timedelta(seconds=90)),
+        ("01:30", timedelta(seconds=90)),
+        ("1:00:00.5", timedelta(hours=1, milliseconds=500)),
+        ("2026-05-01T12:00:00+02:00", datetime(2026, 5, 1, 10, tzinfo=UTC)),
+        ("2026-05-01 12:00", datetime(2026, 5, 1, 12, tzinfo=UTC)),
+    ):
+        assert parse_moment(text) == moment
 
 
 @pytest.mark.parametrize(
@@ -23,21 +31,41 @@ def test_durations(text: str, seconds: float) -> None:
     [
         (parse_duration, ["5", 5, 0.5, "-5s", "5 s", "s", "5S", "", None, "nan s", "1e3s"], "unit"),
         (parse_rate, ["2", 2, "2/day", "0/s", "-1/s", "two/s"], "2/s"),
+        (parse_moment, ["noon"], "is not a time"),
     ],
 )
 def test_what_lacks_its_unit_is_refused(
-    parse: Callable[[object], float], texts: list[object], example: str
+    parse: Callable[[object], object], texts: list[object], example: str
 ) -> None:
     for text in texts:
         with pytest.raises(ValueError, match=example):
             parse(text)
 
 
-def test_moments() -> None:
-    assert parse_moment("90s") == timedelta(seconds=90)
-    assert parse_moment("01:30") == timedelta(seconds=90)
-    assert parse_moment("1:00:00.5") == timedelta(hours=1, milliseconds=500)
-    assert parse_moment("2026-05-01T12:00:00+02:00") == datetime(2026, 5, 1, 10, tzinfo=UTC)
-    assert parse_moment("2026-05-01 12:00") == datetime(2026, 5, 1, 12, tzinfo=UTC)
-    with pytest.raises(ValueError, match="is not a time"):
-        parse_moment("noon")
+def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "door").write_text("me:pass word/@\n")
+    (tmp_path / "key").write_text("from file\n")
+    secrets = Secrets({"CREDENTIALS_DIRECTORY": str(tmp_path), "WHO": "hersecret"})
+    url = secrets.reveal("rtsp://${cred:door}@h/s?x=${env:WHO}")
+    assert url == "rtsp://me:pass%20word%2F%40@h/s?x=hersecret"
+    assert secrets.reveal("${env:WHO}.mp4") == "hersecret.mp4"
+    assert secrets.reveal(f"${{file:{tmp_path}/key}}") == "from file"
+    assert secrets.reveal("rtsp://plain@h/s") == "rtsp://plain@h/s"
+    assert hide_secrets(f"no answer from {url}, pass word/@") == "no answer from rtsp://***@h/s?x=***, ***"
+    assert "pass" not in repr(CameraPlan("a", url))
+
+
+@pytest.mark.parametrize(
+    "text", ["${env:ABSENT}", "${file:/absent/file}", "${cred:door}", "${vault:x}", "${}", "${PASSWORD}"]
+)
+def test_an_absent_secret_is_named(text: str) -> None:
+    with pytest.raises(SecretError) as caught:
+        Secrets({}).reveal(f"rtsp://{text}@h/")
+    assert text in str(caught.value)
+
+
+def test_a_credential_stays_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x")
+    (tmp_path / "in").mkdir()
+    with pytest.raises(SecretError, match="letters"):
+        Secrets({"CREDENTIALS_DIRECTORY": str(tmp_path / "in")}).reveal("${cred:../outside}")

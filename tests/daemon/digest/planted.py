@@ -78,26 +78,17 @@ def made(seed: int, events: int = 40) -> tuple[list[Visit], list[Planted]]:
 def _plant(
     rng: random.Random, visits: list[Visit], kind: str, camera: str, day: date, strangers: Iterator[str]
 ) -> Planted:
-    if kind == "night":
-        hour = rng.randrange(5)
-        visits += [_visit(rng, camera, "person", day, hour) for _ in range(rng.randint(1, 3))]
-        return Planted(kind, camera, day, (hour,), "person")
-    if kind == "rush":
-        hour = rng.randrange(9, 17)
-        visits += [_visit(rng, camera, "person", day, hour) for _ in range(45)]
-        return Planted(kind, camera, day, (hour,), "person")
-    if kind == "absence":
-        hour = rng.randrange(9, 15)
-        visits[:] = [
-            v for v in visits if not (v.camera == camera and _clock(v) in {(day, hour), (day, hour + 1)})
-        ]
-        return Planted(kind, camera, day, (hour, hour + 1), "person")
     if kind == "stay":
-        begin = _moment(day, 8, rng.random())
-        visits.append(Visit(camera, "car", begin, rng.uniform(7, 9) * 3600))
+        visits.append(Visit(camera, "car", _moment(day, 8, rng.random()), rng.uniform(7, 9) * 3600))
         return Planted(kind, camera, day, (8,), "car")
-    hour, thing = rng.randrange(10, 16), next(strangers)
-    visits.append(_visit(rng, camera, thing, day, hour))
+    hour = rng.randrange(*{"night": (0, 5), "rush": (9, 17), "absence": (9, 15), "never": (10, 16)}[kind])
+    if kind == "absence":
+        hours = {(day, hour), (day, hour + 1)}
+        visits[:] = [v for v in visits if not (v.camera == camera and _clock(v) in hours)]
+        return Planted(kind, camera, day, (hour, hour + 1), "person")
+    thing = next(strangers) if kind == "never" else "person"
+    count = rng.randint(1, 3) if kind == "night" else 45 if kind == "rush" else 1
+    visits += [_visit(rng, camera, thing, day, hour) for _ in range(count)]
     return Planted(kind, camera, day, (hour,), thing)
 
 

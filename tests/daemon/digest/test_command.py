@@ -59,11 +59,8 @@ def test_json_names_records_and_the_query_that_finds_all(digest, capsys):
     told = json.loads(capsys.readouterr().out)
     whole = told["sentences"][0]
     assert whole["records"] == ["yard-5", "yard-7"]
-    assert whole["query"] == {
-        "since": "2026-11-24T00:00:00+00:00",
-        "until": "2026-11-24T18:00:00+00:00",
-        "object": ["car"],
-    }
+    since, until = "2026-11-24T00:00:00+00:00", "2026-11-24T18:00:00+00:00"
+    assert whole["query"] == {"since": since, "until": until, "object": ["car"]}
     assert told["heads"]["yard"]["seq"] == 8
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.digest.counts import chances, usual_words
 from daemon.digest.digest import Digest, DigestSentence, week, write_digest
 from daemon.digest.output import members, page, text_lines
-from daemon.digest.unusual import chances, usual_words
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
 from daemon.search.search import Search
@@ -79,14 +79,6 @@ def test_a_night_visit_is_told_with_its_numbers_and_records(record):
         assert (found.record.camera, local.date(), local.hour) == (event.camera, event.day, begin)
 
 
-def test_the_whole_counts_what_the_record_has(record, tmp_path):
-    search, _ = record
-    whole = digest_of_day(search, QUIET_DAY).sentences[0]
-    visits = [v for v in planted.made(seed=1)[0] if LOCAL.of(v.begin).date() == QUIET_DAY]
-    people = sum(v.thing == "person" for v in visits)
-    assert whole.text.startswith(f"{len(visits)} visits on 3 cameras: {people} people")
-
-
 def test_the_same_record_gives_the_same_bytes(tmp_path):
     visits = [v for v in planted.made(seed=1)[0] if LOCAL.of(v.begin).date() == QUIET_DAY]
     written = []
@@ -98,6 +90,8 @@ def test_the_same_record_gives_the_same_bytes(tmp_path):
             written.append([json.dumps(members(digest, LOCAL)), [*text_lines(digest)], page(digest, LOCAL)])
             assert digest.heads["hall"][1] in written[-1][2]
     assert written[0] == written[1]
+    people = sum(v.thing == "person" for v in visits)
+    assert digest.sentences[0].text.startswith(f"{len(visits)} visits on 3 cameras: {people} people")
 
 
 def test_a_week_says_of_each_day_what_its_digest_says(record):
@@ -112,14 +106,11 @@ def test_a_week_says_of_each_day_what_its_digest_says(record):
     assert [LOCAL.of(day.since).date().day for day in week(search, midnight)] == [31, 30, 29, 28, 27, 26, 25]
 
 
-NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
-
-
-def told(folder: Path, visits: list[planted.Visit], span: Span, now: datetime = NOW, **others) -> list[str]:
-    planted.write(folder, visits, others.get("more", ()))
+def told(folder: Path, visits: list[planted.Visit], span: Span, more=()) -> list[str]:
+    planted.write(folder, visits, more)
     with Search(folder, LocalTime.named("UTC")) as search:
         search.index.update()
-        return [sentence.text for sentence in write_digest(search, span, now).sentences]
+        return [sentence.text for sentence in write_digest(search, span, at(18)).sentences]
 
 
 def at(hour: int, minute: int = 0, day: int = 24) -> datetime:
@@ -183,13 +174,9 @@ def test_an_hour_that_was_not_recorded_is_compared_with_no_other(tmp_path, lost)
     assert any("Nobody between 11:00 and 12:00 on shop; usually 40" in each for each in said) != lost
 
 
-def test_words_for_what_is_usual():
-    assert usual_words([0, 0, 0, 0, 5]) == "none"
-    assert usual_words([3, 3, 3]) == "3"
-    assert usual_words([1, 18, 20, 22, 25, 90]) == "18 to 25"
-
-
 def test_chances_add_up_and_fall():
+    assert usual_words([0, 0, 0, 0, 5]) == "none"
+    assert usual_words([1, 18, 20, 22, 25, 90]) == "18 to 25"
     at_least, at_most = chances(5, [4, 5, 6, 5])
     exactly = chances(5, [4, 5, 6, 5])[0] - chances(6, [4, 5, 6, 5])[0]
     assert at_least + at_most - exactly == pytest.approx(1)

@@ -16,11 +16,11 @@ from rectangles import COLOURS, GREY, see_rectangles
 from daemon.config.plan import CameraPlan
 from daemon.config.settings import FilterSettings
 from daemon.forward.target import Filter
+from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Question, Span
 from daemon.rules.book import RuleBook
-from daemon.rules.reading import read_rule
-from daemon.rules.rule import Rule
+from daemon.rules.rule import Rule, read_rule
 from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
 from daemon.threads.narrator import Narrator
@@ -113,8 +113,6 @@ def film(there: list[Visit]) -> Iterator[Frame]:
 
 
 def rules() -> tuple[Rule, ...]:
-    from daemon.questions.asker import Asker
-
     places = ("lot", "gate line", "gate line into the yard")
     asker = Asker(("yard",), frozenset(), LOCAL, places.__contains__)
     cool = {"a car leaves": 45.0}
@@ -212,19 +210,10 @@ def test_what_a_kill_left_out_is_written_at_the_start(
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "yard.jsonl").write_bytes(b"".join(lines[:met]))
     run(seeing, tmp_path, [[]])
-    assert [record.id for record in read_journal(tmp_path / "journal" / "yard.jsonl")][met:] == [
-        read_record(lines[met]).id
-    ]
-
-
-def test_a_new_rule_does_not_fire_for_the_past(
-    seeing: Captioner, narrated_state: Path, tmp_path: Path
-) -> None:
-    lines = (narrated_state / "journal" / "yard.jsonl").read_bytes().splitlines(keepends=True)
-    before = [line for line in lines if not read_record(line).rule]
-    with Journal(tmp_path, "yard", fsync=False) as journal:
-        journal.path.write_bytes(before[0])
-    with Journal(tmp_path, "yard", fsync=False) as journal:
+    path = tmp_path / "journal" / "yard.jsonl"
+    assert [record.id for record in read_journal(path)][met:] == [read_record(lines[met]).id]
+    path.write_bytes(next(line for line in lines if not read_record(line).rule))
+    with Journal(path.parent, "yard", fsync=False) as journal:  # of another configuration: they are new
         other = Narrator(seeing, [PLAN], {"yard": journal}, live=True)
         other.set_rules("yard", rules()[:-1], LOCAL)
         assert other.finish() == []

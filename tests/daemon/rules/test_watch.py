@@ -11,7 +11,7 @@ from daemon.questions.asker import Asker
 from daemon.questions.facts import Fact
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.question import SearchError
-from daemon.rules.reading import read_rule
+from daemon.rules.rule import read_rule
 from daemon.rules.watch import Cooldown, Firing, Watch
 
 NOON = datetime(2026, 5, 14, 12, tzinfo=UTC)
@@ -38,22 +38,10 @@ def fact(step: int, at: str, thing: str, track: str, action: str, *where: str) -
     more = dict(word.split("=") for word in where if "=" in word)
     kinds = dict.fromkeys(("entered", "placed", "got_out"), "appeared") | {"left": "disappeared"}
     text = f"The {thing} {action} {' '.join(word for word in where if '=' not in word)}."
-    time = minute(float(at)) + round(float(more.get("late", 1)) * 1_000_000)
-    return Fact(
-        step,
-        time,
-        minute(float(at)),
-        kinds.get(action, "unknown"),
-        action,
-        thing,
-        "",
-        0.9,
-        1,
-        True,
-        more.get("other"),
-        None if track == "-" else track,
-        text,
-    )
+    happened = minute(float(at))
+    time = happened + round(float(more.get("late", 1)) * 1_000_000)
+    about = (kinds.get(action, "unknown"), action, thing, "", 0.9, 1, True)
+    return Fact(step, time, happened, *about, more.get("other"), None if track == "-" else track, text)
 
 
 def tell(watch: Watch, story: str) -> None:
@@ -69,11 +57,8 @@ def tell(watch: Watch, story: str) -> None:
         elif words:
             watch.take(fact(step, *words))
         if not words or words[0] == "until":
-            fired = [
-                f"{(each.at - minute(0)) / 60e6:g}({','.join(map(str, each.records))})"
-                for each in watch.fired
-            ]
-            assert fired == expected.split(), f"at {said!r}"
+            ends = [((each.at - minute(0)) / 60e6, ",".join(map(str, each.records))) for each in watch.fired]
+            assert [f"{at:g}({records})" for at, records in ends] == expected.split(), f"at {said!r}"
 
 
 @pytest.mark.parametrize(("when", "story"), stories())

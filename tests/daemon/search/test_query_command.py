@@ -14,7 +14,6 @@ import pytest
 from houses import House
 
 from daemon import cli
-from daemon.commands import query, selection
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 
@@ -75,13 +74,6 @@ def test_the_pages_examples_are_true(lived, capsys, command, printed):
     shown = (err + out).replace(str(lived.state), "/var/lib/narrated")
     assert shown.rstrip() == printed.rstrip()
     assert code == (2 if "cannot be answered" in shown else 0)
-
-
-def test_the_page_names_every_option():
-    page = DOCS.read_text(encoding="utf-8")
-    source = "".join(Path(each.__file__).read_text(encoding="utf-8") for each in (query, selection))
-    names = [*re.findall(r'"--([a-z]+)"', source), "camera", "zone", "kind", "since", "out"]
-    assert [name for name in names if f"--{name}" not in page] == []
 
 
 def test_json_lines_are_the_records_and_what_is_known_of_them(lived, capsys):
@@ -148,13 +140,6 @@ def test_before_the_first_narration(tmp_path, capsys):
         assert "no narrations yet" in capsys.readouterr().err
 
 
-def test_the_configurations_state_is_asked(lived, tmp_path, capsys):
-    config = tmp_path / "narrated.yaml"
-    config.write_text(f"version: 1\nstate: {lived.state}\ncameras: {{yard: {{url: /nowhere.mp4}}}}\n")
-    assert cli.main(["query", "--config", str(config), "--count"]) == 0
-    assert capsys.readouterr().out.split()[-2:] == ["6", "8"]
-
-
 def test_what_does_not_verify_is_said_and_shown(lived, capsys):
     for journal in lived.journals.values():
         journal.close()
@@ -166,14 +151,18 @@ def test_what_does_not_verify_is_said_and_shown(lived, capsys):
     assert f"does not verify: {path}:4" in err
 
 
-def test_options_beside_a_question_count_more(lived, capsys):
+def test_options_beside_a_question_count_more(lived, tmp_path, capsys):
     assert run(lived, "--camera", "yard", "--count", "what happened yesterday") == 0
     out, err = capsys.readouterr()
     assert "on camera yard" in err
     assert out.split()[-2:] == ["4", "5"]
+    config = tmp_path / "narrated.yaml"
+    config.write_text(f"version: 1\nstate: {lived.state}\ncameras: {{yard: {{url: /nowhere.mp4}}}}\n")
+    assert cli.main(["query", "--config", str(config), "--count"]) == 0
+    assert capsys.readouterr().out.split()[-2:] == ["6", "8"]
 
 
-def test_it_loads_no_decoders_and_no_torch(lived, tmp_path):
+def test_it_loads_no_decoders_and_no_torch(lived):
     script = (
         "import sys; from daemon import cli\n"
         "heavy = {'torch', 'numba', 'av', 'cv2'}\n"
@@ -181,23 +170,8 @@ def test_it_loads_no_decoders_and_no_torch(lived, tmp_path):
         "    code = cli.main(['query', *line.split('|')])\n"
         "    assert not heavy & set(sys.modules), (line, heavy & set(sys.modules))\n"
     )
-    at = ["-j", str(lived.state)]
-    asked = [
-        ["--help"],
-        *(
-            [*at, *more]
-            for more in (["--last"], ["when did a person last come to the entrance"], ["--by", "hour"])
-        ),
-        [*at, "--camera", "yard", "--json"],
-        [*at, "nonsense"],
-        ["-j", str(tmp_path / "nowhere")],
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        input="\n".join("|".join(each) for each in asked),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    asked = ("--last", "when did a person last come to the entrance", "--by|hour", "--json", "nonsense")
+    lines = ["--help", *(f"-j|{lived.state}|{each}" for each in asked)]
+    words, text = [sys.executable, "-c", script], "\n".join(lines)
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -82,16 +82,12 @@ def test_each_span(told, ask, span, found):
     assert ask(span=span) == [sentence.text for sentence in found]
 
 
-@pytest.mark.parametrize(
-    "text", ['"', '")', "NEAR(", "text:car", "a AND OR", "car -person", "^car", "'; DROP", "*"]
-)
-def test_no_text_is_taken_for_the_databases_language(told, ask, text):
-    try:
-        found = ask(Filters(text=text))
-    except SearchError as error:
-        assert "contains no word" in str(error)  # noqa: PT017 - some hold none
-    else:
-        assert len(found) <= len(ALL)
+def test_no_text_is_taken_for_the_databases_language(told, ask):
+    for text in ("NEAR(", "text:car", "a AND OR", "car -person", "^car", "'; DROP"):
+        assert len(ask(Filters(text=text))) < len(ALL)
+    for text in ('"', '")', "*"):
+        with pytest.raises(SearchError, match="contains no word"):
+            ask(Filters(text=text))
 
 
 @pytest.mark.parametrize(
@@ -167,11 +163,8 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
         "kind": lambda _, s: s.type,
     }
     with searching(house.folder, zone) as search:
-        for by in [(name,) for name in labels] + [
-            ("day", "object"),
-            ("kind", "object"),
-            ("weekday", "hour-of-day"),
-        ]:
+        several = [("day", "object"), ("kind", "object"), ("weekday", "hour-of-day")]
+        for by in [(name,) for name in labels] + several:
             narrations, visits = Counter(), Counter()
             for moment, _, sentences in records:
                 keys = [tuple(labels[name](moment, s) for name in by) for s in sentences]
@@ -179,9 +172,8 @@ def test_counts_are_those_of_a_plain_loop(house, zone):
                 for key, sentence in zip(keys, sentences, strict=True):
                     visits[key] += sentence.count * (sentence.type == "appeared")
             groups = search.selection.count(Question(measure=Measure(count=True, by=by)))
-            assert {g.labels: (g.narrations, g.visits) for g in groups} == {
-                key: (narrations[key], visits[key]) for key in narrations
-            }
+            counted = {g.labels: (g.narrations, g.visits) for g in groups}
+            assert counted == {key: (narrations[key], visits[key]) for key in narrations}
             if by[0] in ("hour", "day", "month"):
                 assert [g.labels for g in groups] == sorted(g.labels for g in groups)
         (whole,) = search.selection.count(Question(measure=Measure(count=True)))
@@ -208,9 +200,6 @@ def test_a_camera_removed_long_ago_keeps_its_past(house, ask):
     house.tell(0, camera="old")
     house.journals.pop("old").close()
     house.tell(9, camera="new")
-    assert len(ask(Filters(cameras=("old",)))) == 1
-    for left in ("old.writer", "old.published"):
-        (house.folder / left).unlink(missing_ok=True)
     assert len(ask(Filters(cameras=("old",)))) == 1
 
 

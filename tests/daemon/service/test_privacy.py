@@ -83,7 +83,7 @@ def told(
 def pictures(written: dict[str, bytes]) -> list[np.ndarray]:
     """Every picture of the evidence and of the page; an overlay shows the frame twice and has words on it."""
     kept = [raw for path, raw in written.items() if path.startswith("evidence/")]
-    shown = re.findall(rb"data:image/webp;base64,([^\"\s)]+)", written["report.html"])
+    shown = re.findall(rb"data:image/jpeg;base64,([^\"\s)]+)", written["report.html"])
     assert len(kept) >= 4
     assert len(shown) >= 4
     found = [cv2.imdecode(np.frombuffer(raw, np.uint8), 1) for raw in [*kept, *map(b64decode, shown)]]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from running_daemon import page, until
+from running_daemon import page, until, unused_port
 
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
@@ -26,11 +25,11 @@ from daemon.threads.narrator import Narrator
 narrator_thread.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
 process = Narrator.process
 
-def hang(self, batch):
+def hang(self, *batch):
     while Path("HANG").exists():
         Path("HANGing").touch()
         time.sleep(0.05)
-    return process(self, batch)
+    return process(self, *batch)
 
 Narrator.process = hang
 """
@@ -45,9 +44,7 @@ def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
     free_port: int,
 ) -> None:
     rtsp_server(port=free_port)
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+    port = unused_port()
     process = start(
         f"  lot: {{url: {still}}}\n  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n",
         None,

@@ -44,9 +44,6 @@ class AsIfLive:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._file.close()
 
 
@@ -110,13 +107,6 @@ def test_the_footage_of_the_calibration_is_let_go(clip: Path, monkeypatch: pytes
     assert left[0] < 12
 
 
-def test_an_error_waits_for_the_main_thread() -> None:
-    queue = WorkQueue(["gone"], 1)
-    thread = CameraThread(CameraPlan("gone", "absent.mp4", tracked=False), queue, opened)
-    assert run(thread, queue) == []
-    assert isinstance(thread.loop.error, SourceError)
-
-
 def test_only_the_span_is_looked_at(clip: Path) -> None:
     queue = WorkQueue(["room"], 8)
     span = Span(timedelta(seconds=12), timedelta(seconds=20))
@@ -127,7 +117,11 @@ def test_only_the_span_is_looked_at(clip: Path) -> None:
     assert before > full[0][1]
 
 
-def test_a_stopped_thread_ends_although_nobody_takes_its_pairs(other_clip: Path) -> None:
+def test_a_stopped_thread_ends_although_nobody_takes_its_pairs_and_an_error_waits(other_clip: Path) -> None:
+    gone = CameraThread(CameraPlan("gone", "absent.mp4"), WorkQueue(["gone"], 1), opened)
+    gone.loop.start()
+    assert gone.loop.join(10)
+    assert isinstance(gone.loop.error, SourceError)
     queue = WorkQueue(["yard"], 1)
     thread = CameraThread(CameraPlan("yard", str(other_clip), tracked=False), queue, opened)
     thread.loop.start()

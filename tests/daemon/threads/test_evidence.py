@@ -46,6 +46,7 @@ def test_the_pictures_are_those_of_the_pair(captioner: Captioner, tmp_path: Path
     keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
     record, _ = tell(captioner, tmp_path, keeper, EvidenceSettings(keep="all"))
     assert keeper.kept == 2
+    assert read_record(record.line()) == record
     paths = {side: keeper.store.find(reference) for side, reference in record.evidence}
     for side, box in (("before", False), ("after", True)):
         shown = cv2.cvtColor(cv2.imread(str(paths[side])), cv2.COLOR_BGR2RGB)
@@ -56,13 +57,7 @@ def test_the_pictures_are_those_of_the_pair(captioner: Captioner, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("keep", "sides"),
-    [
-        ("none", set()),
-        ("frames", {"before", "after"}),
-        ("overlay", {"overlay"}),
-        ("all", {"before", "after", "overlay"}),
-    ],
+    ("keep", "sides"), [("none", set()), ("frames", {"before", "after"}), ("overlay", {"overlay"})]
 )
 def test_only_what_is_wanted_is_kept(
     captioner: Captioner, tmp_path: Path, keep: str, sides: set[str]
@@ -71,7 +66,6 @@ def test_only_what_is_wanted_is_kept(
     records = tell(captioner, tmp_path, keeper, EvidenceSettings(keep=keep))
     for record in records:
         assert set(json.loads(record.line()).get("evidence", ())) == sides
-        assert read_record(record.line()) == record
     assert (tmp_path / "evidence").exists() == bool(sides)
     assert verify([tmp_path]).ok
 
@@ -110,17 +104,11 @@ def test_two_replays_give_the_same_bytes_pictures_included(
     assert same.code == 0, same.err
     assert "4 pictures unchanged" in same.out
     assert "room: 2 records in agreement" in same.out
-    for name, line in (("narrations.jsonl", 1), ("journal/room.jsonl", 2)):
-        path = tmp_path / "two" / name
-        whole = path.read_bytes()
-        path.write_bytes(
-            whole.replace(b"box", b"fox" if line == 1 else b"box", 1)[: -1 if line == 2 else None]
-        )
-        for first, second in (("one", "two"), ("two", "one")):
-            changed = narrated("verify", tmp_path / first, "--against", tmp_path / second)
-            assert changed.code == 1
-            assert f"{path}:{line}: " in changed.err
-        path.write_bytes(whole)
+    path = tmp_path / "two" / "narrations.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"box", b"fox", 1))
+    for first, second in (("one", "two"), ("two", "one")):
+        changed = narrated("verify", tmp_path / first, "--against", tmp_path / second)
+        assert (changed.code, f"{path}:1: " in changed.err) == (1, True)
 
 
 def test_a_signed_live_run_tells_what_its_replay_tells(
@@ -182,14 +170,12 @@ def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) ->
     assert done.code == 78
     assert "keys do not belong in this file" in done.err
     assert "5" * 64 not in done.err
-    (tmp_path / "key").write_text("no key\n")
-    config.write_text(written % f"${{file:{tmp_path}/key}}")
-    assert "verify --new-key" in narrated("check-config", "-c", config).err
-    (tmp_path / "key").write_text(new_key())
-    assert narrated("check-config", "-c", config).code == 0
 
 
-def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) -> None:
+@pytest.mark.logs_errors
+def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(
+    captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     key, signatures = SigningKey(new_key()), tmp_path / "room.signatures"
     with Journal(tmp_path, "room", fsync=False) as journal:
         signing = JournalSigning(key, {"room": journal})
@@ -198,30 +184,18 @@ def test_journals_are_signed_as_they_grow(captioner: Captioner, tmp_path: Path) 
         assert not signatures.exists()
         narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
         narrator.process([proposed(0, comes=True)])
+        signatures.mkdir()
         signing.sign()
         signing.sign()
+        assert "room signed" in signing.errors
+        assert len([r for r in caplog.records if "is not signed" in r.message]) == 1
+        signatures.rmdir()
+        signing.sign()
+        signing.sign()
+        assert not signing.errors
         narrator.process([proposed(100, comes=False)])
         assert signing.loop.end(20)
         assert len(signatures.read_text().splitlines()) == 2
     found = verify([tmp_path], VerifyOptions(keys=[key.public]))
     assert found.ok
     assert [signed.seq for signed in found.signed.values()] == [2]
-
-
-@pytest.mark.logs_errors
-def test_signing_that_fails_is_logged_once_and_tried_again(
-    captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "room.signatures").mkdir()
-    with Journal(tmp_path, "room", fsync=False) as journal:
-        signing = JournalSigning(SigningKey(new_key()), {"room": journal})
-        narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
-        narrator.process([proposed(0, comes=True)])
-        signing.sign()
-        signing.sign()
-        assert "room signed" in signing.errors
-        assert len([r for r in caplog.records if "is not signed" in r.message]) == 1
-        (tmp_path / "room.signatures").rmdir()
-        signing.sign()
-        assert not signing.errors
-    assert (tmp_path / "room.signatures").is_file()

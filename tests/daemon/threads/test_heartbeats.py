@@ -26,20 +26,6 @@ class Clock:
         return self.now
 
 
-def test_a_loop_is_overdue_after_what_its_last_beat_allowed() -> None:
-    clock = Clock()
-    heartbeats = Heartbeats(clock)
-    heartbeats.beat("a", 5)
-    heartbeats.beat("b", 50)
-    clock.now += 6
-    assert heartbeats.overdue() == {"a": 6}
-    heartbeats.beat("a", 5)
-    assert heartbeats.overdue() == {}
-    clock.now += 60
-    heartbeats.forget("a")
-    assert heartbeats.ages_s() == {"b": 66}
-
-
 @pytest.mark.parametrize("screened", [False, True])
 def test_a_reader_that_hangs_is_noticed(screened: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

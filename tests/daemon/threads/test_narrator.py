@@ -65,6 +65,15 @@ def narrator(captioner: Captioner, folder: Path, *plans: CameraPlan, live: bool 
     return Narrator(captioner, plans, journals, live=live)
 
 
+def seen(captioner: Captioner, folder: Path, *frames: Frame, masks: tuple[Polygon, ...] = ()) -> list[Record]:
+    """What a process of a live camera journals that was watched at these frames."""
+    camera = plan(url="rtsp://10.0.0.5/")
+    camera = replace(camera, source=replace(camera.source, masks=masks))
+    with Journal(folder, "room", fsync=False) as journal:
+        telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=folder / "kept")
+        return telling.process([Work(Seen(each)) for each in frames])
+
+
 def process(telling: Narrator, pairs: Iterable[FramePair]) -> list[Record]:
     """Takes pairs through a queue; nothing is lost on the way."""
     queue = WorkQueue(["room", "yard"], capacity=100)
@@ -202,20 +211,13 @@ def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
 
 def test_a_while_without_the_daemon_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
     def start(second: float) -> list[Record]:
-        with Journal(tmp_path, "room", fsync=False) as journal:
-            camera = plan(url="rtsp://10.0.0.5/")
-            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
-            seen = [Seen(frame(second + s, False, "room")) for s in (0, 60)]
-            return telling.process([Work(each) for each in seen])
+        return seen(captioner, tmp_path, *(frame(second + s, False, "room") for s in (0, 60)))
 
     assert start(0) == start(62) == []
     (gap,) = start(722)
     assert (gap.event, gap.reason) == ("gap", "outage")
     assert gap.text == "Nothing was seen for 10 minutes: narrated was not running."
-    assert (gap.since, gap.until) == (
-        "2024-03-01T00:02:02.000000Z",
-        "2024-03-01T00:12:02.000000Z",
-    )
+    assert (gap.since, gap.until) == ("2024-03-01T00:02:02.000000Z", "2024-03-01T00:12:02.000000Z")
     assert verify([tmp_path]).ok
 
 
@@ -224,11 +226,7 @@ def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed
     captioner: Captioner, tmp_path: Path, wrong_s: float
 ) -> None:
     def start(second: float, ahead_s: float) -> list[Record]:
-        with Journal(tmp_path, "room", fsync=False) as journal:
-            camera = plan(url="rtsp://10.0.0.5/")
-            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
-            seen = replace(frame(ahead_s + second, False, "room"), steady_s=second)
-            return telling.process([Work(Seen(seen))])
+        return seen(captioner, tmp_path, replace(frame(ahead_s + second, False, "room"), steady_s=second))
 
     assert start(1000, 0) == start(1010, wrong_s) == start(1020, 0) == []
     (gap,) = start(1100, wrong_s)
@@ -264,14 +262,10 @@ def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(
     left = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
 
     def start(second: float, *masks: Polygon) -> list[tuple[str, str | None, str | None]]:
-        with Journal(tmp_path, "room", fsync=False) as journal:
-            camera = plan(url="rtsp://10.0.0.5/")
-            camera = replace(camera, source=replace(camera.source, masks=masks))
-            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
-            found = telling.process([Work(Seen(frame(second + s, False, "room"))) for s in (0, 20)])
-            assert all(each.event == "gap" for each in found)
-            masked = [each for each in found if each.reason == "mask"]
-            return [(each.text, each.until, each.held) for each in masked]
+        frames = [frame(second + s, False, "room") for s in (0, 20)]
+        found = seen(captioner, tmp_path, *frames, masks=masks)
+        assert all(each.event == "gap" for each in found)
+        return [(each.text, each.until, each.held) for each in found if each.reason == "mask"]
 
     hidden = "Nothing is seen of 51 % of the picture: a mask hides it."
     assert start(0) == []

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
-from daemon.threads.work_queue import (
-    DROPPED,
-    ENDED,
-    NEWER_CAME,
-    PROPOSED,
-    PUBLISHED,
-    Work,
-    WorkQueue,
-)
+from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.work_queue import DROPPED, ENDED, NEWER_CAME, PROPOSED, PUBLISHED, Work, WorkQueue
 from pipeline.gate import MotionFrame
+from pipeline.loop import Heartbeats
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from pipeline.sources.picture import LazyPicture
@@ -45,9 +43,8 @@ def put_pairs(queue: WorkQueue, camera: str, *numbers: int) -> None:
 
 
 def taken(batch: list[Work]) -> list[tuple[str, int]]:
-    return [
-        (w.camera, w.item.after.pts if isinstance(w.item, FramePair) else w.item.frame.pts) for w in batch
-    ]
+    frames = [w.item.after if isinstance(w.item, FramePair) else w.item.frame for w in batch]
+    return [(frame.camera, frame.pts) for frame in frames]
 
 
 def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest() -> None:
@@ -90,23 +87,6 @@ def test_cameras_take_turns() -> None:
     put_pairs(queue, "b", 0)
     assert taken(queue.take(2)) == [("a", 0), ("b", 0)]
     assert taken(queue.take(8)) == [("a", i) for i in range(1, 6)]
-
-
-def test_a_file_waits_for_room_and_loses_nothing() -> None:
-    queue = WorkQueue(["film"], capacity=2)
-
-    def feed() -> None:
-        for number in range(40):
-            queue.put("film", motion("film", number), wait=True)
-        queue.end("film")
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    got: list[int] = []
-    while not queue.ended("film"):
-        got += [number for _, number in taken(queue.take(3))]
-    thread.join(30)
-    assert got == list(range(40))
 
 
 def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
@@ -191,3 +171,41 @@ def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds o
     for camera in cameras:
         assert (counters.copy()[camera, PROPOSED, ""], counters.waiting()[camera]) == (200, 0)
     assert not queue.dropped["c"]
+
+
+class Narrating:
+    """Narrates a batch only once the next one has been detected in."""
+
+    captioning = SimpleNamespace(at_once=1)
+
+    def __init__(self, batches: int) -> None:
+        self.detected = [threading.Event() for _ in range(batches)]
+        self.order: list[Any] = []
+
+    def detect(self, batch: Sequence[Work]) -> Any:
+        (number,) = (number for _, number in taken([*batch]))
+        self.detected[number].set()
+        return [number]
+
+    def process(self, batch: Sequence[Work], found: Any) -> list[Any]:
+        following = self.detected[found[0] + 1 :]
+        assert all(each.wait(LIMIT_S) for each in following[:1])
+        self.order += [number for _, number in taken([*batch])]
+        return []
+
+    def finish(self) -> list[Any]:
+        return ["the end"]
+
+
+def test_the_next_frame_is_detected_in_while_the_one_before_is_narrated() -> None:
+    queue, narrator, reported = WorkQueue(["one", "two"]), Narrating(3), list[Any]()
+    for number in range(3):
+        queue.put(("one", "two")[number % 2], motion(("one", "two")[number % 2], number), wait=False)
+    queue.put_change("two", lambda changed: changed.order.append("changed"))  # type: ignore[attr-defined]
+    thread = NarratorThread(narrator, queue, Heartbeats(), reported.append)  # type: ignore[arg-type]
+    thread.loop.start()
+    until(lambda: len(narrator.order) == 4 and not thread.in_hand)
+    assert narrator.order.index("changed") > narrator.order.index(1)
+    assert [each for each in narrator.order if each != "changed"] == [0, 1, 2]
+    thread.loop.stop()
+    until(lambda: reported)

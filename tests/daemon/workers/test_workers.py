@@ -150,19 +150,21 @@ def test_a_request_that_fails_is_refused_and_fails_alone(server, client, caplog)
 
 def png(width: int, height: int, rows: int) -> bytes:
     """A PNG whose header says so, with so many grey rows."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    lines = zlib.compress(bytes((width + 1) * rows))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    whole = b"\x89PNG\r\n\x1a\n"
+    for kind, data in (
+        (b"IHDR", header),
+        (b"IDAT", zlib.compress(bytes((width + 1) * rows))),
+        (b"IEND", b""),
+    ):
+        crc = struct.pack(">I", zlib.crc32(kind + data))
+        whole += struct.pack(">I", len(data)) + kind + data + crc
+    return whole
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"0": (65_536, 65_536, 0)},
         {"0": (16_384, 16_384, 16_384)},
         {"0": (LONGEST_SIDE, LONGEST_SIDE, 0)},
         {"0": b"no image"},
