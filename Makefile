@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 VIDEO ?=
 SERVE ?=
-# Tests run side by side, in three processes for two cores (many wait for servers) and six at most; one after another
+# Tests run side by side, in two processes for each core (many wait for servers) and six at most; one after another
 # with WORKERS=0.
-WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
+WORKERS ?= $(shell echo $$(( $$(nproc) * 2 )))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 

@@ -1,4 +1,7 @@
-"""Commands in processes of their own that need not import torch and numba anew: forked from one that has."""
+"""Commands in processes of their own that need not import torch and numba anew: forked from one that has.
+
+That one is shared by all that run tests side by side; it ends with the last of them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from fcntl import LOCK_EX, flock
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -61,13 +66,24 @@ class Forked:
 
 
 class Forker:
-    """A process that has imported what `narrated run` imports, and forks; it ends with this one."""
+    """A connection to a process that has imported what `narrated run` imports, and forks."""
 
-    def __init__(self) -> None:
-        self._asks, theirs = socket.socketpair()
-        command = [sys.executable, __file__, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
-        theirs.close()
+    def __init__(self, path: Path) -> None:
+        """Connect to the one that listens at `path`; the first who comes starts it."""
+        self._asks = socket.socket(socket.AF_UNIX)
+        self._process: subprocess.Popen[bytes] | None = None
+        with path.with_suffix(".lock").open("w") as lock:
+            flock(lock, LOCK_EX)
+            try:
+                self._asks.connect(str(path))
+            except OSError:
+                path.unlink(missing_ok=True)
+                with socket.socket(socket.AF_UNIX) as listener:
+                    listener.bind(str(path))
+                    listener.listen()
+                    self._asks.connect(str(path))
+                    command = [sys.executable, __file__, str(listener.fileno())]
+                    self._process = subprocess.Popen(command, pass_fds=[listener.fileno()])
 
     def start(
         self,
@@ -108,27 +124,42 @@ class Forker:
 
     def close(self) -> None:
         self._asks.close()
-        self._process.wait(60)
+        if self._process is not None:
+            self._process.wait()
 
 
 @cache
 def forker() -> Forker:
     """The one of this process."""
-    made = Forker()
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    made = Forker(Path(tempfile.gettempdir(), f"narrated-forker-{session}"))
     atexit.register(made.close)
     return made
 
 
-def _asked(asks: socket.socket) -> list[str]:
-    """Forks for ever; returns in every child, with the words that it is asked to run."""
-    while True:
+def _requests(listener: socket.socket, connected: set[socket.socket]) -> Iterator[tuple[list[int], bytes]]:
+    """What is asked for, with its descriptors, until nobody is connected any more."""
+    connected.add(listener.accept()[0])
+    while connected:
+        asks, *_ = select.select([*connected, listener], [], [])[0]
+        if asks is listener:
+            connected.add(listener.accept()[0])
+            continue
         size, fds, _, _ = socket.recv_fds(asks, 4, 4)
         with suppress(ChildProcessError):
-            while os.waitpid(-1, 0 if not size else os.WNOHANG)[0]:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not size:
-            os._exit(0)
-        words, environment, first = json.loads(asks.recv(int.from_bytes(size), socket.MSG_WAITALL))
+        if size:
+            yield fds, asks.recv(int.from_bytes(size), socket.MSG_WAITALL)
+        else:
+            connected.remove(asks)
+
+
+def _asked(listener: socket.socket) -> list[str]:
+    """Forks for each request; returns in every child, with the words that it is asked to run."""
+    connected: set[socket.socket] = set()
+    for fds, request in _requests(listener, connected):
+        words, environment, first = json.loads(request)
         if os.fork():
             for fd in fds:
                 os.close(fd)
@@ -139,13 +170,17 @@ def _asked(asks: socket.socket) -> list[str]:
         else:
             for source, target in zip(fds[1:], (0, 1, 2), strict=True):
                 os.dup2(source, target)
-            for fd in (*fds, asks.detach()):
+            for fd in (*fds, listener.detach(), *(each.detach() for each in connected)):
                 os.close(fd)
             signal.signal(signal.SIGINT, signal.default_int_handler)  # one of the background ignores it
             os.environ.clear()
             os.environ.update(environment)
             exec(first, {})  # noqa: S102 - a test's own
             return words
+    path = Path(listener.getsockname())
+    for each in (path, path.with_suffix(".lock")):
+        each.unlink(missing_ok=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":

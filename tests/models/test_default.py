@@ -48,12 +48,3 @@ def test_the_grounded_one_names_every_camera_with_source_licence_and_hashes() ->
 def test_the_grounded_one_has_seen_no_camera_that_it_is_tested_on(bench: Path) -> None:
     tested = {path.stem for path in (bench.parent / "data" / "cameras" / "test").iterdir()}
     assert not tested & {camera["name"] for camera in load_captioner().record["cameras"]}
-
-
-def test_finds_changes_as_it_was_trained_to() -> None:
-    """The paper's captioner with the paper's clusters, the default with finer ones of larger pictures."""
-    paper, default = (load_captioner(SHIPPED[name]).record["changes"] for name in ("ddla", "grounded"))
-    assert (paper["size"], paper["eps"], paper["min_samples"]) == ([224, 224], 20.0, 9)
-    assert (default["size"], default["max_shift"], default["max_clusters"]) == ([288, 384], 8, 16)
-    assert default["eps"] < paper["eps"]
-    assert default["min_area"] == 0.001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -27,8 +28,7 @@ def resolve(machine: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *REQUIREMENTS], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="asks a package index: make test-deb")
 def test_every_pinned_wheel_exists(tmp_path: Path) -> None:
     answer = resolve("aarch64", tmp_path)
     if answer.returncode and resolve("x86_64", tmp_path).returncode:

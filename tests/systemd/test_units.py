@@ -69,9 +69,7 @@ def test_a_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path, name: str
 
 BROKEN = {
     "a misspelt key": "version: 1\ncameras:\n  yard: {urk: yard.mp4}\n",
-    "no YAML": "version: [\n",
     "a secret that is not there": "version: 1\ncameras:\n  yard: {url: 'rtsp://${cred:yard}@127.0.0.1:1/x'}\n",
-    "a signing key that is none": "version: 1\nsigning: {key: hunter2}\ncameras:\n  yard: {url: yard.mp4}\n",
 }
 
 

@@ -29,7 +29,7 @@ def test_it_has_the_size_of_the_published_one() -> None:
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize(("height", "width"), [(96, 160), (160, 96), (64, 64), (32, 224)])
+@pytest.mark.parametrize(("height", "width"), [(96, 160), (32, 224)])
 def test_every_cell_answers(detector: Detector, height: int, width: int) -> None:
     answer = detector(pictures(2, height, width))
     rows, columns = ([-(-side // s) for s in STRIDES] for side in (height, width))

@@ -75,7 +75,7 @@ def rounded(facts: Sequence[Fact], *, backwards: bool = False) -> list[Any]:
 
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([math.nan, 0.5, 3600.0]))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_swapping_the_frames_turns_everything_that_is_told(
     make_grounded: MakeGrounded, make_pairs: MakePairs, seed: int, gap_s: float
 ) -> None:
@@ -94,19 +94,6 @@ def test_swapping_the_frames_turns_everything_that_is_told(
         assert sorted((MIRRORED[s.type], s.object) for s in told) == sorted(
             (s.type, s.object) for s in reverse
         )
-
-
-def test_all_kinds_of_changes_are_met_by_the_property_test(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
-    facts = [
-        fact
-        for seed in range(12)
-        for each in make_grounded(seed, wild=True).facts(make_pairs(PLACES, seed=seed))
-        for fact in each
-    ]
-    assert {fact.type for fact in facts} == set(MIRRORED)
-    assert {fact.object for fact in facts} == {"car", "bottle", "person"}
 
 
 def test_what_came_went_and_moved_is_told_so(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
@@ -157,13 +144,10 @@ def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, m
     [[two]] = make_grounded().describe(make_pairs([cars], sides=[[1, 1]], labels=[["car", "car"]]))
     assert (two.type, two.object, two.count) == ("appeared", "car", 2)
     assert two.after == pytest.approx((20 / 224, 60 / 224, 84 / 224, 30 / 224), abs=1e-4)
-
-
-def test_a_narration_is_as_sure_as_its_least_sure_fact(make_grounded: MakeGrounded) -> None:
     boxes = [(0.1, 0.3, 0.1, 0.1), (0.22, 0.3, 0.1, 0.1)]
     facts = [Fact("appeared", "car", None, box, c) for box, c in zip(boxes, (0.9, 0.7), strict=True)]
     [both] = make_grounded().word(facts, DescribeOptions())
-    assert (both.count, both.confidence) == (2, 0.7)
+    assert (both.count, both.confidence) == (2, 0.7), "as sure as the least sure"
 
 
 def test_near_and_far_are_said_where_the_camera_looks_ahead(

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 from sklearn.neighbors import NearestNeighbors
 
-from models import load_captioner
 from models.captioner import DescribeOptions
-from models.checkpoint import save
 from models.encoders.encoder import Encoder
 from models.papers.captioner import stories
 from models.papers.ddla import (
@@ -278,20 +275,3 @@ def test_of_a_pair_that_it_knows_it_tells_the_annotation(
     assert torch.equal(log_p[[0, 1, 3]], torch.zeros(3, 2))
     wrong = captioner.log_likelihood(pairs, sentences.roll(1, dims=0))
     assert (wrong[0] < -1e3).any()
-
-
-def test_memorising_forgets_what_was_before_and_is_saved(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, tmp_path: Path
-) -> None:
-    captioner = Nearest(vocabulary, encoder)
-    with pytest.raises(ValueError, match="nothing is memorised yet"):
-        captioner.describe(make_pairs(TWELVE))
-    for number in (4, 12):
-        pairs = make_pairs(TWELVE[:number])
-        captioner.memorise([(pairs, vocabulary.batch(KNOWN[:number]))])
-        assert len(captioner.memory) == len(captioner.told) == number * 3 // 4
-        save(captioner, tmp_path / f"{number}.safetensors")
-        loaded = load_captioner(tmp_path / f"{number}.safetensors", encoder=encoder)
-        assert loaded.describe(pairs) == captioner.describe(pairs)
-    with pytest.raises(ValueError, match="at least 1"):
-        Nearest(vocabulary, encoder, pool=0)

@@ -62,14 +62,3 @@ def test_rows_do_not_see_each_other() -> None:
     alone = [decode(chain.step, chain.state.select(torch.tensor([r])), 8)[0] for r in range(6)]
     assert [d.tokens for d in together] == [d.tokens for d in alone]
     assert together == decode(chain.step, chain.state, 8)
-
-
-def test_no_rows_no_sentences() -> None:
-    chain = Chain(2, 0)
-    assert decode(chain.step, chain.state.select(torch.zeros(0, dtype=torch.int64))) == []
-
-
-def test_sizes_below_one_are_refused() -> None:
-    chain = Chain(1, 0)
-    with pytest.raises(ValueError, match="at least 1"):
-        decode(chain.step, chain.state, 0)

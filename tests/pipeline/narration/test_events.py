@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from still import NOON, shown
 
 from models.boxes import Box
 from models.sentences import DescribeOptions
@@ -16,11 +16,9 @@ from pipeline.narration.events import EventContext, gap_narration, narrate_event
 from pipeline.narration.narration import ModelStamp, Narration, RecordEvent, stamp
 from pipeline.pairs import FramePair
 from pipeline.record import ChainEnd, build_record
-from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources import Frame
 from pipeline.tracking import Event
 
-START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 CONTEXT = EventContext(
     ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001),
     DescribeOptions(),
@@ -37,12 +35,11 @@ def frame(second: float, *boxes: Box, colour: tuple[int, int, int] = (200, 30, 3
     image = np.full((288, 384, 3), 110, np.uint8)
     for x, y, w, h in boxes:
         image[int(y * 288) : int((y + h) * 288), int(x * 384) : int((x + w) * 384)] = colour
-    time = START + timedelta(seconds=second)
-    return Frame("hall", time, Clock.FILE, int(1000 * second), image[..., 0], LazyPicture(lambda: image))
+    return shown(image, second, "hall")
 
 
 def event(kind: str, before: Box | None, after: Box | None, **members: object) -> Event:
-    begin = START.timestamp()
+    begin = NOON.timestamp()
     facts: dict[str, object] = {
         "kind": kind,
         "track": "a-1",
@@ -71,7 +68,7 @@ def narrate(
 
 def test_an_entrance_is_shown_by_its_own_frames() -> None:
     narration, pair = narrate(
-        event("entered", None, DOOR, edge="left", way="left", since_s=START.timestamp() + 1.5)
+        event("entered", None, DOOR, edge="left", way="left", since_s=NOON.timestamp() + 1.5)
     )
     (sentence,) = narration.sentences
     assert (sentence.type, sentence.action, sentence.track) == ("appeared", "entered", "a-1")
@@ -89,7 +86,7 @@ def test_an_entrance_is_shown_by_its_own_frames() -> None:
 def test_a_departure_says_who_it_was_and_for_how_long() -> None:
     votes = Counter(["red"])
     gone = event(
-        "left", HALL, None, edge="right", way="right", duration_s=14.0, since_s=START.timestamp() - 12.5
+        "left", HALL, None, edge="right", way="right", duration_s=14.0, since_s=NOON.timestamp() - 12.5
     )
     (sentence,) = narrate(gone, votes, origin="left")[0].sentences
     assert (sentence.type, sentence.duration_s) == ("disappeared", 14.0)
@@ -101,7 +98,7 @@ def test_a_departure_says_who_it_was_and_for_how_long() -> None:
 
 def test_a_stay_of_a_second_is_recorded_but_not_said() -> None:
     gone = event(
-        "left", HALL, None, edge="right", way="right", duration_s=1.4, since_s=START.timestamp() + 0.1
+        "left", HALL, None, edge="right", way="right", duration_s=1.4, since_s=NOON.timestamp() + 0.1
     )
     (sentence,) = narrate(gone)[0].sentences
     assert sentence.duration_s == 1.4

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
-from still import Still
+from still import shown
 
 import models
 from models.boxes import Box
@@ -33,7 +32,6 @@ from pipeline.narration.narration import (
 )
 from pipeline.pairs import FramePair
 from pipeline.record import ChainEnd, build_record, read_record
-from pipeline.sources import Clock, Frame, Image
 
 ALL = DescribeOptions(min_salience=0.0)
 
@@ -47,11 +45,6 @@ def captioner() -> Captioner:
     return ddla.eval()
 
 
-def _frame(image: Image, second: float, camera: str = "yard") -> Frame:
-    time = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(seconds=second)
-    return Frame(camera, time, Clock.FILE, int(second * 1000), image[..., 1].copy(), Still(image))
-
-
 def _pair(*boxes: tuple[int, int], camera: str = "yard", beyond_upper: bool = False) -> FramePair:
     """A textured yard, in which white boxes stand at the given places afterwards."""
     texture = np.random.default_rng(7).integers(60, 110, (30, 40, 3), np.uint8)
@@ -59,7 +52,7 @@ def _pair(*boxes: tuple[int, int], camera: str = "yard", beyond_upper: bool = Fa
     after = before.copy()
     for x, y in boxes:
         after[y : y + 50, x : x + 30] = (250, 240, 200)
-    return FramePair(_frame(before, 0, camera), _frame(after, 1, camera), 5.0, beyond_upper)
+    return FramePair(shown(before, 0, camera), shown(after, 1, camera), 5.0, beyond_upper)
 
 
 def _changes(*pairs: FramePair) -> list[Change]:
@@ -100,7 +93,7 @@ def test_a_scene_event_is_told_in_its_own_words(captioner: Captioner, event: Sce
 def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:
     first, again = (narrate(_changes(_pair((30, 40))), captioner, ALL, "s1")[0] for _ in range(2))
     assert first == again
-    assert first.id.startswith("yard-20240501T120001.000Z-")
+    assert first.id.startswith("yard-20240301T120001.000Z-")
     other_settings = narrate(_changes(_pair((30, 40))), captioner, ALL, "s2")[0]
     other_pixels = narrate(_changes(_pair((30, 48))), captioner, ALL, "s1")[0]
     other_camera = narrate(_changes(_pair((30, 40), camera="lot")), captioner, ALL, "s1")[0]
@@ -110,7 +103,7 @@ def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner
 def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) -> None:
     still = _pair((30, 40))
     shaken = np.roll(still.before.image, (3, 4), axis=(0, 1))
-    pair = FramePair(_frame(shaken, 0), still.after, 5.0)
+    pair = FramePair(shown(shaken, 0), still.after, 5.0)
     (change,) = _changes(pair)
     assert change.shift != (0, 0)
     size, mask = (224, 224), change.clusters[0].mask
@@ -199,7 +192,7 @@ def test_outlines_and_colours_come_with_the_sides() -> None:
     pair = _pair((240, 100))
     painted = pair.after.image.copy()
     painted[100:150, 240:270] = (200, 25, 30)
-    [change] = _changes(dataclasses.replace(pair, after=_frame(painted, 1)))
+    [change] = _changes(dataclasses.replace(pair, after=shown(painted, 1)))
     [cluster] = change.clusters
     came = sure(0.8, box=cluster.box, after=cluster.box)
     [plain] = narrate([change], Says(sure(0.8, box=cluster.box)))  # type: ignore[arg-type]
@@ -264,7 +257,7 @@ def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look
     assert facts(_pair(), placed=False).text == "Something has changed."
     dark = _pair()
     bright = np.clip(dark.before.image.astype(int) + 100, 0, 255).astype(np.uint8)
-    lit = dataclasses.replace(dark, after=_frame(bright, 1), beyond_upper=True)
+    lit = dataclasses.replace(dark, after=shown(bright, 1), beyond_upper=True)
     assert facts(lit).text == "The light has changed."
 
 

@@ -136,16 +136,6 @@ def test_who_crosses_the_picture_enters_and_leaves_by_the_edges() -> None:
     assert went.before_time_s < went.time_s < went.after_time_s
 
 
-def test_an_entrance_is_decided_a_second_after_it() -> None:
-    tracker = Tracker(WIDTH / HEIGHT)
-    things = [("person", RED, crossing(3.0))]
-    for k in range(60):
-        if events := tracker.update(k * STEP_S, *frame(things, k * STEP_S)):
-            assert k * STEP_S - events[0].time_s == pytest.approx(1.0, abs=0.05)
-            return
-    pytest.fail("no entrance")
-
-
 def test_what_was_there_at_the_start_has_not_entered() -> None:
     tracker, events = follow([("car", BLUE, line(0.4, 0.5, 0.0, size=(0.2, 0.2)))], 10.0)
     assert not events
@@ -253,6 +243,31 @@ def approaching(t: float) -> Box | None:
     return (min(0.1 * t, 0.35), max(1.0 - 0.4 * (t - 2), 0.2), 0.3, 0.9) if t >= 2 else None
 
 
+def body(t: float) -> Box:
+    return (0.2 + 0.12 * t, 0.3, 0.1, 0.5)
+
+
+def leg(t: float) -> Box:
+    """A part of it that is nearer to the edge."""
+    return (0.2 + 0.12 * t + min(0.04 * (t - 5), 0.02), 0.5, 0.06, 0.29)
+
+
+def arriving(side: int) -> Way:
+    """From the left (1) or the right (-1) edge to a place beside the middle."""
+    start, end = (0.1, 0.42) if side == 1 else (0.85, 0.5)
+    return lambda t: (side * min(side * start + 0.08 * max(t - 1, 0), side * end), 0.4, 0.06, 0.3)
+
+
+def driving_off(grows: float) -> Way:
+    """Up to the far edge, where it stays in view, and smaller or not."""
+
+    def way(t: float) -> Box | None:
+        size = 0.2 + grows * min(t - 2, 3)
+        return (0.5, max(0.45 - 0.15 * (t - 2), 0.0), size, size) if t >= 2 else None
+
+    return way
+
+
 MIDDLE = (0.5, 0.4, 0.06, 0.3)
 WALK, STAY = crossing(2.0), stroll(30.0)
 STRAIGHT = line(0.2, 0.4, 0.06)
@@ -315,6 +330,44 @@ SCENES: dict[str, tuple[list[Thing], float, list[str]]] = {
         ["entered", "stopped"],
     ),
     "a car that waits has parked": ([("car", BLUE, drive(30.0))], 30.0, ["entered", "stopped", "parked"]),
+    "who comes back has come again": (
+        [("person", RED, crossing(2.0)), ("person", RED, crossing(16.0))],
+        30.0,
+        ["entered", "left"] * 2,
+    ),
+    "two who come together and stand have met": (
+        [("person", RED, arriving(1)), ("person", GREEN, arriving(-1))],
+        16.0,
+        ["stopped", "met"],  # one of them was there first
+    ),
+    "half a box that ends before the whole does not leave besides": (
+        [("person", RED, body), ("person", RED, between(4.5, 6.1, leg))],
+        12.0,
+        ["left"],
+    ),
+    "what stands at the edge does not leave without moving": (
+        [("car", BLUE, between(-1, 7, at((0.0, 0.5, 0.15, 0.2))))],
+        14.0,
+        [],
+    ),
+    "what shrinks at the edge drives off and has not stopped": (
+        [("car", BLUE, driving_off(-0.02))],
+        9.5,
+        ["appeared"],
+    ),
+    "what stays as large at the edge has stopped": (
+        [("car", BLUE, driving_off(0.0))],
+        9.5,
+        ["appeared", "stopped"],
+    ),
+    "a bag that somebody uncovers has not been put down": (
+        [
+            ("bag", GREEN, between(4.3, 99, at(BAG))),
+            ("person", RED, lambda t: (0.49 + 0.1 * max(t - 4, 0), 0.4, 0.08, 0.3)),
+        ],
+        12.0,
+        ["resumed", "left"],
+    ),
 }
 
 
@@ -412,19 +465,19 @@ def test_a_state_of_another_shape_is_refused() -> None:
 def test_a_simulated_week_takes_no_more_memory() -> None:
     tracker = Tracker(WIDTH / HEIGHT)
     held = []
-    for day in range(7):
+    for day in range(5):
         start = day * 86400.0
         things = [
             ("car", BLUE, at(PARKED)),
-            *(("person", RED, lambda t, k=k, s=start: crossing(s + 5 * k)(t)) for k in range(6)),
+            *(("person", RED, lambda t, k=k, s=start: crossing(s + 5 * k)(t)) for k in range(4)),
         ]
-        follow(things, 45.0, tracker, start=start)
+        follow(things, 30.0, tracker, start=start)
         held.append(len(json.dumps(tracker.state())))
     car = next(t for t in tracker.tracks if t.object == "car")
     assert car.first.time_s == 0.0
     assert len(car.observations) < 250
     assert len(tracker.tracks) < 10
-    assert held[-1] < 1.5 * held[3]
+    assert held[-1] < 1.5 * held[2]
 
 
 def test_a_car_that_drives_in_and_stays_has_stopped_and_parked_and_then_drives_on() -> None:
@@ -437,13 +490,6 @@ def test_a_car_that_drives_in_and_stays_has_stopped_and_parked_and_then_drives_o
     assert not stopped.completes
     assert resumed.duration_s == pytest.approx(30.0, abs=1.5)
     assert events[4].duration_s == pytest.approx(events[4].time_s - events[0].time_s)
-
-
-def test_a_person_who_walks_in_and_stands_has_stopped_and_walks_on() -> None:
-    _, events = follow([("person", RED, stroll(8.0))], 22.0)
-    assert [e.kind for e in events] == ["entered", "stopped", "resumed", "left"]
-    assert events[1].time_s == pytest.approx(6.0, abs=0.6)
-    assert events[2].duration_s == pytest.approx(8.0, abs=1.5)
 
 
 def halt(t: float) -> Box | None:
@@ -486,16 +532,6 @@ def test_what_stays_where_it_is_while_its_place_changes_has_not_stopped() -> Non
         ]
 
     assert watch(lambda _t: [CAR], passing, 10.0) == ["entered"]
-
-
-def test_what_shrinks_at_the_edge_drives_off_and_has_not_stopped() -> None:
-    def way(t: float, grows: float) -> Box | None:
-        size = 0.2 + grows * min(t - 2, 3)
-        return (0.5, max(0.45 - 0.15 * (t - 2), 0.0), size, size) if t >= 2 else None
-
-    for grows, stops in ((-0.02, False), (0.0, True)):
-        _, events = follow([("car", BLUE, lambda t, g=grows: way(t, g))], 9.5)
-        assert ("stopped" in [e.kind for e in events]) == stops
 
 
 def test_a_parked_car_whose_place_looks_as_before_has_not_set_off() -> None:
@@ -543,27 +579,6 @@ def test_what_is_no_longer_detected_and_still_there_has_not_left() -> None:
 
     assert "left" in watch(lambda _t: [("car", BLUE, off)], lambda _t: [("car", BLUE, off)], 14.0)
     assert "left" not in watch(seen, lambda _t: [("car", BLUE, way)], 14.0)
-
-
-def test_what_stands_at_the_edge_does_not_leave_without_moving() -> None:
-    def seen(t: float) -> Sequence[Thing]:
-        return [("car", BLUE, lambda _t: (0.0, 0.5, 0.15, 0.2))] if t < 7 else []
-
-    assert not watch(seen, seen, 14.0)
-
-
-def test_half_a_box_that_ends_before_the_whole_does_not_leave_besides() -> None:
-    body = line(0.2, 0.3, 0.12, size=(0.1, 0.5))
-
-    def leg(t: float) -> Box:
-        return (0.2 + 0.12 * t + min(0.04 * (t - 5), 0.02), 0.5, 0.06, 0.29)
-
-    tracker, events = Tracker(WIDTH / HEIGHT), []
-    for time_s in np.arange(0, 12, STEP_S).tolist():
-        halves = [("person", RED, leg)] if 4.5 < time_s < 6.1 else []
-        found, image = frame([("person", RED, body), *halves], time_s)
-        events += tracker.update(time_s, found, image)
-    assert [event.kind for event in events] == ["left"]
 
 
 def test_a_box_around_two_cars_that_stay_is_none_that_leaves() -> None:
@@ -653,14 +668,6 @@ def test_who_is_hidden_on_the_straight_way_through_the_edge_came_and_left() -> N
     assert went.after_time_s > 10.5
 
 
-def test_what_passes_along_an_edge_did_not_come_from_beyond_it() -> None:
-    def way(t: float) -> Box | None:
-        return (0.3 + 0.1 * (t - 2), 0.0, 0.1, 0.12) if t > 2 else None
-
-    _, events = follow([("car", BLUE, way)], 5.0)
-    assert [(e.kind, e.edge, e.way) for e in events] == [("entered", "far", "")]
-
-
 def test_a_bag_that_is_put_down_and_taken_away_again_is_told_both_times() -> None:
     """Whoever brings and takes it stands before it at that moment, and something else passes by meanwhile."""
 
@@ -679,17 +686,6 @@ def test_a_bag_that_is_put_down_and_taken_away_again_is_told_both_times() -> Non
     _, events = follow([bag, ("person", RED, owner), by_two], 26.0)
     told = [(e.kind, e.other) for e in events if e.object == "bag"]
     assert told[0] == ("placed", ""), "who of two it was is not known"
-
-
-def test_a_bag_that_was_hidden_has_not_been_put_down() -> None:
-    """It lies behind somebody from the beginning, until he walks off."""
-
-    def guard(t: float) -> Box:
-        return (0.49 + 0.1 * max(t - 4, 0), 0.4, 0.08, 0.3)
-
-    bag = ("bag", GREEN, between(4.3, 99, at(BAG)))
-    _, events = follow([bag, ("person", RED, guard)], 12.0)
-    assert "placed" not in [e.kind for e in events]
 
 
 @pytest.mark.parametrize(
@@ -738,24 +734,6 @@ def test_who_rises_beside_a_car_that_stopped_at_the_edge_got_out() -> None:
         assert [e.kind for e in events if e.object == "person"] == [kind]
 
 
-def test_who_comes_back_is_told_again() -> None:
-    _, events = follow([("person", RED, crossing(2.0)), ("person", RED, crossing(30.0))], 45.0)
-    assert [e.kind for e in events] == ["entered", "left"] * 2
-    assert events[0].track != events[2].track
-
-
-def test_two_who_come_together_and_stand_have_met() -> None:
-    def left(t: float) -> Box:
-        return (min(0.1 + 0.08 * max(t - 1, 0), 0.42), 0.4, 0.06, 0.3)
-
-    def right(t: float) -> Box:
-        return (max(0.85 - 0.08 * max(t - 1, 0), 0.5), 0.4, 0.06, 0.3)
-
-    _, events = follow([("person", RED, left), ("person", GREEN, right)], 16.0)
-    assert [e.kind for e in events] == ["stopped", "met"]  # one of them was there first
-    assert events[1].other != events[1].track
-
-
 def test_who_was_glimpsed_has_not_come_in_later_when_frames_are_few() -> None:
     glimpsed = ("person", RED, between(0.9, 1.3, at((0.4, 0.4, 0.06, 0.3))))
     tracker, events = follow([glimpsed], 5.0)
@@ -765,7 +743,7 @@ def test_who_was_glimpsed_has_not_come_in_later_when_frames_are_few() -> None:
     assert not events
 
 
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(*[st.floats(0.0, 20.0)] * 2, st.sampled_from([0.2, 1.1, 3.0, 12.0])), max_size=6))
 def test_an_event_names_a_track_that_is_there(visits: list[tuple[float, float, float]]) -> None:
     """Whatever comes and goes, and whichever frames are missing."""
@@ -775,7 +753,7 @@ def test_an_event_names_a_track_that_is_there(visits: list[tuple[float, float, f
     ]
     tracker, time_s = Tracker(WIDTH / HEIGHT), 0.0
     holes = [stay for *_, stay in visits]
-    for k in range(150):
+    for k in range(100):
         time_s += STEP_S if k % 25 or not holes else holes[k // 25 % len(holes)]
         events = tracker.update(time_s, *frame(things, time_s))
         assert {event.track for event in events} <= {track.id for track in tracker.tracks}

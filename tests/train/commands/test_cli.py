@@ -78,14 +78,6 @@ def test_train_then_score(run: Run, toy: Path, sample_folder: Path, tmp_path: Pa
     assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("constant"))
 
 
-def test_the_captioner_that_writes_by_templates_learns_from_no_pairs(
-    run: Run, sample_folder: Path, tmp_path: Path
-) -> None:
-    config = CONFIGS / "grounded.yaml"
-    told = run("train", "--data", sample_folder, "--out", tmp_path / "g.safetensors", "--config", config)
-    failed(told, 78, "grounded", "labelled frames")
-
-
 def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
     network = "{size: 24, words: 12, cells: 8}"
     toy.write_text(
@@ -104,11 +96,9 @@ def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path,
 @pytest.mark.parametrize(
     ("file", "content", "says"),
     [
-        ("val.json", None, ["val.json", "does not exist"]),
         ("train.json", '[{"img_id": "train000", "sent', ["train.json", "not valid JSON"]),
         ("train001_2.png", None, ["train001_2.png", "images are missing"]),
         ("train001_2.png", "no picture", ["train001_2.png", "not a readable image"]),
-        ("train.json", '[{"img_id": "train000", "sentences": ["", "2"]}]', ["at least one caption"]),
     ],
 )
 def test_bad_samples_are_one_clear_line_and_nothing_half_written(
@@ -131,33 +121,18 @@ def test_bad_samples_are_one_clear_line_and_nothing_half_written(
     failed(nowhere, 1, "nowhere", "is not a folder")
 
 
-def test_score_needs_a_checkpoint(run: Run, sample_folder: Path, tmp_path: Path) -> None:
-    missing = tmp_path / "none.safetensors"
-    failed(run("score", sample_folder, missing), 1, "no checkpoint at")
-    missing.write_bytes(b"garbage")
-    failed(run("score", sample_folder, missing), 1, "damaged")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "version: 1"),
-        ("version: 2", "version"),
         ("version: 1\ntraining: {epoch: 3}", "training.epoch: unknown key"),
-        ("version: 1\ntraining: {epochs: many}", "training.epochs"),
         ("version: 1\ntraining: {batch: 0}", "must be positive"),
-        ("version: 1\nchanges: {epsilon: 3}", "changes.epsilon: unknown key"),
-        ("version: 1\ncaptoner: ddla", "captoner: unknown key"),
+        ("version: 1\ncaptioner: grounded", "labelled frames"),
         ("version: 1\ncaptioner: gpt", "'gpt' is unknown; there is grounded, ddla"),
         ("version: 1\nencoder: vgg", "'vgg' is unknown; there is"),
         ("version: 1\narguments: {depth: 3}", "arguments.depth: unknown key; ddla takes features"),
-        (
-            "version: 1\narguments: {prior: flat}\nencoder: toy",
-            "arguments.prior: Input should be 'learned' or 'uniform'",
-        ),
         ("version: 1\nencoder_weights: none.pt", "encoder efficientnet_lite0 cannot be loaded"),
         (None, "toy.yaml cannot be read"),
-        ("version: [", ":1: broken YAML"),
         ("version: 1\nmin_count: !!bool x", ":2: broken YAML: not a valid bool"),
     ],
 )
@@ -188,6 +163,7 @@ def test_bare_pairs_of_stills(run: Run, tmp_path: Path) -> None:
     assert code == 3
     assert "gone.mp4" in told
     assert run(*words, "--frames", tmp_path, "--out", tmp_path / "x")[0] == 2
+    assert run("generate", "--out", tmp_path / "x", "--pairs", 9)[0] == 2
 
 
 def test_label_says_what_is_missing(run: Run, tmp_path: Path) -> None:
@@ -197,12 +173,6 @@ def test_label_says_what_is_missing(run: Run, tmp_path: Path) -> None:
     failed(run(*words, "--teacher", teacher), 1, "no clips or stills")
     failed(run(*words, "--teacher", "a.xml:horse"), 1, "class 'horse' is unknown")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_generate_refuses_what_cannot_be_shared(run: Run, tmp_path: Path) -> None:
-    code, _, told = run("generate", "--out", tmp_path / "x", "--pairs", 9)
-    assert code == 2
-    assert "at least 10" in " ".join(told.split())
 
 
 def test_usage_and_help(run: Run) -> None:

@@ -16,7 +16,6 @@ from train.grounded.embedding import (
     Tracklet,
     add_embedding,
     contrastive_loss,
-    draw_crop,
     train_embedding,
 )
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
@@ -114,13 +113,6 @@ def _contrast(net: OSNet) -> float:
     return float(cosine[same].mean() - cosine[~same].mean())
 
 
-def test_drawn_crops_are_of_the_networks_size() -> None:
-    rng = np.random.default_rng(3)
-    image = rng.integers(0, 256, (9, 5, 3), np.uint8)
-    for _ in range(20):
-        assert draw_crop(image, (0.1, 0.1, 0.8, 0.8), rng).shape == (256, 128, 3)
-
-
 @pytest.mark.footage
 @pytest.mark.slow
 def test_a_checkpoint_is_given_an_embedding(
@@ -130,7 +122,7 @@ def test_a_checkpoint_is_given_an_embedding(
         (tmp_path / "footage" / camera).mkdir(parents=True)
         link = tmp_path / "footage" / camera / "people.mp4"
         link.symlink_to(next((clips.parent / "cameras" / "train" / camera).glob("*.mp4")))
-    monkeypatch.setattr(module, "_CLIP_S", 2.0)
+    monkeypatch.setattr(module, "_CLIP_S", 1.2)
     out, lines = tmp_path / "out.safetensors", list[str]()
     add_embedding(tmp_path / "footage", out, reid, OPTIONS, val_cameras=("atrium_people",), note=lines.append)
     assert "are followed in 2 cameras" in lines[0]

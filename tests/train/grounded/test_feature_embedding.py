@@ -92,12 +92,6 @@ def a_camera(name: str = "yard") -> CameraSnapshots:
     return CameraSnapshots(name, clip, flowing=False)
 
 
-def test_an_example_is_the_same_whenever_it_is_drawn() -> None:
-    one, two = (a_camera().draw(np.random.default_rng(4)) for _ in range(2))
-    assert torch.equal(one.table, two.table)
-    assert torch.equal(one.before, two.before)
-
-
 def test_as_if_hours_lay_between_who_moved_is_not_the_same() -> None:
     chance, camera = np.random.default_rng(0), a_camera()
     one, other = camera.occasions["clip"][:2]

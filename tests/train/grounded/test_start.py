@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from models.families import CLASSES, COCO
-from models.grounded.detector import Detector
 from train.grounded.start import StartError, plain_start, starting_detector
 
 
@@ -57,13 +56,3 @@ def test_what_cannot_be_started_from(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(b"no network")
     with pytest.raises(StartError, match=r"cannot be read as ONNX|is not PicoDet-S"):
         starting_detector(tmp_path / "net.onnx")
-
-
-@pytest.mark.footage
-def test_another_detector_s_weights_do_not_fit(clips: Path) -> None:
-    path = clips.parent / "weights" / "yolox_nano_416_coco.onnx"
-    if not path.is_file():
-        pytest.skip("no YOLOX beside the checkout")
-    with pytest.raises(StartError, match="is not PicoDet-S"):
-        starting_detector(path)
-    assert isinstance(starting_detector(None), Detector)

@@ -39,14 +39,14 @@ def found(values: NDArray[np.float64], gain: float = 0.5) -> ExaminedClaim:
     return ExaminedClaim(CLAIM, 1.0, 1.0, difference(values), gain, None, "")
 
 
-@pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.0), (3, 1.0), (3, 2.0), (3, 8.0), (5, 2.0), (10, 8.0)])
+@pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.0), (3, 2.0), (10, 8.0)])
 def test_a_true_zero_is_shown_in_one_of_twenty_cases_at_most(seeds: int, ratio: float) -> None:
     rng = np.random.default_rng([seeds, int(ratio)])
     lows = [difference(drawn(rng, seeds, 60, ratio)).interval()[0] for _ in range(1200)]
     assert sum(low > 0 for low in lows) <= 0.05 * len(lows)
 
 
-@pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.5), (5, 2.0), (10, 1.0)])
+@pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.5), (10, 1.0)])
 def test_the_power_is_how_often_a_true_gain_is_shown(seeds: int, ratio: float) -> None:
     rng = np.random.default_rng(seeds)
     gain = 0.3

@@ -147,15 +147,3 @@ def test_rows_are_chosen(options: CompareOptions, monkeypatch: pytest.MonkeyPatc
     assert notes[0].endswith("is left out: it needs --folder single_images=FOLDER")
     with pytest.raises(TrainError, match="row both of suite birds-to-words needs --folder single_images"):
         comparison._wanted_rows(replace(birds, rows=("both",)), Listeners())
-
-
-@pytest.mark.slow
-def test_runs_side_by_side_give_the_same(tmp_path: Path) -> None:
-    from train.papers.generated.folder import GenerateOptions, generate
-
-    generate(GenerateOptions(pairs=20, side=64), tmp_path / "drawn")
-    one = CompareOptions(
-        "spot-the-diff", tmp_path / "drawn", tmp_path / "one", seeds=2, rows=("nn", "nn-multi")
-    )
-    alone, beside = compare(one), compare(replace(one, out=tmp_path / "two", workers=2))
-    assert alone.results == beside.results
