@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 def check_config(config: ConfigurationFile) -> None:
     """Check a configuration file and what it names: secrets, checkpoint, folders, footage, server."""
-    from daemon.config.checks import absent_secrets, check_configuration  # noqa: PLC0415
-    from daemon.rules.configured import rule_problems  # noqa: PLC0415
+    from daemon.service.checks import check_configuration  # noqa: PLC0415
 
     configuration = load_configuration(config)
-    found = [*rule_problems(configuration), *absent_secrets(configuration.forward.addresses(), Secrets())]
-    for warning in check_configuration(configuration, Secrets(), config, found):
+    for warning in check_configuration(configuration, Secrets(), config, configuration.forward.addresses()):
         warn(warning)
     if url := configuration.redis.url:
         _try_server(Secrets().reveal(url), configuration)

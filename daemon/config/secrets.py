@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -83,6 +83,15 @@ class Secrets:
         if not value:
             raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
         return value
+
+
+def absent_secrets(texts: Iterable[tuple[str, str]], secrets: Secrets) -> Iterator[str]:
+    """What is wrong with the secrets in texts, which stand under keys of the file."""
+    for key, text in texts:
+        try:
+            secrets.reveal(text)
+        except SecretError as error:
+            yield f"{key}: {error}"
 
 
 def _first_line(path: Path) -> str:

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from daemon.config.checks import absent_secrets
 from daemon.config.configuration import ConfigurationError
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import Secrets, absent_secrets
 from daemon.config.settings import Configuration
 from daemon.config.values import unit_folder
 from daemon.forward.queue import Queue

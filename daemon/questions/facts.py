@@ -1,14 +1,32 @@
-"""The facts of a record that questions and rules look at, for `narrated/1` and `/2` alike."""
+"""The facts of a record that questions and rules look at, and whether filters mean them.
+
+Records of `narrated/1` and `/2` are read alike.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from daemon.questions.local_time import microseconds
-from daemon.questions.words import DEPARTURES, colour_in
+from daemon.questions.question import Filters
+from daemon.questions.words import (
+    ARRIVALS,
+    CAME,
+    DEPARTURES,
+    LEFT,
+    colour_in,
+    colour_of,
+    kind_of,
+    objects_of,
+    open_classes_of,
+)
+
+NO, MAYBE, YES = 0, 1, 2
 
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
@@ -16,6 +34,20 @@ _SPOKEN = re.compile(r" (parked|stopped|crossed)\b")
 """Actions that records of narrated/1 name in their words alone."""
 UNTIL_THE_NEXT = 2**62
 """End of what a mask hides until the next record of masks."""
+_PLACE = re.compile(
+    r"(?:(?:in|on|at|by|near|to|from|of|into|towards?|behind|beside|before|under|outside|inside|around) )?"
+    r"(?:the |an? )?(?P<name>.+)",
+    re.IGNORECASE,
+)
+_PREPOSITIONS = (
+    "above|across|along|alongside|among|around|at|before|behind|below|beneath|beside|between|beyond|by|close|crossed|"
+    "down|from|in|inside|into|near|next|of|on|opposite|outside|over|past|round|through|to|toward|towards|under|"
+    "underneath|up|within"
+)
+_ADVERBS = {"downstairs", "upstairs", "indoors", "outdoors", "inside", "outside"}
+"""Zones that need no word before them."""
+_TEXTS = 100_000
+"""That are remembered: they name durations, so there are many."""
 
 
 class Fact(NamedTuple):
@@ -96,3 +128,97 @@ def gap_of(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None
 def time_of(text: str) -> int:
     """Microseconds since 1970 of a record's time, with or without "before"."""
     return microseconds(datetime.fromisoformat(text.removeprefix("before ")))
+
+
+class RecordPlace:
+    """A zone as sentences name it."""
+
+    def __init__(self, words: str) -> None:
+        name = re.escape(" ".join(place_name(words).lower().split()))
+        before = (
+            "" if name in _ADVERBS else rf"(?:{_PREPOSITIONS}) (?:the |an? )?(?:(?!ha[sv]|is |are )[\w'-]+ )?"
+        )
+        self._named = re.compile(rf"(?<![\w-]){before}{name}(?![\w-])")
+        self._end = re.compile(
+            rf"\b(?:now|to|into|towards?|stopped|parked)(?: [a-z]+){{0,2}}? {name}(?![\w-])"
+        )
+
+    def holds(self, text: str, kind: str, kinds: Sequence[str]) -> bool:
+        """True of a sentence about the place; of what moved, where it came there, or went from there."""
+        text = text.lower()
+        if self._named.search(text) is None:
+            return False
+        if kind != "moved" or kind in kinds or not {CAME, LEFT} & {*kinds}:
+            return True
+        return (CAME if self._end.search(text) else LEFT) in kinds
+
+
+def place_name(words: str) -> str:
+    """The words of a place without their preposition and article."""
+    named = _PLACE.fullmatch(words.strip())
+    return named["name"] if named else words
+
+
+class Matcher:
+    """Filters in the names of records.
+
+    Args:
+        filters: words.
+        known: objects that the records name beside the usual ones; None takes every word.
+
+    Attributes:
+        spoken: object to the words of which its sentence must hold one; an empty one is always held.
+        open_classes: object that is recorded where the kind was not sure, to what of the filters it may be.
+        kinds, actions: of a sentence either must be among them; none is any.
+
+    Raises:
+        SearchError: an object, kind or colour is not known.
+    """
+
+    def __init__(self, filters: Filters, known: Collection[str] | None = None) -> None:
+        self.filters = filters
+        self.spoken = defaultdict[str, set[str]](set)
+        for word in filters.objects:
+            names, spoken = objects_of(word, {word} if known is None else {*known})
+            for name in names:
+                self.spoken[name].add(spoken if spoken != name else "")
+        self.open_classes = open_classes_of(filters.objects)
+        self.colours = tuple(map(colour_of, filters.colours))
+        self._asked = tuple(map(kind_of, filters.kinds))
+        self._places = [RecordPlace(zone) for zone in filters.zones]
+        meant = {CAME: ARRIVALS[:1], LEFT: DEPARTURES[:1]}  # what people mean by them is by type
+        self.kinds = {each for kind in self._asked for each in meant.get(kind, (kind,))}
+        self.actions = {*self._asked} - {LEFT}
+        if self._places and {CAME, LEFT} & {*self._asked}:
+            self.kinds.add("moved")
+        self._at_place = lru_cache(_TEXTS)(self._is_at_place)
+
+    def happens(self, fact: Fact) -> int:
+        """Whether a sentence is an event of these filters: `YES`, `MAYBE` of an open class, or `NO`."""
+        acts = fact.action in self.actions or (fact.counted and fact.kind in self.kinds)
+        return self._about(fact, self._asked) if acts else NO
+
+    def stands(self, fact: Fact) -> int:
+        """Whether a sentence has what it is about there."""
+        return NO if fact.kind in DEPARTURES else self._about(fact, (CAME,))
+
+    def at_place(self, text: str, kind: str) -> bool:
+        """True of a sentence, of what kind, about one of the places."""
+        return self._at_place(text, kind, self._asked)
+
+    def _about(self, fact: Fact, kinds: tuple[str, ...]) -> int:
+        sure = YES
+        if self.spoken and fact.object not in self.spoken:
+            if fact.object not in self.open_classes:
+                return NO
+            sure = MAYBE
+        elif self.spoken and not any(word in fact.text for word in self.spoken[fact.object]):
+            return NO
+        if self.colours and fact.colour not in self.colours:
+            return NO
+        if self.filters.confidence is not None and fact.confidence < self.filters.confidence:
+            return NO
+        return sure if not self._places or self._at_place(fact.text, fact.kind, kinds) else NO
+
+    def _is_at_place(self, text: str, kind: str, kinds: tuple[str, ...]) -> bool:
+        return any(place.holds(text, kind, kinds) for place in self._places)

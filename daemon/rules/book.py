@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
 from daemon.questions.facts import facts_of, gap_of, time_of
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.rules.rule import Rule
-from daemon.rules.watch import Cooldown, Firing, Watch
+from daemon.rules.watch import Firing, Watch
 from pipeline.record import Evidence, Record
 
 LOOK_BACK = timedelta(days=2)
@@ -18,6 +18,16 @@ MOST_RECORDS = 50_000
 _PICTURES = 100
 
 Met = tuple[Rule, Firing]
+
+
+def recent(newest_first: Iterable[Record], span: timedelta, most: int) -> list[Record]:
+    """The last records of a span, no more than so many; the oldest first."""
+    records = list[Record]()
+    for record in islice(newest_first, most):
+        if records and records[0].after.moment - record.after.moment > span:
+            break
+        records.append(record)
+    return records[::-1]
 
 
 class RuleBook:
@@ -29,18 +39,18 @@ class RuleBook:
 
     def __init__(self, rules: Sequence[Rule], local: LocalTime) -> None:
         self.rules, self.evidence = tuple(rules), dict[str, Evidence]()
-        self._watches = [(rule, Watch(rule, local), Cooldown(rule)) for rule in rules]
+        self._watches = {rule.name: Watch(rule, local) for rule in rules}
         self._begun = False
 
     def take(self, record: Record) -> list[Met]:
         """The rules that fire by the camera's next record."""
-        return list(self._cool(self._take(record)))
+        return self._admitted(self._take(record))
 
     def tick(self, now: datetime) -> list[Met]:
         """The rules that fire because nothing was recorded until now, and the camera was watched."""
-        for _, watch, _ in self._watches:
+        for watch in self._watches.values():
             watch.advance(microseconds(now))
-        return list(self._cool(self._met()))
+        return self._admitted(self._met())
 
     def recall(self, newest_first: Iterable[Record], settings_sha256: str) -> list[Met]:
         """Go on where an earlier process ended, by its journal.
@@ -52,24 +62,19 @@ class RuleBook:
         Returns:
             Rules that were met by its last record and did not get into the journal before it was killed.
         """
-        records = list[Record]()
-        for record in islice(newest_first, MOST_RECORDS):
-            if records and records[0].after.moment - record.after.moment > LOOK_BACK:
-                break
-            records.append(record)
-        waiting = list[Met]()
-        for record in reversed(records):
+        records, waiting = recent(newest_first, LOOK_BACK, MOST_RECORDS), list[Met]()
+        for record in records:
             met = self._take(record)
             if record.rule is None:
                 waiting = met
                 continue
             fired = record.rule.name, record.rule.records
             waiting = [each for each in (*waiting, *met) if (each[0].name, each[1].records) != fired]
-            for rule, _, cooldown in self._watches:
-                if rule.name == record.rule.name and record.sentences[0].time:
-                    cooldown.remember(time_of(record.sentences[0].time))
-        same = records and records[0].config_sha256 == settings_sha256
-        return list(self._cool(waiting)) if same else []
+            watch, time = self._watches.get(record.rule.name), record.sentences[0].time
+            if watch and time:
+                watch.cooling_since = time_of(time)
+        same = records and records[-1].config_sha256 == settings_sha256
+        return self._admitted(waiting) if same else []
 
     def _take(self, record: Record) -> list[Met]:
         members, time = record.members(), microseconds(record.after.moment)
@@ -79,7 +84,7 @@ class RuleBook:
                 del self.evidence[next(iter(self.evidence))]
         gap = gap_of(members, time)
         facts = facts_of(members, time, record.id)
-        for _, watch, _ in self._watches:
+        for watch in self._watches.values():
             if not self._begun:
                 watch.begin(record.id, time)
             if gap:
@@ -91,11 +96,11 @@ class RuleBook:
         return self._met()
 
     def _met(self) -> list[Met]:
-        met = [(rule, firing) for rule, watch, _ in self._watches for firing in watch.fired]
-        for _, watch, _ in self._watches:
+        met = list[Met]()
+        for watch in self._watches.values():
+            met += [(watch.rule, firing) for firing in watch.fired]
             watch.fired.clear()
         return sorted(met, key=lambda each: each[1].at)
 
-    def _cool(self, met: Iterable[Met]) -> Iterator[Met]:
-        cooldowns = {rule.name: cooldown for rule, _, cooldown in self._watches}
-        return (each for each in met if cooldowns[each[0].name].admits(each[1]))
+    def _admitted(self, met: Iterable[Met]) -> list[Met]:
+        return [(rule, firing) for rule, firing in met if self._watches[rule.name].admits(firing)]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from daemon.config.configuration import ConfigurationError
 from daemon.config.settings import Camera, Configuration, RuleSettings
 from daemon.questions.asker import Asker
+from daemon.questions.facts import place_name
 from daemon.questions.local_time import LocalTime, parse_hours
-from daemon.questions.matching import place_name
 from daemon.questions.question import SearchError, not_here
 from daemon.rules.rule import Rule, read_rule
 
@@ -36,15 +36,6 @@ def configured_rules(configuration: Configuration) -> Rules:
     if problems:
         raise ConfigurationError(problems)
     return {name: tuple(each) for name, each in rules.items()}
-
-
-def rule_problems(configuration: Configuration) -> list[str]:
-    """A line for each rule that is not understood."""
-    try:
-        configured_rules(configuration)
-    except ConfigurationError as error:
-        return error.problems
-    return []
 
 
 def _read(

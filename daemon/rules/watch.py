@@ -15,9 +15,8 @@ from functools import lru_cache, partial
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from daemon.questions.facts import Fact
+from daemon.questions.facts import MAYBE, NO, Fact, Matcher
 from daemon.questions.local_time import MINUTES, LocalTime, microseconds, moment_of
-from daemon.questions.matching import MAYBE, NO, Matcher
 from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.rules.rule import Form, Rule
 
@@ -72,10 +71,15 @@ class _Stay:
 
 
 class Watch:
-    """Evaluates a rule; `fired` is taken, and emptied, by the caller."""
+    """Evaluates a rule; `fired` is taken, and emptied, by the caller.
+
+    Attributes:
+        cooling_since: when it was admitted last; None where it never was.
+    """
 
     def __init__(self, rule: Rule, local: LocalTime) -> None:
         self.rule, self.fired = rule, list[Firing]()
+        self.cooling_since: int | None = None
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
@@ -140,6 +144,14 @@ class Watch:
         self._move_on(record, time)
         if self.rule.form is Form.COUNT:
             self._level(until, record)
+
+    def admits(self, firing: Firing) -> bool:
+        """Whether a firing is reported: one within the cooldown."""
+        since, wait = self.cooling_since, round(self.rule.cooldown_s * SECOND)
+        if since is not None and 0 <= firing.at - since < wait:
+            return False
+        self.cooling_since = firing.at
+        return True
 
     def _move_on(self, record: str | int, time: int) -> None:
         """Move the clock on to a record that matters; a clock that was set back forgets everything."""
@@ -337,22 +349,3 @@ class Watch:
         midnight = datetime.combine(day, time())
         begin, end = (self._local.aware(midnight + timedelta(minutes=minutes)) for minutes in clocks)
         return microseconds(begin), microseconds(end)
-
-
-class Cooldown:
-    """Lets a rule fire once within its cooldown, on one camera."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._wait = round(rule.cooldown_s * SECOND)
-        self._last: int | None = None
-
-    def admits(self, firing: Firing) -> bool:
-        """Whether a rule that is met fires."""
-        if self._last is not None and 0 <= firing.at - self._last < self._wait:
-            return False
-        self._last = firing.at
-        return True
-
-    def remember(self, at: int) -> None:
-        """It has fired at a time, in an earlier process."""
-        self._last = at

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
+from daemon.questions.facts import Matcher, RecordPlace, place_name
 from daemon.questions.local_time import (
     DAY_NAMES,
     DAY_S,
@@ -19,7 +20,6 @@ from daemon.questions.local_time import (
     microseconds,
     moment_of,
 )
-from daemon.questions.matching import Matcher, RecordPlace, place_name
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.words import ARRIVALS, DEPARTURES
 

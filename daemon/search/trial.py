@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from daemon.questions.facts import Fact
+from daemon.questions.facts import Fact, Matcher
 from daemon.questions.local_time import microseconds, moment_of
-from daemon.questions.matching import Matcher
 from daemon.questions.question import Span, not_here
 from daemon.rules.rule import Form, Rule
-from daemon.rules.watch import Cooldown, Watch
+from daemon.rules.watch import Watch
 from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.selection import any_place, sql_list
@@ -58,11 +57,10 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
     found = list[WouldHaveFired]()
     for camera, watch in watches.items():
         watch.advance(min(microseconds(watched[camera].last), end))
-        cooldown = Cooldown(rule)
         found += [
             WouldHaveFired(camera, moment_of(each.at), tuple(map(int, each.records)), each.maybe)
             for each in watch.fired
-            if begin <= each.at < end and cooldown.admits(each)
+            if begin <= each.at < end and watch.admits(each)
         ]
     return sorted(found, key=lambda each: each.at)
 

@@ -15,14 +15,14 @@ from itertools import cycle
 from pathlib import Path
 from time import monotonic
 
-from daemon.config.checks import check_configuration
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.device import load_on
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, Secrets
 from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
-from daemon.rules.configured import Rules, configured_rules, rule_problems
+from daemon.rules.configured import Rules, configured_rules
+from daemon.service.checks import check_configuration
 from daemon.service.health import Health, Pages, Phase
 from daemon.service.log import time_line
 from daemon.service.metrics import Metrics
@@ -267,8 +267,7 @@ class Daemon:
         return ", ".join(parts)
 
     def _check(self, configuration: Configuration) -> None:
-        problems = rule_problems(configuration)
-        for warning in check_configuration(configuration, self.secrets, self.path, problems):
+        for warning in check_configuration(configuration, self.secrets, self.path):
             logger.warning("%s", warning)
 
     def _plans(self, configuration: Configuration) -> list[CameraPlan]:

@@ -171,7 +171,7 @@ class CameraThread:
         chosen = thresholds(PairThresholds())
         if plan.lower is None or plan.upper is None:
             minute: list[Frame] = []
-            opening = _remember_planes(_take_opening(frames, CALIBRATION_S), minute)
+            opening = _take_opening(frames, CALIBRATION_S, minute)
             yield from watch(opening, chosen, masks, tracked=plan.tracked, live=live)
             chosen = thresholds(calibrate(minute) or PairThresholds())
             minute.clear()  # 16 MB
@@ -199,20 +199,17 @@ class CameraThread:
         self._rest()
 
 
-def _take_opening(frames: Iterable[Frame], seconds: float) -> Iterator[Frame]:
-    """The frames of the first `seconds` of footage; it takes no frame beyond them but one."""
+def _take_opening(frames: Iterable[Frame], seconds: float, planes: list[Frame]) -> Iterator[Frame]:
+    """The frames of the first `seconds` of footage, and no more but one, as they come.
+
+    Two a second are appended to `planes`, without their pictures.
+    """
+    slots = Slots(PAIR_INTERVAL_S)
     first: Frame | None = None
     for frame in frames:
         first = first or frame
-        yield frame
-        if (frame.time - first.time).total_seconds() >= seconds:
-            return
-
-
-def _remember_planes(frames: Iterable[Frame], planes: list[Frame]) -> Iterator[Frame]:
-    """The frames as they come; two a second are appended to `planes`, without their pictures."""
-    slots = Slots(PAIR_INTERVAL_S)
-    for frame in frames:
         if slots.takes(frame):
             planes.append(without_picture(frame))
         yield frame
+        if (frame.time - first.time).total_seconds() >= seconds:
+            return

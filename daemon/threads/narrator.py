@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.local_time import LocalTime, moment_of
-from daemon.rules.book import Met, RuleBook
+from daemon.rules.book import Met, RuleBook, recent
 from daemon.rules.rule import Rule
 from daemon.threads.captions import Captioning
 from daemon.threads.evidence import EvidenceKeeper
@@ -180,12 +179,8 @@ class Narrator:
     def _recall(self, plan: CameraPlan, limits: MessageLimits) -> None:
         """Remember what an earlier process sent, as far back as a limit reaches."""
         span = max(timedelta(seconds=plan.limits.cooldown_s or 0.0), HOUR)
-        records = list[Record]()
-        for record in islice(self._newest_first(plan.name), 0 if plan.limits == NO_LIMITS else _RECALLED):
-            if records and records[0].after.moment - record.after.moment > span:
-                break
-            records.append(record)
-        for record in reversed(records):
+        most = 0 if plan.limits == NO_LIMITS else _RECALLED
+        for record in recent(self._newest_first(plan.name), span, most):
             if record.clock != "file" and not (
                 record.held or record.rule
             ):  # footage read again is of the same time

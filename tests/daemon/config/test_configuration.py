@@ -158,13 +158,6 @@ cameras:
     assert warned[-1] == ["n.yaml:13", "cameras.b.rtsp.stall_timeout"]
 
 
-@pytest.mark.parametrize("text", ["captioner: ddla", "captioner: {model: ddla}"])
-def test_a_captioner_by_its_name(text: str) -> None:
-    configuration = parse_configuration(f"{SMALL}{text}\n")
-    assert configuration.captioner.model == "ddla"
-    assert configuration.captioner.checkpoint == SHIPPED["ddla"]
-
-
 @pytest.mark.parametrize(
     ("text", "line", "key"),
     [
@@ -199,6 +192,8 @@ def test_a_captioner_by_its_name(text: str) -> None:
         (SMALL + "state: !!python/name:os.system", 4, "broken YAML"),
         (SMALL + "state: *nowhere", 4, "broken YAML"),
         (SMALL + "state: a\x07b", 4, "broken YAML"),
+        ("", None, "is empty"),
+        ("- a", None, "is empty"),
     ],
 )
 def test_an_error_says_where(text: str, line: int | None, key: str) -> None:
@@ -227,20 +222,19 @@ def test_an_error_says_what_to_write(cameras: str, advice: str) -> None:
     assert advice in found
 
 
-@pytest.mark.parametrize(("word", "value"), [("yes", True), ("on", True), ("No", False), ("off", False)])
-def test_words_for_true_and_false_are_those_of_yaml_1_1(word: str, value: bool) -> None:
-    text = f"version: 1\ncameras:\n  door:\n    url: x\n    rtsp: {{idle_keyframes: {word}}}\n"
-    assert parse_configuration(text).cameras["door"].rtsp.idle_keyframes is value
+def test_words_are_those_of_yaml_1_1_and_a_captioner_may_be_its_name() -> None:
+    for word, value in (("yes", True), ("on", True), ("No", False), ("off", False)):
+        text = (
+            f"version: 1\ncameras: {{door: {{url: x, rtsp: {{idle_keyframes: {word}}}}}}}\ncaptioner: ddla\n"
+        )
+        configuration = parse_configuration(text)
+        assert configuration.cameras["door"].rtsp.idle_keyframes is value
+        assert configuration.captioner.checkpoint == SHIPPED["ddla"]
 
 
 def test_a_mistake_in_the_defaults_is_reported_once() -> None:
     text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
     assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
-
-
-@pytest.mark.parametrize("text", ["", "- a", "a: [", "a: !!python/object:os.system {}"])
-def test_what_is_no_configuration(text: str) -> None:
-    assert problems(text)[0].startswith("n.yaml")
 
 
 def keys_of(model: type[BaseModel], values: dict[str, Any], where: str = "") -> set[str]:

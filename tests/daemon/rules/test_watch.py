@@ -12,7 +12,7 @@ from daemon.questions.facts import Fact
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.question import SearchError
 from daemon.rules.rule import read_rule
-from daemon.rules.watch import Cooldown, Firing, Watch
+from daemon.rules.watch import Firing, Watch
 
 NOON = datetime(2026, 5, 14, 12, tzinfo=UTC)
 PLACES = ("gate", "desk", "lot", "gate line", "gate line into the yard", "gate line to the street")
@@ -115,13 +115,10 @@ def test_a_rule_that_is_not_understood_names_the_word(when: str, named: str) -> 
 
 
 def test_a_rule_fires_once_within_its_cooldown() -> None:
-    rule = read_rule("a rule", "a van comes", ASKER, cooldown_s=60)
-    cooldown = Cooldown(rule)
+    watch = Watch(read_rule("a rule", "a van comes", ASKER, cooldown_s=60), LOCAL)
     moments = [0, 0.5, 0.99, 1, 1.5, 3]
     firings = [Firing(minute(at), (), "van", 0.9, maybe=False) for at in moments]
-    assert [cooldown.admits(each) for each in firings] == [True, False, False, True, False, True]
-    cooldown.remember(minute(10))
-    assert not cooldown.admits(Firing(minute(10.5), (), "van", 0.9, maybe=False))
+    assert [watch.admits(each) for each in firings] == [True, False, False, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import errno
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.plan import camera_plan, camera_plans
-from daemon.config.secrets import SecretError, Secrets, hide_secrets
+from daemon.config.secrets import Secrets, absent_secrets, hide_secrets
 from daemon.config.settings import Configuration
+from daemon.rules.configured import configured_rules
 from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
@@ -25,15 +25,18 @@ _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
 
 
 def check_configuration(
-    configuration: Configuration, secrets: Secrets, name: object, found: Sequence[str] = ()
+    configuration: Configuration,
+    secrets: Secrets,
+    name: object,
+    others: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """Try what the configuration names: secrets, key, checkpoint, device, server, folders, footage.
+    """Try what the configuration says: rules, secrets, key, checkpoint, device, server, folders, footage.
 
     Args:
         configuration: that could be read.
         secrets: where its secrets are looked up.
         name: of the file, for the messages.
-        found: mistakes that were found elsewhere.
+        others: further texts with secrets, by their keys.
 
     Returns:
         Warnings, one line each.
@@ -41,10 +44,9 @@ def check_configuration(
     Raises:
         ConfigurationError: with one line per mistake.
     """
-    signing = configuration.signing
-    texts = [*_addresses(configuration), ("signing.key", signing.key or "")]
-    texts.append(("signing.timestamps", signing.timestamps or ""))
-    problems = [*found, *absent_secrets(texts, secrets)]
+    texts = [*_addresses(configuration), *others]
+    texts += [(f"signing.{key}", getattr(configuration.signing, key) or "") for key in ("key", "timestamps")]
+    problems = [*_rule_problems(configuration), *absent_secrets(texts, secrets)]
     warnings = [
         f"{key}: a password in this file can be read by all who read it: write ${{cred:NAME}} in its place"
         for key, text in _addresses(configuration)
@@ -72,10 +74,12 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
         yield "redis.url", configuration.redis.url
 
 
-def absent_secrets(texts: Iterable[tuple[str, str]], secrets: Secrets) -> Iterator[str]:
-    """What is wrong with the secrets in texts, which stand under keys of the file."""
-    for key, text in texts:
-        yield from _try(key, partial(secrets.reveal, text), SecretError)
+def _rule_problems(configuration: Configuration) -> list[str]:
+    try:
+        configured_rules(configuration)
+    except ConfigurationError as error:
+        return error.problems
+    return []
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
