@@ -108,10 +108,12 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
 
 def are_one(one: Track, two: Track) -> bool:
     """True where two tracks follow one object: the smaller box lay mostly within the larger one all along."""
+    if not _akin(one, two):
+        return False
     boxes = {o.time_s: o.box for o in two.observations}
     pairs = [(o.box, boxes[o.time_s]) for o in one.observations if o.time_s in boxes]
     shares = [max(share_inside(a, b), share_inside(b, a)) for a, b in pairs]
-    return len(shares) > 1 and sum(shares) > _ONE * len(shares) and _akin(one, two)
+    return len(shares) > 1 and sum(shares) > _ONE * len(shares)
 
 
 def is_followed_beyond(end: End, tracks: Sequence[Track]) -> bool:
@@ -133,6 +135,8 @@ def stays(track: Track, memory: Memory, time_s: float) -> bool:
 def _beyond(end: End, other: Track) -> list[Box]:
     """Where another one was at the end, and in the moments beyond it."""
     first, last = sorted((end.time_s, end.time_s + (-_COVERS_S if end.coming else _COVERS_S)))
+    if other.last.time_s <= first or other.first.time_s >= last:
+        return []
     boxes = [o.box for o in other.observations if first < o.time_s < last]
     there = other.at(end.time_s)
     return [*boxes, there] if there else boxes

@@ -244,8 +244,7 @@ def test_records_that_another_process_indexed_are_news_to_a_listener(house):
         listener.index.update()
         house.tell(1)
         other.index.update()
-        assert [found.record.seq for found in listener.new(listener.index.update())] == [2]
-        assert listener.index.update().records == 0
+        assert [listener.index.update().records for _ in range(2)] == [1, 0]
 
 
 def test_copies_and_merged_files_are_left_out(house):
