@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
 from pipeline.journal import Journal
 
-from .conftest import SMALL, said, searching
+from .conftest import said, searching
 
 UTC_ZONE = LocalTime.named("UTC")
 
@@ -63,28 +62,6 @@ def test_it_catches_up_over_segments(house):
         assert search.index.faults() == []
     assert len(list(house.folder.glob("*.jsonl"))) > 3
     assert seqs(house.folder) == list(range(1, 24))
-
-
-def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_doubles(tmp_path):
-    count, done = 300, threading.Event()
-
-    def write():
-        with Journal(tmp_path, "yard", fsync=False, limits=SMALL) as journal:
-            for second in range(count):
-                journal.append(narration(second))
-        done.set()
-
-    Journal(tmp_path, "yard", fsync=False).close()
-    writer = threading.Thread(target=write)
-    found = 0
-    with Search(tmp_path, UTC_ZONE) as search:
-        writer.start()
-        while not (done.is_set() and found >= count):
-            found += search.index.update().records
-        writer.join()
-        assert search.index.faults() == []
-    assert found == count
-    assert seqs(tmp_path) == list(range(1, count + 1))
 
 
 def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house, monkeypatch):

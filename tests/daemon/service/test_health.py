@@ -20,8 +20,6 @@ from running_daemon import metrics, page, unused_port
 from daemon.service.daemon import Daemon
 from daemon.service.process import ServiceWatch
 from daemon.threads import publication as module
-from pipeline.publisher import Publisher
-from pipeline.publisher.publisher import NO_ENTRY
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
 
@@ -94,24 +92,15 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
 
 
 @pytest.mark.logs_errors
-@pytest.mark.parametrize("hindrance", ["another writer", "a right that lacks"])
 def test_it_is_not_ready_while_every_camera_is_refused(
-    configure: Callable[..., Path], still: Path, hindrance: str, clip: Path
+    configure: Callable[..., Path], still: Path, clip: Path
 ) -> None:
     port = unused_port()
     with EmbeddedServer() as server:
         path = server.url.removeprefix("unix://")
-        url = server.url
-        if hindrance == "another writer":
-            theirs = Publisher(server.url, lease_s=600)
-            for camera in ("away", "lot", "room"):
-                theirs.publish(camera, "f" * 32, [], NO_ENTRY)
-            theirs.close()
-        else:
-            with redis.Redis(unix_socket_path=path) as client:
-                client.execute_command(*["ACL", "SETUSER", "n", "on", ">p", "~*", "&*", "+@all", "-xadd"])
-            url = f"unix://n:p@{path}"
-        config = configure(f"  lot: {{url: {still}}}\n  room: {{url: {clip}}}\n", url)
+        with redis.Redis(unix_socket_path=path) as client:
+            client.execute_command(*["ACL", "SETUSER", "n", "on", ">p", "~*", "&*", "+@all", "-xadd"])
+        config = configure(f"  lot: {{url: {still}}}\n  room: {{url: {clip}}}\n", f"unix://n:p@{path}")
         config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
         with running(config) as daemon:
 
