@@ -22,7 +22,9 @@ gc.disable()
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 # How fast examples are drawn tells of the machine's load, not of the code.
-settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "calm", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("calm")
 
 

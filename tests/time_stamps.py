@@ -35,35 +35,17 @@ def make_authority(folder: Path) -> Path:
     folder.mkdir()
     (folder / "tsa.cnf").write_text(_CONFIGURATION.format(folder=folder))
     (folder / "serial").write_text("01\n")
-    make = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout"]
-    root, signer = folder / "root.pem", folder / "signer"
-    run = [
-        [*make, folder / "root.key", "-x509", "-days", "3650", "-subj", "/CN=root", "-out", root],
-        [*make, f"{signer}.key", "-subj", "/CN=authority", "-out", f"{signer}.csr"],
-        [
-            "openssl",
-            "x509",
-            "-req",
-            "-in",
-            f"{signer}.csr",
-            "-CA",
-            root,
-            "-CAkey",
-            folder / "root.key",
-            "-CAcreateserial",
-            "-days",
-            "3650",
-            "-extfile",
-            folder / "tsa.cnf",
-            "-extensions",
-            "extensions",
-            "-out",
-            f"{signer}.pem",
-        ],
-    ]
-    for command in run:
-        subprocess.run(command, check=True, capture_output=True)
-    return root
+    make = "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout"
+    for command in (
+        f"{make} root.key -x509 -days 3650 -subj /CN=root -out root.pem",
+        f"{make} signer.key -subj /CN=authority -out signer.csr",
+        (
+            "openssl x509 -req -in signer.csr -CA root.pem -CAkey root.key -CAcreateserial -days 3650 "
+            "-extfile tsa.cnf -extensions extensions -out signer.pem"
+        ),
+    ):
+        subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    return folder / "root.pem"
 
 
 @contextmanager
@@ -73,13 +55,8 @@ def serve_authority(folder: Path) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             (folder / "query").write_bytes(self.rfile.read(int(self.headers["content-length"])))
-            answer = [
-                *("openssl", "ts", "-reply", "-config"),
-                folder / "tsa.cnf",
-                "-queryfile",
-                folder / "query",
-            ]
-            done = subprocess.run(answer, capture_output=True, check=True)
+            answer = ["openssl", "ts", "-reply", "-config", "tsa.cnf", "-queryfile", "query"]
+            done = subprocess.run(answer, cwd=folder, capture_output=True, check=True)
             self.send_response(200)
             self.end_headers()
             self.wfile.write(done.stdout)

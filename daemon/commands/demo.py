@@ -38,4 +38,4 @@ def demo(
     finish(run_demo(clip, loaded, out), out)
     if shown:
         page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port
-        raise typer.Exit(serve_page(page, None, out))
+        serve_page(page, None, out)

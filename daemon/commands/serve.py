@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def serve(
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords}
     settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
-    raise typer.Exit(serve_page(settings, configuration, journal, timezone=timezone, config=config))
+    serve_page(settings, configuration, journal, timezone=timezone, config=config)
 
 
 def serve_page(
@@ -45,13 +46,15 @@ def serve_page(
     *,
     timezone: str | None = None,
     config: Path | None = None,
-) -> int:
-    """Serve; gives the exit code. `config` is the file of the configuration.
+) -> None:
+    """Serve; `config` is the file of the configuration.
 
     Raises:
         ServeError: it cannot be served.
         typer.Exit: the folder cannot be read; stderr has the reason.
     """
+    import asyncio  # noqa: PLC0415 - 30 ms that --help need not wait for
+
     from daemon.serve.server import serve as run  # noqa: PLC0415 - the extra
     from daemon.serve.site import Site  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
@@ -67,7 +70,8 @@ def serve_page(
         timezone = timezone or (configuration.timezone if configuration else None)
         site = Site(settings, folder, own, configuration=configuration, timezone=timezone, config=config)
         say = lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True)  # noqa: E731
-        return run(site, settings, own / FILE, say)
+        with closing(site):
+            asyncio.run(run(site, settings, own / FILE, say))
 
 
 def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:

@@ -19,6 +19,7 @@ from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.search import SearchResult
+from pipeline.journal.attestations import Attestation
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Signature
 from pipeline.journal.timestamps import Timestamp
@@ -183,28 +184,28 @@ class Export:
         return name
 
     def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
-        signatures = Signature.load(self.journals, camera)
-        stamps = Timestamp.load(self.journals, camera)
+        kinds: tuple[type[Attestation], ...] = (Signature, Timestamp)
+        proofs = {kind: kind.load(self.journals, camera) for kind in kinds}
         numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
         with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
             if self.manifest.linked:
                 last = max(
-                    min((each.seq for each in proofs if each.seq >= numbers[-1]), default=numbers[-1])
-                    for proofs in (signatures, stamps)
+                    min((each.seq for each in every if each.seq >= numbers[-1]), default=numbers[-1])
+                    for every in proofs.values()
                 )
                 numbers = _copy_lines(self.journals, camera, numbers[0], last, file)
             else:
                 for number in numbers:
                     source.seek(places[number][0])
                     file.write(source.read(places[number][1]) + b"\n")
-        there = set(numbers)
-        for kind, proofs in (("signatures", signatures), ("timestamps", stamps)):
-            lines = b"".join(each.line() + b"\n" for each in proofs if each.seq in there)
-            if lines:
-                (self._folder / f"chain/{camera}.{kind}").write_bytes(lines)
-        signed = max((each.seq for each in signatures if each.seq in there), default=0)
-        stamped = max((each.seq for each in stamps if each.seq in there), default=0)
-        return {"pieces": runs_of(numbers), "signed": signed, "stamped": stamped}
+        there, facts = set(numbers), dict[str, Any](pieces=runs_of(numbers))
+        for kind, every in proofs.items():
+            kept = [each for each in every if each.seq in there]
+            facts[kind.verb] = max((each.seq for each in kept), default=0)
+            if kept:
+                lines = b"".join(each.line() + b"\n" for each in kept)
+                kind.file(self._folder / "chain", camera).write_bytes(lines)
+        return facts
 
 
 def runs_of(numbers: Iterable[int]) -> list[list[int]]:

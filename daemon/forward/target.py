@@ -17,7 +17,6 @@ from pipeline.evidence import EvidenceStore
 from pipeline.record import Record, RecordSentence
 
 TIMEOUT_S = 10.0  # longest wait for a target
-_MOST_BYTES = 10_000_000  # of a picture
 
 
 class AwayError(Exception):
@@ -94,11 +93,9 @@ class Message:
         return " ".join(s.text for s in self.sentences) or self.record.text or self.record.event
 
     def picture_bytes(self) -> bytes | None:
-        """The picture; None where there is none, where retention removed it, and beyond 10 MB."""
+        """The picture; None where there is none, or retention removed it."""
         try:
-            if self.picture is None or self.picture.stat().st_size > _MOST_BYTES:
-                return None
-            return self.picture.read_bytes()
+            return self.picture.read_bytes() if self.picture else None
         except OSError:
             return None
 

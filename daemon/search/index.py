@@ -113,12 +113,10 @@ class Update:
 
     Attributes:
         records: number of those that are new since the update before, whichever process read them.
-        after: the number of the last record before them.
         left_out: files that were not read, with the reason.
     """
 
     records: int = 0
-    after: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -190,7 +188,7 @@ class Index:
         after, self._newest = self._newest, self._last_record()
         sql = "SELECT count(*) FROM records WHERE id > ?"
         (records,) = self.connection.execute(sql, (after,)).fetchone()
-        return Update(records, after, left_out)
+        return Update(records, left_out)
 
     def close(self) -> None:
         """Close the file."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
-from daemon.search.index import Index, Update, key_of
+from daemon.search.index import Index, key_of
 from daemon.search.selection import Location, Selection
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
@@ -117,10 +117,6 @@ class Search:
         if more:
             records = records[-limit:] if newest else records[:limit]
         return Answer(self.read(records), len(records), more)
-
-    def new(self, update: Update) -> Iterator[SearchResult]:
-        """The records of an update, in the order of their journals."""
-        return self.read(self.selection.after(update.after))
 
     def by_id(self, identity: str) -> SearchResult | None:
         """The newest record with an id."""

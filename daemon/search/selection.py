@@ -194,10 +194,6 @@ class Selection:
         records = f"SELECT record FROM sentences WHERE visit = ({visit})"
         return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
 
-    def after(self, record: int) -> list[Location]:
-        """The records read after that of a number, as they were read."""
-        return sorted(self._locate("r.id > :after", {"after": record}))
-
     def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
         """The records that meet a condition on a row `r`, by time."""
         sql = (

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from threading import Lock
 
-import yaml
-
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.config.settings import Camera, Configuration
 from daemon.config.values import Corners
 from pipeline.disk import replacing
-from pipeline.yaml_lines import YamlError, read_yaml
+from pipeline.yaml_lines import YamlError, find_line, read_yaml
 
 _POINTS = {"zones": "polygon", "lines": "points"}
 """Kinds that may be written, with their key: privacy areas and masks hide what happens."""
@@ -41,7 +40,7 @@ def areas_of(camera: Camera) -> list[tuple[str, Corners]]:
 
 
 def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Configuration:
-    """Add a zone or a line to a camera, behind those that it has; all else stays to the byte.
+    """Add a zone or a line to a camera, before those that it has; all else stays to the byte.
 
     Args:
         path: of a configuration file; None where none may be written.
@@ -80,45 +79,23 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
 
 
 def _insert(text: str, camera: str, kind: str, entry: str) -> str:
-    """The text with an entry more under a camera's key, which is made where it is missing."""
-    own = _child(_child(yaml.compose(text, yaml.SafeLoader), "cameras"), camera)
-    entries = _child(own, kind)
-    if isinstance(entries, yaml.SequenceNode):
-        return _append(text, entries, entry if entries.flow_style else f"- {entry}")
-    if not isinstance(own, yaml.MappingNode) or entries:
-        raise AreaError(f"{camera} cannot be edited in the file; copy the lines")
-    if own.flow_style:
-        return _append(text, own, f"{kind}: [{entry}]")
-    return _append(text, own, f"{kind}:\n{' ' * _column(own)}  - {entry}")
+    """The text with an entry before the first one of a camera, or else before its first key.
+
+    Raises:
+        AreaError: neither begins a line, as in braces.
+    """
+    own, lines = read_yaml(text)["cameras"].get(camera, {}), text.splitlines(keepends=True)
+    entries, key = own.get(kind), next(iter(own), "")
+    line, _ = find_line(text, ("cameras", camera, *((kind, 0) if entries else (key,))))
+    at = re.match("( *)" + ("- " if entries else re.escape(f"{key}:")), lines[line - 1])
+    if at is None:
+        raise _refusal(camera)
+    lines.insert(line - 1, f"{at[1]}- {entry}\n" if entries else f"{at[1]}{kind}:\n{at[1]}  - {entry}\n")
+    return "".join(lines)
 
 
-def _append(text: str, node: yaml.CollectionNode, entry: str) -> str:
-    """The text with an entry behind the last one of a list or mapping."""
-    if node.flow_style:
-        at = node.end_mark.index - 1  # before its bracket
-        return f"{text[:at]}{', ' if node.value else ''}{entry}{text[at:]}"
-    line, _, after = text[_end(node) :].partition("\n")
-    return f"{text[: _end(node)]}{line}\n{' ' * _column(node)}{entry}\n{after}"
-
-
-def _column(node: yaml.CollectionNode) -> int:
-    """Where the keys of a block mapping begin, or the dashes of a list; an anchor stands before both."""
-    first = node.value[0][0] if isinstance(node, yaml.MappingNode) else node
-    return int(first.start_mark.column)
-
-
-def _end(node: yaml.Node) -> int:
-    """Where the last value of a node ends; the end of a block is that of the comments behind it."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _end(last[1] if isinstance(last, tuple) else last)
-    return node.end_mark.index
-
-
-def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
-    """The value of a key, None where there is no such key."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    return next((value for name, value in pairs if name.value == key), None)
+def _refusal(camera: str) -> AreaError:
+    return AreaError(f"{camera} cannot be edited in the file; copy the lines")
 
 
 def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> Configuration:
@@ -127,17 +104,16 @@ def _check(path: Path, camera: str, kind: str, before: Configuration, edited: st
     Raises:
         ConfigurationError, AreaError: it does not.
     """
-    refusal = AreaError(f"{camera} cannot be edited in the file; copy the lines")
     try:
         read_yaml(edited)
     except YamlError:
-        raise refusal from None
+        raise _refusal(camera) from None
     configuration = parse_configuration(edited, str(path))
     wanted, found = before.model_dump(), configuration.model_dump()
-    added = found["cameras"][camera][kind][-1:]
-    wanted["cameras"][camera][kind] += added
+    added = found["cameras"][camera][kind][:1]
+    wanted["cameras"][camera][kind] = (*added, *wanted["cameras"][camera][kind])
     if wanted != found or not added:
-        raise refusal
+        raise _refusal(camera)
     return configuration
 
 

@@ -105,7 +105,7 @@ class Routes:
             page = self.page(
                 request,
                 "live",
-                tiles=self.site.tiles(),
+                tiles=self.site.tiles(search),
                 known=states is not None,
                 cards=self.site.newest(search),
                 digest=self.site.today(search),
@@ -146,7 +146,8 @@ class Routes:
 
     def _camera(self, request: Request, form: Mapping[str, str] | None = None, error: str = "") -> Response:
         name = request.path_params["name"]
-        tile = next((each for each in self.site.tiles() if each.name == name), None)
+        with self.site.search() as search:
+            tile = next((each for each in self.site.tiles(search) if each.name == name), None)
         if tile is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
         configured = (self.site.cameras or {}).get(name)

@@ -28,7 +28,7 @@ _LARGEST_HEAD = 16 * 1024
 _GRACE_S = 3
 
 
-def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> int:
+async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
@@ -37,19 +37,9 @@ def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[st
         accesses: file in which it is recorded who looks at what.
         say: is given the address once it is served.
 
-    Returns:
-        The exit code.
-
     Raises:
         ServeError: it cannot be served.
     """
-    try:
-        return asyncio.run(_serve(site, settings, accesses, say))
-    finally:
-        site.close()
-
-
-async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> int:
     host, port = settings.listen
     routes = Routes(site)
     handlers: Any = {HTTPException: routes.error, Exception: routes.error}
@@ -92,7 +82,6 @@ async def _serve(site: Site, settings: ServeSettings, accesses: Path, say: Calla
         await server.serve([listening])
         server.should_exit = True
         await following
-    return 0
 
 
 async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> None:
@@ -101,12 +90,7 @@ async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> No
     Raises:
         SearchError: the journals cannot be searched.
     """
-
-    def catch_up() -> None:
-        with site.search():
-            pass
-
-    answered, caught_up = -1, asyncio.create_task(asyncio.to_thread(catch_up))
+    answered, caught_up = -1, asyncio.create_task(asyncio.to_thread(site.catch_up))
     try:
         while not server.should_exit:
             await asyncio.wait([caught_up], timeout=_TURN_S)
@@ -116,7 +100,7 @@ async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> No
             if caught_up.done():
                 await caught_up
                 await asyncio.sleep(_TURN_S)
-                caught_up = asyncio.create_task(asyncio.to_thread(catch_up))
+                caught_up = asyncio.create_task(asyncio.to_thread(site.catch_up))
     finally:
         server.should_exit = True
         watch.stopping()

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Lock
 from time import monotonic, time_ns
 from urllib.parse import quote
 
 from daemon.config.settings import Configuration, ServeSettings
-from daemon.config.values import format_listen
 from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, Span
@@ -78,7 +76,7 @@ class Site:
 
     Raises:
         ServeError: the passwords or the feedback cannot be used.
-        SearchError: there is no such time zone.
+        SearchError: there is no such time zone, or no index can be written.
     """
 
     def __init__(
@@ -104,8 +102,7 @@ class Site:
         self.version, self.answered = time_ns(), 0
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
-        self._latest: dict[str, SearchResult] = {}  # by camera, also removed ones
-        self._search: Search | None = None
+        self._search = Search(folder, self.local)
         self._searching, self._states_at, self._refreshed = Lock(), float("-inf"), 0.0
         self._today: tuple[datetime | None, Digest | None] = None, None
         try:
@@ -114,52 +111,42 @@ class Site:
             raise ServeError(str(error)) from None
 
     def open(self) -> None:
-        """Open the index and catch up with the journals, however long that takes.
+        """Catch up with the journals, however long that takes.
 
         Raises:
             SearchError: the folder cannot be read.
         """
-        self._search = search = Search(self.folder, self.local)
-        self.left_out = search.index.update().left_out
+        index = self._search.index
+        self.left_out = index.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
-        for warning in [*warnings, *(f"does not verify: {fault}" for fault in search.index.faults())]:
+        for warning in [*warnings, *(f"does not verify: {fault}" for fault in index.faults())]:
             logger.warning("%s", warning)
-        for camera in search.selection.cameras():
-            question = Question(Filters(cameras=(camera,)), measure=Measure(limit=20))
-            self._remember(search.answer(question).results)
 
     def close(self) -> None:
         """Close the index and the feedback."""
         with self._searching:
-            if self._search:
-                self._search.index.close()
+            self._search.index.close()
         self.feedback.close()
+
+    def catch_up(self) -> None:
+        """Read what was appended to the journals, while nobody asks."""
+        with self.search():
+            pass
 
     @contextmanager
     def search(self) -> Iterator[Search]:
         """The journals, caught up with, for one request at a time."""
         with self._searching:
-            search = self._search
-            if search is None:
-                raise RuntimeError("the index is not open")
             if monotonic() - self._refreshed >= _REFRESH_S:
-                update = search.index.update()
+                update = self._search.index.update()
                 self.left_out = update.left_out
                 if update.records:
                     self.version = time_ns()
-                    self._remember(search.new(update))
                 self._refreshed = monotonic()
             try:
-                yield search
+                yield self._search
             finally:
                 self.answered += 1
-
-    def _remember(self, results: Iterable[SearchResult]) -> None:
-        """Keep the newest of each camera, with pictures where there are any."""
-        for result in results:
-            known = self._latest.get(result.record.camera)
-            if known is None or result.pictures or not known.pictures:
-                self._latest[result.record.camera] = result
 
     @property
     def cookie(self) -> str:
@@ -169,7 +156,7 @@ class Site:
     def today(self, search: Search) -> Digest | None:
         """Today's digest, made once a minute; None before the first narration."""
         now = datetime.now(UTC).replace(second=0, microsecond=0)
-        if self._today[0] != now and self._latest:
+        if self._today[0] != now and search.selection.cameras():
             self._today = now, write_digest(search, Span(), now)
         return self._today[1]
 
@@ -182,15 +169,15 @@ class Site:
         """States by camera, some seconds old at most; None where the daemon does not answer."""
         if self._health and monotonic() - self._states_at >= _STATES_S:
             self._states_at = monotonic()
-            self._states = _read_states(format_listen(self._health))
+            self._states = _read_states(*self._health)
         return self._states
 
-    def tiles(self) -> list[Tile]:
+    def tiles(self, search: Search) -> list[Tile]:
         """All cameras by name, those that were removed from the configuration last."""
         configured, states, tiles = self.cameras, self.states(), list[Tile]()
-        for name in sorted({*self._latest, *(configured or ())}):
-            latest = self._latest.get(name)
-            card = self.card(latest) if latest else None
+        latest = {name: self._latest(search, name) for name in search.selection.cameras()}
+        for name in sorted({*latest, *(configured or ())}):
+            card = latest.get(name)
             if configured is not None and name not in configured:
                 tiles.append(Tile(name, "removed from the configuration", "removed", card))
                 continue
@@ -199,6 +186,13 @@ class Site:
             level = "good" if state in _GOOD else "bad" if state else "unknown"
             tiles.append(Tile(name, state, level, card, live))
         return sorted(tiles, key=lambda tile: tile.level == "removed")
+
+    def _latest(self, search: Search, camera: str) -> Card | None:
+        """A camera's newest record with pictures, else its newest; None where all were deleted meanwhile."""
+        question = Question(Filters(cameras=(camera,)), measure=Measure(limit=_NEWEST))
+        newest = list(search.answer(question).results)[::-1]
+        found = next((result for result in newest if result.pictures), newest[0] if newest else None)
+        return self.card(found) if found else None
 
     def visits(self, search: Search, results: Sequence[SearchResult]) -> list[Card]:
         """Records with people's remarks, those of one visit as one card."""
@@ -230,16 +224,12 @@ def _address(record: Record) -> str:
     return f"/record/{quote(record.id, safe='')}"
 
 
-def _read_states(health: str) -> Mapping[str, str] | None:
-    """The states of the daemon's `/healthz`."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _read_states(host: str, port: int) -> Mapping[str, str] | None:
+    """The states of the daemon's `/healthz`; where a thread hangs, its 503 has them all the same."""
     try:
-        try:
-            answer = opener.open(f"http://{health}/healthz", timeout=_STATES_LIMIT_S)
-        except urllib.error.HTTPError as error:
-            answer = error  # a thread hangs: the states are in the answer all the same
-        with answer:
-            states = json.loads(answer.read(_LARGEST))["cameras"]
-            return {str(name): str(state) for name, state in states.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        with closing(HTTPConnection(host, port, timeout=_STATES_LIMIT_S)) as connection:
+            connection.request("GET", "/healthz")
+            states = json.loads(connection.getresponse().read(_LARGEST))["cameras"]
+        return {str(name): str(state) for name, state in states.items()}
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
         return None

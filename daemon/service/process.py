@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from time import monotonic, monotonic_ns
 from types import FrameType
 from typing import Any, Self
@@ -73,6 +73,7 @@ class ServiceWatch:
         watchdog_us = os.environ.get("WATCHDOG_USEC", "")
         self._every_s = int(watchdog_us) / 3e6 if watchdog_us.isdigit() else None
         self._fed_at = self._status_at = float("-inf")
+        self._unsent = ""
 
     def close(self) -> None:
         if self._socket is not None:
@@ -99,9 +100,15 @@ class ServiceWatch:
             self._status_at = now
 
     def _notify(self, message: str) -> None:
-        if self._socket is not None:
-            with suppress(OSError):  # the manager restarts or is busy: the next message will reach it
-                self._socket.sendto(message.encode(), self._address)
+        if self._socket is None:
+            return
+        message, self._unsent = self._unsent + message, ""
+        try:
+            self._socket.sendto(message.encode(), self._address)
+        except BlockingIOError:  # the manager is busy: the next message says what it must know
+            self._unsent = "READY=1\n" if "READY=1" in message else ""
+        except OSError:
+            pass  # it is restarting: the next message will reach it
 
 
 @contextmanager

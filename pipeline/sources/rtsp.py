@@ -112,7 +112,6 @@ class RtspSource:
         url: ``rtsp://`` or ``rtsps://``.
         options: transport, time-outs, sampling, areas.
         camera: name of the camera.
-        clock: this machine's; None takes the system's.
         screen: of its small second stream.
         gate: chooses the packets that are decoded; None makes one by the options.
         heartbeats: get one at each packet and attempt; a thread that hangs in libav gives none.
@@ -126,7 +125,6 @@ class RtspSource:
         options: SourceOptions,
         camera: str,
         *,
-        clock: ReceiveClock | None = None,
         screen: Screen | None = None,
         gate: Gate | None = None,
         heartbeats: Heartbeats | None = None,
@@ -135,7 +133,7 @@ class RtspSource:
         self.duration_s: float | None = None
         self._url, self._options = url, options
         self._report, self._connection = SourceReport(), Connection(options.stall_timeout_s)
-        self._receive, self._capture, self._view = clock or ReceiveClock(), CaptureClock(), View(options)
+        self._receive, self._capture, self._view = ReceiveClock(), CaptureClock(), View(options)
         self._screen, self._gate = screen, gate or Gate(screen, keyframes=options.idle_keyframes)
         self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
         # No wait of libav, and no pause, is longer than these together.
@@ -271,15 +269,6 @@ class RtspSource:
                 self._frames.get_nowait()
                 self._report.dropped += 1
         self._frames.put_nowait(frame)
-
-
-def open_screened(
-    url: str, screening: str, options: SourceOptions, camera: str, heartbeats: Heartbeats | None = None
-) -> RtspSource:
-    """A camera whose small stream is screened; areas and time-outs are the same for both."""
-    small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
-    screen = Screen(RtspSource(screening, small, f"{camera}: sub-stream", heartbeats=heartbeats))
-    return RtspSource(url, options, camera, screen=screen, heartbeats=heartbeats)
 
 
 _REASONS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -71,7 +72,8 @@ def _open_rtsp(
     screening: str | None,
     heartbeats: Heartbeats | None,
 ) -> Source:
-    from pipeline.sources.rtsp import RtspSource, open_screened  # noqa: PLC0415 - files need no network code
+    from pipeline.sources.gate import Screen  # noqa: PLC0415 - files need no network code
+    from pipeline.sources.rtsp import SCREENED_HZ, RtspSource  # noqa: PLC0415
 
     for address in filter(None, (url, screening)):
         try:
@@ -83,9 +85,11 @@ def _open_rtsp(
     # From the redacted URL: names of cameras are shown everywhere.
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)
-    if screening is None:
-        return RtspSource(url, options, name, heartbeats=heartbeats)
-    return open_screened(url, screening, options, name, heartbeats)
+    screen = None
+    if screening:  # areas and time-outs are the same for both
+        small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
+        screen = Screen(RtspSource(screening, small, f"{name}: sub-stream", heartbeats=heartbeats))
+    return RtspSource(url, options, name, screen=screen, heartbeats=heartbeats)
 
 
 def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:

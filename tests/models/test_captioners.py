@@ -238,7 +238,7 @@ def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> N
         loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))
-        if step % 25 == 0 and losses[-1] < 0.1 * losses[0] and said(captioner, pairs, sentences) == BY_HEART:
+        if step % 10 == 0 and losses[-1] < 0.1 * losses[0] and said(captioner, pairs, sentences) == BY_HEART:
             break
     assert losses[-1] < 0.15 * losses[0]
 

@@ -10,12 +10,9 @@ import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pipeline import kernels
-from pipeline.kernels import Kernel
-from pipeline.kernels.distance import squared_blocks
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,35 +107,6 @@ def build_wheel(folder: Path, environment: dict[str, str] | None = None) -> Path
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, **(environment or {})})
     (wheel,) = folder.glob("*.whl")
     return wheel
-
-
-@Kernel
-def _twice(x: float) -> float:
-    return 2 * x
-
-
-@Kernel
-def _four_times(x: float) -> float:
-    return _twice(_twice(x))
-
-
-def test_a_kernel_calls_others() -> None:
-    assert _four_times(1.5) == 6.0
-    assert _twice(1.5) == 3.0
-
-
-def test_it_keeps_its_name_and_what_it_says_of_itself() -> None:
-    assert isinstance(squared_blocks, Kernel) or hasattr(squared_blocks, "py_func")
-    assert squared_blocks.__name__ == "squared_blocks"
-    assert "Sums of squared differences" in (squared_blocks.__doc__ or "")
-
-
-def test_sums_of_squares_are_the_same_with_and_without_one() -> None:
-    a, b = np.random.default_rng(1).integers(0, 256, (2, 37, 53), np.uint8)
-    sums = squared_blocks(a, b, 16, 16)
-    squares = (a.astype(np.int64) - b) ** 2
-    assert sums[1, 2] == squares[16:32, 32:48].sum()
-    assert sums[2, 3] == squares[32:, 48:].sum()
 
 
 def test_screening_loads_no_compiler(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ def passing(start: float) -> Way:
 
 def test_what_never_moves_is_reported_once_also_after_a_restart() -> None:
     state = camera()
-    assert watched(state, "person", sign, 100) == ["appeared"]
+    assert watched(state, "person", sign, 60) == ["appeared"]
     again = camera(Scenery.of(json.loads(json.dumps(state.scenery.state()))))
-    assert watched(again, "person", sign, 100, start=600) == []
+    assert watched(again, "person", sign, 40, start=600) == []
 
 
 def test_who_moves_is_reported_at_a_place_of_scenery_as_well() -> None:

@@ -182,7 +182,7 @@ SAID = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.lists(SAID, max_size=4), st.floats(0.1, 20), st.floats(0, 20), st.booleans()),

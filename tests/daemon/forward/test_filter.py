@@ -43,12 +43,10 @@ def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | No
         ({"camera": ["lane", "ya*"]}, ["car", "person"]),
         ({"camera": "lane"}, None),
         ({"object": "person"}, ["person"]),
-        ({"object": ["dog", "cat"]}, None),
         ({"kind": "appeared"}, ["car"]),
         ({"kind": ["moved", "disappeared"]}, ["person"]),
         ({"kind": "light_changed"}, None),
         ({"confidence": 0.6}, ["car"]),
-        ({"confidence": 0.81}, None),
         ({"zone": "at the entrance"}, ["person"]),
         ({"zone": "In the lot"}, ["car"]),
         ({"zone": "in the lo"}, None),
@@ -56,7 +54,6 @@ def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | No
         ({"hours": "23:00-01:00"}, ["car", "person"]),
         ({"hours": "00:00-00:01"}, ["car", "person"]),
         ({"hours": "00:01-23:59"}, None),
-        ({"hours": "12:00-12:00"}, ["car", "person"]),
     ],
 )
 def test_a_filter_passes_sentences(asked, objects) -> None:
@@ -99,13 +96,10 @@ def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
     ("targets", "expected"),
     [
         ("apprise: {a: {url: x, message: json}}", "write 'text' or 'record'"),
-        ("mqtt: {a: {ulr: x, url: y}}", 'did you mean "url"?'),
-        ("mqtt: {a: {url: x, filter: {objekt: car}}}", 'did you mean "object"?'),
         ("mqtt: {a: {url: x, filter: {kind: flown}}}", "'appeared'"),
         ("mqtt: {a: {url: x, filter: {hours: 22-6}}}", '"22:00-06:00", in quotes'),
         ("mqtt: {a: {url: x, topic: 'a/#'}}", "without +, # and $"),
         ("mqtt: {a: {url: x}}, apprise: {a: {url: x}}", "two targets are called 'a'"),
-        ("mqtt: {'a b': {url: x}}", "letters, digits"),
     ],
 )
 def test_a_mistake_is_named(targets, expected) -> None:

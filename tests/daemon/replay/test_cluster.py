@@ -101,19 +101,13 @@ def test_many_machines_write_what_one_writes_though_one_dies(
     assert_same(out, tmp_path / "alone")
 
 
-def test_no_cluster_there(narrated: Run, arguments: list[Any], tmp_path: Path) -> None:
-    missing = narrated(*arguments, "--out", tmp_path / "out", "--ray", "127.0.0.1:1")
-    assert missing.code == 1
-    assert "no Ray cluster answers at 127.0.0.1:1" in missing.err
-
-
-def test_ray_needs_a_folder(narrated: Run, arguments: list[Any]) -> None:
-    assert narrated(*arguments, "--ray", "local").code == 2
-
-
-def test_ray_is_an_extra(
+def test_what_no_cluster_can_do(
     narrated: Run, arguments: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    out = ["--out", tmp_path / "out"]
+    missing = narrated(*arguments, *out, "--ray", "127.0.0.1:1")
+    assert (missing.code, "no Ray cluster answers at 127.0.0.1:1" in missing.err) == (1, True)
+    assert narrated(*arguments, "--ray", "local").code == 2  # it needs a folder
     monkeypatch.setitem(sys.modules, "ray", None)
-    missing = narrated(*arguments, "--out", tmp_path / "out", "--ray", "local")
+    missing = narrated(*arguments, *out, "--ray", "local")
     assert (missing.code, "pip install 'narrated[ray]'" in missing.err) == (1, True)

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from daemon.search.folders import default_state, journal_folder
 from daemon.search.search import Search
 from pipeline.journal import Journal
 
-from .conftest import SMALL, said, searching
+from .conftest import said, searching
 
 UTC_ZONE = LocalTime.named("UTC")
 
@@ -63,28 +62,6 @@ def test_it_catches_up_over_segments(house):
         assert search.index.faults() == []
     assert len(list(house.folder.glob("*.jsonl"))) > 3
     assert seqs(house.folder) == list(range(1, 24))
-
-
-def test_a_journal_that_is_written_and_closed_meanwhile_is_read_without_loss_or_doubles(tmp_path):
-    count, done = 300, threading.Event()
-
-    def write():
-        with Journal(tmp_path, "yard", fsync=False, limits=SMALL) as journal:
-            for second in range(count):
-                journal.append(narration(second))
-        done.set()
-
-    Journal(tmp_path, "yard", fsync=False).close()
-    writer = threading.Thread(target=write)
-    seen: list[int] = []
-    with Search(tmp_path, UTC_ZONE) as search:
-        writer.start()
-        while not (done.is_set() and len(seen) >= count):
-            seen += [found.record.seq for found in search.new(search.index.update())]
-        writer.join()
-        assert search.index.faults() == []
-    assert seen == list(range(1, count + 1))
-    assert seqs(tmp_path) == seen
 
 
 def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house, monkeypatch):
@@ -267,8 +244,7 @@ def test_records_that_another_process_indexed_are_news_to_a_listener(house):
         listener.index.update()
         house.tell(1)
         other.index.update()
-        assert [found.record.seq for found in listener.new(listener.index.update())] == [2]
-        assert listener.index.update().records == 0
+        assert [listener.index.update().records for _ in range(2)] == [1, 0]
 
 
 def test_copies_and_merged_files_are_left_out(house):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from serving_here import Served
 
 from daemon.config.configuration import load_configuration, parse_configuration
 from daemon.config.settings import Camera
-from pipeline.feedback import FILE, FeedbackStore
 from pipeline.report.card import Card
 from pipeline.report.pages import Head, records_page
 
@@ -64,11 +62,9 @@ def test_nobody_is_shut_out(browser, served, house) -> None:
         "/",
         "/review?day=2024-05-01&object=person",
         "/review?q=how+many+people+by+camera",
-        "/review?q=why",
         "/digest?q=2024-05-01",
         "/week",
         "/rules?when=a+person&since=",
-        "/rules?when=a+vna",
         "/camera/yard",
     ]
     for scheme in SCHEMES:
@@ -118,31 +114,6 @@ def test_a_record_is_marked_and_leads_back(tab, house) -> None:
     assert "day=2024-05-01" in tab.url
 
 
-def test_a_bar_of_the_timeline_is_opened(tab) -> None:
-    tab.goto("/review?day=2024-05-01")
-    with tab.expect_navigation():
-        tab.locator("svg.plot a").first.click()
-    assert "10:00" not in tab.url
-    tab.get_by_role("heading", name="Wednesday 1 May 2024, 00:00 to 01:00").wait_for()
-    with tab.expect_navigation():
-        tab.get_by_role("link", name="whole day").click()
-    assert "day=2024-05-01" in tab.url
-
-
-def test_a_sentence_is_corrected(tab, house) -> None:
-    record = house.records["yard"][2]
-    tab.goto(f"/record/{record.id}")
-    sentence = tab.locator("#s1")
-    sentence.get_by_text("Correct it").click()
-    sentence.get_by_label("that").select_option("moved")
-    sentence.get_by_label("It was").fill("cat")
-    with tab.expect_navigation():
-        sentence.get_by_label("It was").press("Enter")
-    with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
-        opinion = store.remarks([record.id])[record.id].feedback[1]
-    assert (opinion.opinion, opinion.object, opinion.type) == ("corrected", "cat", "moved")
-
-
 def test_areas_are_drawn_copied_and_written(browser, house, tmp_path) -> None:
     """What is copied is what the configuration takes; only zones and lines are written into the file."""
     path = tmp_path / "narrated.yaml"
@@ -184,7 +155,7 @@ def test_areas_are_drawn_copied_and_written(browser, house, tmp_path) -> None:
         page.close()
     (line,) = load_configuration(path).cameras["yard"].lines
     assert (line.name, len(line.points)) == ("the gate line", 2)
-    assert path.read_text().startswith(text)
+    assert {*text.splitlines()} < {*path.read_text().splitlines()}
 
 
 def test_what_comes_appears_by_itself(tab, house) -> None:

@@ -82,13 +82,6 @@ def test_a_login_leads_nowhere_else(guarded, to) -> None:
         assert log_in(client, to=to).headers["location"] == "/"
 
 
-@pytest.mark.parametrize("cookie", ["", "x", "a" * 43, "é", "A" * 4000])
-def test_forged_cookies_are_nobody(guarded, cookie) -> None:
-    headers = {"cookie": f"narrated={cookie}".encode()}
-    with guarded.fresh_client() as client:
-        assert client.get("/review", headers=headers).status_code == 303  # type: ignore[arg-type]
-
-
 def test_guesses_at_the_same_time_are_limited(house, passwords) -> None:
     """Of twenty at once, the last of them right, five are checked; after that not even the right one."""
     with Served(house, "--passwords", str(passwords)) as served, ThreadPoolExecutor(20) as pool:
@@ -99,8 +92,7 @@ def test_guesses_at_the_same_time_are_limited(house, passwords) -> None:
 
         answers = Counter(pool.map(guess, range(20)))
         with served.fresh_client() as client:
-            for number in range(5):
-                log_in(client, f"wrong {number}")
+            log_in(client, "wrong")
             refused = log_in(client)
     assert answers[303] + answers[403] <= 5
     assert answers[429] >= 15
@@ -208,13 +200,20 @@ def test_every_look_is_recorded_with_who_and_what(own, passwords) -> None:
         for path in ("/feed?seen=guessed", "/static/page.css"):
             get(path)
         seen = re.search(r'data-seen="(.*?)"', get("/").text)[1]  # type: ignore[index]
+        assert get(f"/feed?seen={seen}").status_code == 204
         own.tell(500)
         until(lambda: get(f"/feed?seen={seen}").status_code == 200)
         served.send(f"/record/{record.id}/note", text="seen")
         served.client.post("/logout")
         log = own.state / FILE
         until(lambda: b"logout" in log.read_bytes())
-    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
+        written = log.read_bytes()
+        assert verify_access(log)[0] == 10
+        log.write_text("somebody has changed this\n")  # keeps nobody from looking
+        assert served.client.get("/login").status_code == 200
+        assert log_in(served.client).status_code == 303
+        assert "accesses are not recorded" in served.stop()
+    lines = [json.loads(line) for line in written.splitlines()]
     assert [(line["what"], line["detail"]) for line in lines] == [
         ("refused", ""),
         ("login", ""),
@@ -228,13 +227,4 @@ def test_every_look_is_recorded_with_who_and_what(own, passwords) -> None:
         ("logout", ""),
     ]
     assert {line["who"] for line in lines} == {"anna"}
-    assert PASSWORD not in log.read_text()
-    assert verify_access(log)[0] == 10
-
-
-def test_a_page_is_shown_where_its_access_cannot_be_recorded(own, passwords) -> None:
-    (own.state / FILE).write_text("somebody has changed this\n")
-    with Served(own, "--passwords", str(passwords)) as served:
-        log_in(served.client)
-        assert served.client.get("/").status_code == 200
-        assert "accesses are not recorded" in served.stop()
+    assert PASSWORD.encode() not in written

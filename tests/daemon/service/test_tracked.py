@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from threading import Event, Thread
@@ -15,18 +15,12 @@ import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import until
 
-from daemon.config.configuration import load_configuration
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Span
-from daemon.rules.configured import configured_rules
-from daemon.search.search import Search
-from daemon.search.trial import records_of, try_rule
 from pipeline.camera_memory import CameraMemory
 from pipeline.gate import GAP_S, SEEN_S
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
-from pipeline.record import Record, format_time
+from pipeline.record import Record
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 pytestmark = [pytest.mark.footage, pytest.mark.slow]
@@ -36,15 +30,6 @@ BEFORE = ((16, 22), (23, 27), (34, 47), (50, 60))
 """Seconds of it: one leaves, a second enters and, after the note at `SEEN_S`, leaves; a third enters."""
 AFTER = ((66, 90),)
 """The third stands there and leaves; a fourth enters."""
-
-
-RULES = """\
-- {name: comes, when: a person comes}
-- {name: leaves, when: a person leaves, cooldown: 5s}
-- {name: there, when: a person for 5 seconds}
-- {name: nobody, when: nobody for 2 seconds}
-- {name: soon, when: a person comes and then a person leaves within 30 seconds}
-"""
 
 
 def cut(clip: Path, parts: tuple[tuple[int, int], ...], path: Path) -> Path:
@@ -95,23 +80,6 @@ def heard(server: EmbeddedServer) -> Iterator[list[Record]]:
     listener.join()
 
 
-def fired(records: list[Record]) -> set[tuple[str, str | None, tuple[str, ...]]]:
-    """Rules that fired: the name, the time, and the records."""
-    return {(r.rule.name, r.sentences[0].time, r.rule.records) for r in records if r.rule}
-
-
-def tried(path: Path, journal: Path) -> set[tuple[str, str | None, tuple[str, ...]]]:
-    """Likewise, the rules of a configuration tried on the journal."""
-    found = set[tuple[str, str | None, tuple[str, ...]]]()
-    with Search(journal, LocalTime.named("UTC")) as search:
-        search.index.update()
-        for rule in configured_rules(load_configuration(path))["table"]:
-            would = try_rule(search, rule, Span(), datetime.now(UTC))
-            for each, records in zip(would, records_of(search, would), strict=True):
-                found.add((rule.name, format_time(each.at), tuple(record.id for record in records)))
-    return found
-
-
 def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
     forked: Callable[..., Any],
     rtsp_server: Callable[..., Any],
@@ -125,7 +93,8 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
     config = tmp_path / "narrated.yaml"
     config.write_text(
         f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{server.url}'}}\ncaptioner: {{device: cpu}}\n"
-        f"cameras: {{table: {{url: 'rtsp://127.0.0.1:{free_port}/film'}}}}\nrules:\n" + RULES
+        f"cameras: {{table: {{url: 'rtsp://127.0.0.1:{free_port}/film'}}}}\n"
+        "rules: [{name: comes, when: a person comes}]\n"
     )
 
     def play(parts: tuple[tuple[int, int], ...]) -> Any:
@@ -160,7 +129,6 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
     assert went
     assert all(went[0].time < sentence.time for sentence in came)  # she stood there before the kill
     assert {s.track for s in came}.isdisjoint(s.track for r in before for s in r.sentences)
-    assert {name for name, *_ in fired(records)} >= {"comes", "leaves", "there"}
-    assert fired(records) == tried(config, journal)
+    assert "comes" in {record.rule.name for record in records if record.rule}
     is_told = any(record.reason == "outage" for record in after)
     assert is_told == ((seen_again - last_seen).total_seconds() >= GAP_S + SEEN_S)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from narrations import narration
 from unpublished import unpublished
-from waiting import until
 
 from daemon.config.settings import RetentionSettings
 from daemon.threads import retention as module
@@ -271,14 +270,6 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
     assert not left[0].path.exists()
     assert pictures(store) == 12
     assert verify([cameras["yard"].folder]).ok
-
-
-def test_it_looks_at_once_in_its_own_thread(cameras, store, monkeypatch):
-    monkeypatch.setattr(module, "_EVERY_S", 3600.0)
-    looking = retention(cameras, store, age=0.5 * DAY)
-    looking.loop.start()
-    until(lambda: looking.loop.wake() or days(cameras["yard"]) == [4])
-    looking.loop.end(20)
 
 
 def hold(journal, day, **changed):

@@ -85,16 +85,6 @@ def client(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     made.close()
 
 
-def test_workers_share_what_a_client_asks_for(server, client) -> None:
-    asked = images(30)
-    with worker(server.url) as one, worker(server.url) as two, redis.Redis.from_url(server.url) as look:
-        assert same(client.detect(asked, 0.2), Mean().detect(asked, 0.2))
-        assert client.detect([]) == []
-        until(lambda: one.requests + two.requests == 8)
-        assert client.counts == {"remote": 30}
-        assert look.xlen(requests_key(CHECKPOINT)) == 0
-
-
 def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
     server, client, monkeypatch, caplog
 ) -> None:
@@ -232,7 +222,14 @@ def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch) -> 
         client.close()
 
 
-def test_the_captioner_sees_the_same_through_a_worker(server) -> None:
+def test_workers_share_what_a_client_asks_for_and_a_captioner_sees_the_same(server, client) -> None:
+    asked = images(30)
+    with worker(server.url) as one, worker(server.url) as two, redis.Redis.from_url(server.url) as look:
+        assert same(client.detect(asked, 0.2), Mean().detect(asked, 0.2))
+        assert client.detect([]) == []
+        until(lambda: one.requests + two.requests == 8)
+        assert client.counts == {"remote": 30}
+        assert look.xlen(requests_key(CHECKPOINT)) == 0
     captioner, far = load_captioner(), load_captioner()
     assert isinstance(captioner, Grounded)
     pictures = images(2)

@@ -227,7 +227,7 @@ def test_a_story_is_told_without_being_given_its_length(
         optimiser.zero_grad()
         captioner.loss(pairs, sentences).backward()
         optimiser.step()
-        if step % 25 == 0:
+        if step % 10 == 0:
             told = captioner.describe(pairs)
             surest = all(s.confidence > 0.9 for each in told for s in each)
             if surest and [[s.text for s in each] for each in told] == expected:

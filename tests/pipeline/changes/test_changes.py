@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_scenes import FINE, noisy, overlap, pair_of, real_frames, scene, with_object
+from made_scenes import FINE, noisy, overlap, pair_of, scene, with_object
 
 from pipeline.changes import (
     ChangeOptions,
@@ -191,16 +191,6 @@ def test_refuses_settings_that_find_nothing(settings, says):
 def test_refuses_what_is_no_rgb_image():
     with pytest.raises(ValueError, match="RGB uint8"):
         image_changes(np.zeros((50, 50), np.uint8), np.zeros((50, 50), np.uint8))
-
-
-@pytest.mark.footage
-def test_pedestrians_are_found_where_they_walk(clips):
-    frames = real_frames(clips / "opencv_vtest.avi", 60)
-    shift, clusters, _ = image_changes(frames[0], frames[-1], FINE)
-    assert shift == (0, 0)
-    assert 3 <= len(clusters) <= 8
-    assert all(c.box[2] < 0.3 and c.box[3] < 0.6 for c in clusters)
-    assert image_changes(frames[0], frames[0], FINE)[1] == ()
 
 
 def test_options_from_the_plain_values_of_a_record() -> None:

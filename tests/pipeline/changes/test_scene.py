@@ -111,15 +111,6 @@ def test_scene_events_of_real_scenes(clips, name, happens, event):
     assert scene_event(before, happens(after)) is event
 
 
-@pytest.mark.footage
-def test_real_cameras_are_other_views_of_each_other(clips):
-    firsts = lumas(*(real_frames(clips / name, 1)[0] for name in REAL))
-    for i, before in enumerate(firsts):
-        for j, after in enumerate(firsts):
-            event = scene_event(before, after)
-            assert event is (SceneEvent.NONE if i == j else SceneEvent.VIEW), (REAL[i], REAL[j])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_by_night_with_lamps_a_view_is_the_same(seed):
     """Lamps everywhere: hardly a block keeps its structure."""
@@ -132,20 +123,3 @@ def test_by_night_with_lamps_a_view_is_the_same(seed):
         night += 190 * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / 30.0)
     night = noisy(np.clip(night, 0, 255).astype(np.uint8), seed, 3)
     assert scene_event(day, night) is SceneEvent.LIGHT
-
-
-@pytest.mark.footage
-@pytest.mark.parametrize(
-    ("day", "night"),
-    [("*_1[67]-*", "*_0[45]-*"), ("*_07-*", "*_21-*")],
-)
-def test_days_and_nights_of_a_training_camera_are_one_view(clips, day, night):
-    folder = clips.parent / "cameras" / "train" / "sg_lta_2701"
-    planes = [
-        [cv2.resize(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE), (320, 180)) for path in sorted(found)]
-        for found in (folder.rglob(f"{day}.jpg"), folder.rglob(f"{night}.jpg"))
-    ]
-    told = [scene_event(before, after) for before in planes[0] for after in planes[1]]
-    if not told:
-        pytest.skip(f"no such pictures in {folder}")
-    assert SceneEvent.VIEW not in told

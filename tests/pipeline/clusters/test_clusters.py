@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import av
 import numpy as np
 import pytest
 from sklearn.cluster import DBSCAN
 
-from pipeline.changes import ChangeOptions
-from pipeline.changes.difference import difference
 from pipeline.clusters import dbscan, find_clusters
 
 DEVICES = [
@@ -86,21 +81,6 @@ def test_equals_sklearn_on_larger_masks(device, eps, min_samples):
             random.random(mask[y : y + size, x : x + size // 2].shape) < 0.7
         )
     assert_equals_sklearn(mask, eps, min_samples, dbscan(mask, eps, min_samples, device))
-
-
-@pytest.mark.footage
-@pytest.mark.parametrize("options", [ChangeOptions(), ChangeOptions(size=(216, 384), eps=3, min_samples=10)])
-@pytest.mark.parametrize("name", ["opencv_vtest.avi", "tfl_a40-old-oak-rd.mp4", "intel_car-detection.mp4"])
-def test_equals_sklearn_on_real_footage(clips: Path, device, name, options):
-    with av.open(clips / name) as container:
-        frames = [
-            f.to_ndarray(format="rgb24") for _, f in zip(range(60), container.decode(video=0), strict=False)
-        ]
-    mask = difference(frames[5], frames[-1], options).mask
-    assert mask.any()
-    labels = dbscan(mask, options.eps, options.min_samples, device)
-    assert labels.max() >= 0
-    assert_equals_sklearn(mask, options.eps, options.min_samples, labels)
 
 
 def test_both_implementations_give_the_same_labels():

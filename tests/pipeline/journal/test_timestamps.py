@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 from narrations import narration
-from running_daemon import unused_port
 from time_stamps import make_authority, serve_authority
 
 from daemon.threads.signatures import JournalSigning
 from pipeline.journal import Journal
-from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
+from pipeline.journal.timestamps import Timestamp, TimestampAuthority
 from pipeline.journal.verification import VerifyOptions, verify
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
@@ -104,13 +103,6 @@ def test_a_stamp_moved_to_another_record_is_found(stamped, roots):
     rewrite(stamped, seq=other["seq"], hash=other["hash"])
     (problem,) = check(stamped, roots).problems
     assert "does not hold" in problem.reason
-
-
-def test_what_is_no_server_of_time_stamps_is_told(tmp_path):
-    with Journal(tmp_path, "yard", fsync=False) as journal:
-        record = journal.append(narration(0))
-    with pytest.raises(TimestampError, match="does not answer"):
-        TimestampAuthority(f"http://127.0.0.1:{unused_port()}").stamp(record)
 
 
 def test_the_daemon_stamps_what_has_grown(tmp_path, url, roots):

@@ -136,7 +136,7 @@ class TestSignatures:
         assert result.ok
         assert {signed.seq for signed in result.signed.values()} == {9}
 
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
     @given(data=st.data())
     def test_any_changed_byte_is_found(self, tmp_path: Path, records: list[Record], data) -> None:
         path = tmp_path / "yard.signatures"

@@ -38,13 +38,6 @@ def test_a_journal_holds_what_was_appended(tmp_path):
     assert verification.ends[journal.path, "yard"].hash == records[2].hash
 
 
-def test_stream_ids_rise_though_the_clock_steps_back(tmp_path):
-    fill(tmp_path, [3600, 0, 0.0001, 3601])
-    ids = [r.stream_id for r in read_journal(tmp_path / "yard.jsonl")]
-    base = 1714521600000 + 3600_000
-    assert ids == [f"{base}-0", f"{base}-1", f"{base}-2", f"{base + 1000}-0"]
-
-
 def test_a_second_writer_is_turned_away(tmp_path):
     with Journal(tmp_path, "yard"), pytest.raises(JournalError, match=r"being written.*another camera name"):
         Journal(tmp_path, "yard")
@@ -147,7 +140,7 @@ def whole(tmp_path_factory):
     return fill(tmp_path_factory.mktemp("whole"), range(3)).read_bytes()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_verify_finds_any_changed_inserted_or_deleted_byte(whole, data):
     at = data.draw(st.integers(0, len(whole) - 1))

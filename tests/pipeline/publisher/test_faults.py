@@ -57,26 +57,6 @@ def settled(journal):
     return lambda: journal.published.seq == journal.end.seq
 
 
-def test_killed_and_its_file_lost(any_server, journal, narration, background, on_stream, caplog):
-    """What the server had acknowledged and then lost comes from the journal again, under the same ids."""
-    with background(journal, any_server.url) as running:
-        for second in range(50):
-            journal.append(narration(second))
-        until(settled(journal))
-        any_server.stop(signal.SIGKILL)
-        for path in any_server.folder.glob("appendonly*"):
-            for file in [path, *path.glob("*")]:
-                if file.is_file():
-                    file.unlink()
-        any_server.start()
-        until(lambda: len(on_stream(any_server)) == 50)
-        journal.append(narration(51))
-        until(settled(journal))
-    assert on_stream(any_server) == list(journal)
-    assert "its file): 50; published again: 50" in caplog.text
-    assert running.published == 101
-
-
 def test_memory_that_runs_out_within_a_transaction(server, client):
     def execute():
         with RedisServer(server.url).client() as ours, ours.client() as connection:
@@ -161,21 +141,6 @@ def test_password_changed(server, client, journal, narration, on_stream, tmp_pat
     client.config_set("requirepass", "")
     assert on_stream(server) == list(journal)
     assert not {"0ld", "n3w"} & set(caplog.text.replace("=", " ").split())
-
-
-def test_a_wrong_password_is_reported_and_a_right_one_works(
-    any_server, client, journal, narration, publish_to, on_stream
-):
-    client.config_set("requirepass", "s3cr3t")
-    client.auth("s3cr3t")
-    record = journal.append(narration())
-    for password in ("", "?password=wr0ng"):
-        with pytest.raises(ServerAwayError, match=r"redis\.url") as caught:
-            publish_to(any_server.url + password).entry("yard", "1-1")
-        assert "wr0ng" not in str(caught.value)
-    Delivery(journal, publish_to(any_server.url + "?password=s3cr3t")).drain(threading.Event())
-    client.config_set("requirepass", "")
-    assert on_stream(any_server) == [record]
 
 
 def test_stop_ends_the_waiting_for_a_server_that_is_away(tmp_path, journal, narration, deliver):

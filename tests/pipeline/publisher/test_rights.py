@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from threading import Event, Timer
 
@@ -13,7 +12,7 @@ import redis
 from embedded_redis import EmbeddedServer
 
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
+from pipeline.publisher import Delivery, Publisher, PublisherError
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 LIMIT_S = 20.0
@@ -65,14 +64,3 @@ def test_publishing_says_what_to_grant_and_goes_on_with_it(
         limited(f"{KEYS} {CHANNELS} +@all")
         assert Delivery(journal, publisher).drain(stop) == 1
         publisher.close()
-
-
-@pytest.mark.parametrize(
-    ("rules", "granted"),
-    [(f"{KEYS} +@all -xread", "+xread"), (f"{KEYS} +@all -scan", "+scan"), ("+@all", "~narrated:*")],
-)
-def test_subscribing_says_what_to_grant(limited: Limited, stop: Event, rules: str, granted: str) -> None:
-    cameras = None if "scan" in granted else ["yard"]
-    records = subscribe(limited(rules), cameras, "0", stop)
-    with pytest.raises(PublisherError, match=re.escape(f"ACL SETUSER limited {granted}")):
-        list(islice(records, 1))

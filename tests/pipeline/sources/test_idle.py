@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from encoded_footage import CODECS, encode, gated, true_frames
 
-from pipeline.sources import SourceOptions, SourceReport
+from pipeline.sources import SourceReport
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.gate import Gate
-from pipeline.sources.rtsp import RtspSource
 
 GOP = 12
 
@@ -39,25 +38,6 @@ def test_idle_decodes_keyframes_alone_and_wakes_without_a_wrong_frame(tmp_path, 
     assert len(moving) >= 160 - 80 - GOP - b_frames - 1  # all, from the first keyframe that shows it
     assert any(idle)
     assert not any(idle[-40:])
-
-
-def test_a_camera_is_idle_until_something_moves(rtsp_server, watch):
-    server = rtsp_server()
-    gate = Gate(still_s=0.5, first_s=0.0)
-    source = RtspSource(server.url("still"), SourceOptions(sample_hz=15), "yard", gate=gate)
-    camera = watch(source)
-    camera.until(lambda: gate.idle)
-    camera.more(1)
-    decoded = source.report.decoded
-    camera.more(2)
-    assert source.report.decoded - decoded <= 4  # the server sends 15 for each
-    server.tell("move")
-    camera.until(lambda: not gate.idle)
-    decoded = source.report.decoded
-    camera.more(10)
-    assert source.report.decoded - decoded >= 10
-    assert source.report.corrupt == 0
-    assert source.report.errors == ()
 
 
 def test_what_leans_on_a_damaged_frame_is_not_handed_out(tmp_path):

@@ -1,4 +1,3 @@
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -19,9 +18,6 @@ from train.footage.teachers import (
 )
 from train.footage.votes import merge_votes
 from train.grounded.osnet import graph_of
-
-OPENVINO = importlib.util.find_spec("openvino") is not None
-SEEN = ("person", "vehicle", "bike")
 
 
 @pytest.fixture(scope="module")
@@ -137,19 +133,3 @@ def test_onnx_networks_see_a_street(networks: Path, street: np.ndarray) -> None:
         assert all(raw.box[0] + raw.box[2] <= 1.0001 and raw.box[1] + raw.box[3] <= 1.0001 for raw in own)
     votes = merge_votes([raw for _, raw in found])
     assert sum(vote.sure and vote.detectors == 2 for vote in votes) >= 2, "they agree where things are"
-
-
-@pytest.mark.footage
-@pytest.mark.skipif(not OPENVINO, reason="the teacher needs the extra 'openvino'")
-@pytest.mark.parametrize(
-    "name",
-    ["pvb-2003-fp16", "pvb-2004-fp16", "pvb-2002-fp16", "pvb-crossroad-1016-int8", "vehicle-0202-fp16"],
-)
-def test_openvino_networks_see_a_street(networks: Path, street: np.ndarray, name: str) -> None:
-    (path,) = (networks / name).glob("*.xml")
-    found = teachers([TeacherFile(path)])(street, tiled=False)
-    assert {raw.label for _, raw in found} <= set(SEEN)
-    assert sum(raw.score > 0.5 and raw.label in ("vehicle", "bike") for _, raw in found) >= 1
-    assert all(0 <= raw.box[0] <= raw.box[0] + raw.box[2] <= 1.0001 for _, raw in found)
-    own = teacher_file(f"{path}:bike,bike,bike")
-    assert {raw.label for _, raw in teachers([own])(street, tiled=False)} == {"bike"}

@@ -41,7 +41,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Labelled frames of three drawn cameras; read only."""
     folder = tmp_path_factory.mktemp("chain")
     for number, name in enumerate(("gate", "lot", "yard")):
-        clip(folder / "clips" / name / "a.mp4", seconds=3, seed=number)
+        clip(folder / "clips" / name / "a.mp4", seconds=2, seed=number)
     stated = [{"name": "gate", "licence": "CC BY 4.0", "repo": "a/b"}]
     (folder / "clips" / "MANIFEST.json").write_text(json.dumps(stated))
     (folder / "net.onnx").write_bytes(b"weights")

@@ -75,6 +75,7 @@ def frames(tmp_path: Path) -> list[LabelledFrame]:
     ]
 
 
+@pytest.fixture(scope="module")
 def blind() -> OnnxDetector:
     """A detector with random weights that sees nothing."""
     torch.manual_seed(0)
@@ -85,8 +86,10 @@ def blind() -> OnnxDetector:
     return OnnxDetector(export_onnx(detector))
 
 
-def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], tmp_path: Path) -> None:
-    collector = Collector(blind(), None, seed=3)
+def test_false_positives_are_made_where_nothing_is(
+    blind: OnnxDetector, frames: list[LabelledFrame], tmp_path: Path
+) -> None:
+    collector = Collector(blind, None, seed=3)
     found = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
@@ -100,8 +103,8 @@ def test_false_positives_are_made_where_nothing_is(frames: list[LabelledFrame], 
         assert one.reid.isnan().all()
 
 
-def test_what_was_collected_is_kept(frames: list[LabelledFrame], tmp_path: Path) -> None:
-    collector = Collector(blind(), None, seed=0)
+def test_what_was_collected_is_kept(blind: OnnxDetector, frames: list[LabelledFrame], tmp_path: Path) -> None:
+    collector = Collector(blind, None, seed=0)
     first = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     for path in tmp_path.glob("*.png"):
         path.unlink()

@@ -13,8 +13,7 @@ from pipeline.changes import ChangeOptions, image_changes
 from train.papers.batches import read_image
 from train.papers.generated.captions import NO_CHANGE
 from train.papers.generated.folder import GenerateOptions, generate
-from train.papers.generated.scenery import scenery
-from train.papers.generated.stage import SIBLINGS, NoRoomError, crowd
+from train.papers.generated.stage import SIBLINGS
 from train.samples import Sample, load_samples
 
 Made = tuple[Path, dict[str, dict[str, int]]]
@@ -156,20 +155,3 @@ def test_only_the_end_of_a_caption_tells_siblings_apart(siblings: list[tuple[Sam
         assert {read(sentence).type for sentence in said[0] | said[1]} == {one.changes[0].type}
         shared += any(a.split()[:3] == b.split()[:3] for a in said[0] for b in said[1])
     assert shared > 0.5 * len(siblings)
-
-
-def test_things_alike_stand_where_the_words_do_not_fit() -> None:
-    seen = Counter()
-    for number in range(12):
-        try:
-            staged = crowd(scenery(7, number, 224), np.random.default_rng(number), 0)
-        except NoRoomError:
-            continue
-        thing = staged.changes[0].named
-        alike = [t for t in staged.still if (t.label, t.colour) == (thing.label, thing.colour)]
-        assert alike, "a caption's first half fits another thing"
-        seen.update(staged.places)
-        for place, edge in (("on the left", min), ("on the right", max)):
-            if place in staged.places:
-                assert edge([thing, *alike], key=lambda t: t.left + t.width / 2) == thing
-    assert len(seen) > 3

@@ -111,16 +111,16 @@ def test_classes_are_learnt(birds: Path, captioner: IDCPCL) -> None:
 
 
 def test_pretraining_then_finetuning(whole: Splits, captioner: IDCPCL, tmp_path: Path) -> None:
-    options = TrainOptions(epochs=6, batch=6, learning_rate=4e-3, warmup=12, patience=6)
+    options = TrainOptions(epochs=3, batch=6, learning_rate=4e-3, warmup=12, patience=6)
     objective = PreTraining(captioner, whole[0])
     first = train(captioner, *whole, options, tmp_path / "first.safetensors", objective=objective)
     assert first.curves[-1].score > first.curves[0].score  # minus the MLM loss of unseen pairs
     record = load_captioner(tmp_path / "first.safetensors", encoder=captioner.encoder).record
     assert record["metric"] == "minus_val_mlm"
     assert record["objective"]["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
-    options = TrainOptions(epochs=14, batch=6, learning_rate=2e-3, patience=14)
+    options = TrainOptions(epochs=6, batch=6, learning_rate=4e-3)
     second = train(captioner, *whole, options, tmp_path / "second.safetensors")
-    assert max(p.val_cider for p in second.curves) > 2
+    assert max(p.val_cider for p in second.curves) > 1
 
 
 def test_it_is_for_idc_pcl_only(whole: Splits, captioner: IDCPCL) -> None:
