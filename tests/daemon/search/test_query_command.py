@@ -175,3 +175,11 @@ def test_it_loads_no_decoders_and_no_torch(lived):
     words, text = [sys.executable, "-c", script], "\n".join(lines)
     done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_whoever_searches_does_not_wait_for_the_records_model() -> None:
+    loaded = (
+        "import sys, daemon.commands.query; print({'numpy', 'pydantic', 'pipeline.record'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout == "set()\n"
