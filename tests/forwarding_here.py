@@ -23,10 +23,11 @@ from daemon.config.secrets import Secrets
 from daemon.forward import forwarder
 from daemon.forward.forwarder import check
 from daemon.forward.sender import Sender
+from daemon.forward.target import Message
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats
 from pipeline.publisher import Delivery, Publisher
-from pipeline.record import Evidence
+from pipeline.record import ChainEnd, Evidence, build_record
 
 
 @contextmanager
@@ -42,6 +43,12 @@ def forwarding(path: Path, *, from_start: bool = False) -> Iterator[dict[str, Se
 def joined(sender: Sender) -> bool:
     """True once the target is in the groups of all streams."""
     return bool(sender._queue._streams or not sender.loop.alive)
+
+
+def message(picture: Path | None = None, **changed: Any) -> Message:
+    """A narration as it is given to a target."""
+    record = build_record(narrations.narration(**changed), ChainEnd())
+    return Message(record, record.sentences, picture)
 
 
 class Camera:

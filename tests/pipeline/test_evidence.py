@@ -26,8 +26,8 @@ def test_a_picture_lies_under_its_digest(store: EvidenceStore) -> None:
     assert reference == f"sha256:{digest}"
     path = store.folder / digest[:2] / f"{digest}.webp"
     assert path.read_bytes() == b"a picture"
-    assert store.put(b"a picture", "webp") == reference
     assert (store.find(reference), store.size()) == (path, 9)
+    assert (store.put(b"a picture", "webp"), store.size()) == (reference, 9)
     assert store.find("sha256:" + "0" * 64) is None
     with pytest.raises(ValueError, match="not a kind of picture"):
         store.put(b"a picture", "exe")

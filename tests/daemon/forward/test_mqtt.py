@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import narrations
 import pytest
-from forwarding_here import Broker, Listener, forwarding
+from forwarding_here import Broker, Listener, forwarding, message
 from waiting import until
 
 from daemon.config.secrets import Secrets
@@ -25,7 +24,7 @@ from daemon.forward.target import Message
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
-from pipeline.record import ChainEnd, Evidence, build_record
+from pipeline.record import Evidence
 
 Configure = Callable[..., Path]
 Listen = Callable[..., Listener]
@@ -50,11 +49,6 @@ def now(**changed: Any) -> dict[str, Any]:
 def opened(broker: Broker, **settings: Any) -> Any:
     given = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", **settings)
     return MqttTarget(given, Secrets({}), "home", ["yard"])
-
-
-def message(**changed: Any) -> Message:
-    record = build_record(narrations.narration(**changed), ChainEnd())
-    return Message(record, record.sentences)
 
 
 REQUIRED = {  # https://www.home-assistant.io/integrations/event.mqtt/ and those of the others

@@ -8,24 +8,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import narrations
 import pytest
-from forwarding_here import forwarding
+from forwarding_here import forwarding, message
 from waiting import until
 
 from daemon.config.secrets import Secrets
 from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
-from daemon.forward.target import AwayError, Message, RefusedError
+from daemon.forward.target import AwayError, RefusedError
 from pipeline.evidence import EvidenceStore
-from pipeline.record import ChainEnd, Evidence, build_record
+from pipeline.record import Evidence
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
-
-
-def message(picture: Path | None = None, **changed: Any) -> Message:
-    record = build_record(narrations.narration(**changed), ChainEnd())
-    return Message(record, record.sentences, picture)
 
 
 def opened(url: str, **settings: Any) -> apprise.AppriseTarget:

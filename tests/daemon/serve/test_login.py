@@ -200,6 +200,7 @@ def test_every_look_is_recorded_with_who_and_what(own, passwords) -> None:
         for path in ("/feed?seen=guessed", "/static/page.css"):
             get(path)
         seen = re.search(r'data-seen="(.*?)"', get("/").text)[1]  # type: ignore[index]
+        assert get(f"/feed?seen={seen}").status_code == 204
         own.tell(500)
         until(lambda: get(f"/feed?seen={seen}").status_code == 200)
         served.send(f"/record/{record.id}/note", text="seen")

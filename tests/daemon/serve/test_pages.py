@@ -40,6 +40,7 @@ def test_live_shows_the_newest_and_every_camera(served) -> None:
     shown = re.findall(r'<article class="card.*?data-id="(.*?)-2024', page)
     assert shown == ["gate.2_-x", "gate.2_-x", "yard", "yard", "yard"]
     assert re.findall(r'<li class="tile[^>]*data-camera="(.*?)"', page) == ["gate.2_-x", "yard"]
+    assert "00:05:00, Wednesday 1 May 2024" in page.partition('data-camera="yard"')[2]
     assert "What the cameras do now is not known" in page
     assert len(re.findall(r'value="before"[^>]* checked>', page)) == 1  # of who has left
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page

@@ -45,6 +45,23 @@ def test_the_shift_is_undone_and_no_edge_is_told():
     assert unaligned.mean() > 10 * difference(before, after, options).mask.mean()
 
 
+def test_a_mask_covers_what_lay_in_it_before_wherever_the_shake_brings_it():
+    large = scene(3, 300, 520)
+    still, after = large[10:280, 15:495], noisy(large[6:276, 20:500], 2)
+    options = replace(FINE, size=(270, 480))
+    before = with_object(still, 100, 100, 24, 24)  # comes to lie 5 pixels further left, 4 further down
+    touching = (
+        (100 / 480, 100 / 270),
+        (124 / 480, 100 / 270),
+        (124 / 480, 124 / 270),
+        (100 / 480, 124 / 270),
+    )
+    found = difference(before, after, options, (touching,))
+    assert found.shift == (-5, 4)
+    assert difference(before, after, options).mask[104:128, 95:119].mean() > 0.5
+    assert not found.mask[104:128, 95:119].any()
+
+
 def test_noise_alone_is_no_change():
     before = noisy(scene(), 1, 12)
     assert image_changes(before, noisy(scene(), 2, 12), FINE)[1] == ()

@@ -6,26 +6,12 @@ import time
 
 import pytest
 import redis
-from narrations import narration
 from waiting import until
 
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, Publisher, subscribe
+from pipeline.publisher import Delivery, subscribe
 
 KEY = "narrated:{yard}:changes"
-
-
-@pytest.fixture
-def publisher(server):
-    opened = Publisher(server.url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Journal(tmp_path, "yard", fsync=False) as opened:
-        yield opened
 
 
 class Listening:
@@ -65,10 +51,12 @@ def listen():
         listener.end()
 
 
-def test_subscribers_get_every_camera_and_later_ones(server, journal, tmp_path, publisher, listen):
+def test_subscribers_get_every_camera_and_later_ones(
+    server, journal, tmp_path, narration, publish_to, listen
+):
     with Journal(tmp_path, "lot", fsync=False) as lot:
         old = journal.append(narration())
-        Delivery(journal, publisher).drain(threading.Event())
+        Delivery(journal, publish_to(server.url)).drain(threading.Event())
         everything = listen(server.url, None, "0")
         from_now = listen(server.url, None, "$")
         only_lot = listen(server.url, ["lot"], "0")
@@ -78,41 +66,43 @@ def test_subscribers_get_every_camera_and_later_ones(server, journal, tmp_path, 
         journal.append(narration(1))
         lot.append(narration(2, "lot"))
         for each in (journal, lot):
-            Delivery(each, publisher).drain(threading.Event())
+            Delivery(each, publish_to(server.url)).drain(threading.Event())
         assert sorted(r.id for r in everything.wait_for(3)) == ["lot-2", "yard-0", "yard-1"]
         assert sorted(r.id for r in from_now.wait_for(2)) == ["lot-2", "yard-1"]
         assert [r.id for r in only_lot.wait_for(1)] == ["lot-2"]
         assert [r.id for r in behind.wait_for(1)] == ["yard-1"]
 
 
-def test_a_subscriber_outlives_the_server(server, journal, publisher, listen, caplog):
+def test_a_subscriber_outlives_the_server(server, journal, narration, publish_to, listen, caplog):
     listener = listen(server.url, None, "0")
     journal.append(narration(0))
-    Delivery(journal, publisher).drain(threading.Event())
+    Delivery(journal, publish_to(server.url)).drain(threading.Event())
     assert len(listener.wait_for(1)) == 1
     server.stop(signal.SIGKILL)
     time.sleep(0.3)
     server.start()
     journal.append(narration(1))
-    Delivery(journal, publisher).drain(threading.Event())
+    Delivery(journal, publish_to(server.url)).drain(threading.Event())
     assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
     assert "trying again" in caplog.text
 
 
-def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(server, journal, publisher, listen):
+def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(
+    server, journal, narration, publish_to, listen
+):
     listener = listen(server.url, None, "0")
     for second in range(3):
         journal.append(narration(second))
-    Delivery(journal, publisher).drain(threading.Event())
+    Delivery(journal, publish_to(server.url)).drain(threading.Event())
     assert len(listener.wait_for(3)) == 3
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     journal.append(narration(3))
-    Delivery(journal, publisher).drain(threading.Event())
+    Delivery(journal, publish_to(server.url)).drain(threading.Event())
     assert [r.id for r in listener.wait_for(4)] == ["yard-0", "yard-1", "yard-2", "yard-3"]
 
 
-def test_a_subscriber_leaves_foreign_entries_out(server, journal, listen, caplog):
+def test_a_subscriber_leaves_foreign_entries_out(server, journal, narration, listen, caplog):
     record = journal.append(narration())
     with redis.Redis.from_url(server.url) as client:
         client.xadd(KEY, {"hello": "world"}, id="1-1")

@@ -25,6 +25,22 @@ def files_open():
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
+def test_every_connection_is_closed_at_once(rtsp_server, monkeypatch):
+    source = RtspSource(rtsp_server().url(), QUICK, "yard")
+    monkeypatch.setattr(source, "_put", lambda _: source.close())
+    gc.disable()  # a connection that only the collector closes is one too many
+    try:
+        counts = []
+        for _ in range(6):
+            source._reading.stopped.clear()
+            assert source._session() == "closed"
+            counts.append(files_open())
+    finally:
+        gc.enable()
+    assert source.report.reconnections == 5
+    assert len(set(counts)) == 1
+
+
 def test_a_slow_reader_gets_the_newest_frames_and_the_rest_is_counted(rtsp_server):
     with open_source(rtsp_server().url(), QUICK) as source:
         frames = iter(source)
