@@ -16,7 +16,7 @@ from pipeline.sources.picture import shrink
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)
 _LARGEST_PANEL = 960
-_SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones encoding would blur that away
+_SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones JPEG would blur that away
 _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
 
 
