@@ -104,7 +104,7 @@ class Export:
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
         facts = [("Selected", manifest.selection or "everything"), ("How to check it", "README.md")]
-        head = Head("What was narrated", facts, manifest.gaps, sources=BESIDE)
+        head = Head("What was narrated", facts, missing=manifest.gaps or None, sources=BESIDE)
         with (folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
         for camera, places in sorted(self._places.items()):
@@ -151,11 +151,11 @@ class Export:
                 manifest.problems.append(f"{record.camera}, record {record.seq}: its picture was changed")
             name = path.name
             if manifest.mask:
-                masked = self.mask.picture(record, side, content, path.suffix)
+                masked = self.mask.picture(record, side, content)
                 manifest.masked[digest] = hashlib.sha256(masked).hexdigest() if masked else None
                 if masked is None:
                     continue
-                content, name = masked, f"{manifest.masked[digest]}{path.suffix}"
+                content, name = masked, f"{manifest.masked[digest]}.jpg"
             self.pictures[path] = f"pictures/{name}"
             (self._folder / "pictures" / name).write_bytes(content)
 

@@ -53,14 +53,14 @@ class Mask:
             image = np.where(polygon_mask(areas, shape, PRIVACY_MARGIN)[..., None], np.uint8(0), image)
         return image
 
-    def picture(self, record: Record, side: str, content: bytes, suffix: str) -> bytes | None:
-        """A picture of a record, encoded anew; None of both sides in one, and of what is no picture."""
+    def picture(self, record: Record, side: str, content: bytes) -> bytes | None:
+        """A picture of a record as JPEG; None of both sides in one, and of what is no picture."""
         image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
         if image is None or side not in SIDES:
             return None
         box = self.box_on(record, side)
         rgb = np.ascontiguousarray(image[..., ::-1], np.uint8)
-        return encode(self.blacken(rgb, record.camera, box), _QUALITY, "webp" if suffix == ".webp" else "jpg")
+        return encode(self.blacken(rgb, record.camera, box), _QUALITY)
 
     def box_on(self, record: Record, side: str) -> Box | None:
         """Where the track is on a picture of a record."""

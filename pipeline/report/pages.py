@@ -28,7 +28,6 @@ class Head:
 
     Attributes:
         facts: ``(name, value)``.
-        notices: gaps and faults, one sentence each.
         missing: one sentence for each thing that was not reported; None leaves the section out.
         held: number of records that a limit held back, hidden at first.
         audit: ``(name, value)`` for auditors.
@@ -38,7 +37,6 @@ class Head:
 
     title: str
     facts: Sequence[tuple[str, str]] = ()
-    notices: Sequence[str] = ()
     missing: Sequence[str] | None = None
     held: int = 0
     audit: Sequence[tuple[str, str]] = ()

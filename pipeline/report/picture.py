@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import cv2
 import numpy as np
@@ -14,27 +13,24 @@ from pipeline.report.card import COLOURS, SIDES, MarkedSentence, Side, shapes_of
 from pipeline.sources import Image
 from pipeline.sources.picture import shrink
 
-PictureKind = Literal["webp", "jpg"]
-
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)
 _LARGEST_PANEL = 960
-_SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones WebP would blur that away
+_SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones JPEG would blur that away
 _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
 
 
-def encode(image: Image, quality: int = 78, kind: PictureKind = "jpg") -> bytes:
-    """The image as JPEG, or as WebP, which is two thirds as large and takes twenty times as long.
+def encode(image: Image, quality: int = 78) -> bytes:
+    """The image as JPEG: WebP is two thirds as large and takes twenty times as long.
 
     Args:
         image: RGB uint8 ``(height, width, 3)``.
         quality: 1..100.
-        kind: which of the two, by the suffix of its files.
     """
-    setting = cv2.IMWRITE_WEBP_QUALITY if kind == "webp" else cv2.IMWRITE_JPEG_QUALITY
-    written, encoded = cv2.imencode(f".{kind}", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [setting, quality])
+    setting = [cv2.IMWRITE_JPEG_QUALITY, quality]
+    written, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), setting)
     if not written:
-        raise ValueError(f"an image of shape {image.shape} cannot be encoded as {kind}")
+        raise ValueError(f"an image of shape {image.shape} cannot be encoded")
     return bytes(encoded)
 
 

@@ -33,7 +33,7 @@ def test_quiet_and_static_footage_gives_the_lowest_bounds(sigma: float) -> None:
     assert found == PairThresholds(LOWER_BOUNDS[0], UPPER_BOUNDS[0])
 
 
-@pytest.mark.parametrize("sigma", [3.0, 6.0, 10.0, 16.0, 25.0])
+@pytest.mark.parametrize("sigma", [3.0, 10.0, 25.0])
 def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
     rng = np.random.default_rng(2)
     found = calibrate(frames(noisy(rng, sigma, street()) for _ in range(40)))
@@ -44,7 +44,7 @@ def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
         assert found.lower == pytest.approx(8 + 1.5 * sigma * 2**0.5, rel=0.1)
 
 
-@pytest.mark.parametrize("when", [range(8), range(20), range(30), range(40)])
+@pytest.mark.parametrize("when", [range(8), range(40)])
 def test_passers_by_do_not_raise_the_lower_threshold(when: range) -> None:
     found = calibrate(frames(passing(np.random.default_rng(3), 120, 6.0, when)))
     assert found.lower == pytest.approx(8 + 1.5 * 6 * 2**0.5, rel=0.25)

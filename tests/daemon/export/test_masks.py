@@ -50,7 +50,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> House:
     store = EvidenceStore(folder / "state" / "evidence", fsync=False)
 
     def kept(frame: Frame) -> str:
-        return store.put(encode(frame.image, 90, "jpg"), "jpg")
+        return store.put(encode(frame.image, 90), "jpg")
 
     events = [
         ("entered", "p", 4, 12),

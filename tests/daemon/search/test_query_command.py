@@ -116,11 +116,8 @@ def test_pictures_that_are_gone_are_never_named(house, capsys):
         (["who", "came", "to", "the", "garden"], "entrance"),
         (["--until", "0001-01-01"], ""),
         (["--since", "9999-12-31"], ""),
-        (["--since", "999999999w"], ""),
         (["cars", "in", "the", "last", "999999999", "hours"], ""),
-        (["cars", "in", "the", "last", "900000", "weeks"], ""),
         (["cars", "on", "31", "December", "9999"], ""),
-        (["cars", "on", "0001-01-01"], ""),
     ],
 )
 def test_what_cannot_be_asked_says_what_can(lived, capsys, arguments, reason):

@@ -98,3 +98,9 @@ def test_resnet101_without_torchvision_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with pytest.raises(ImportError, match="pip install torchvision"):
         ResNet101Map()
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    with pytest.raises(ImportError, match=r"efficientnet_lite_pytorch: pip install 'narrated\[papers\]'"):
+        EfficientNetLite0()

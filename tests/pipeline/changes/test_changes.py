@@ -177,10 +177,8 @@ def test_a_batch_clustered_by_torch_equals_one_clustered_by_numba():
     ("settings", "says"),
     [
         ({"size": (8, 224)}, "max_shift"),
-        ({"blur": 0}, "blur"),
         ({"eps": -1.0}, "eps"),
         ({"min_area": 2.0}, "min_area"),
-        ({"delta": -1.0}, "delta"),
     ],
 )
 def test_refuses_settings_that_find_nothing(settings, says):

@@ -63,7 +63,7 @@ def report(tmp_path: Path) -> Report:
         out.mkdir(exist_ok=True)
         store = EvidenceStore(tmp_path / "evidence", fsync=False)
         pictures = (np.full((450, 800, 3), value, np.uint8) for value in (90, 150))
-        before, after = (store.put(encode(picture, kind="jpg"), "jpg") for picture in pictures)
+        before, after = (store.put(encode(picture), "jpg") for picture in pictures)
         for told in narrations:
             records = cameras.setdefault(told.camera, [])
             end = ChainEnd.of(records[-1]) if records else ChainEnd()
@@ -141,7 +141,7 @@ def test_pictures_do_not_stay_in_memory(tmp_path) -> None:
     records: list[Record] = []
     for second in range(24):
         noise = rng.integers(0, 255, (450, 800, 3), dtype=np.uint8)
-        digest = store.put(encode(noise, kind="jpg"), "jpg")
+        digest = store.put(encode(noise), "jpg")
         end = ChainEnd.of(records[-1]) if records else ChainEnd()
         records.append(build_record(narration(second), end, evidence=Evidence(before=digest, after=digest)))
     tracemalloc.start()
@@ -235,7 +235,7 @@ def test_sentences_stand_in_the_order_of_their_times() -> None:
 def test_the_page_is_whole_and_escapes_what_it_shows() -> None:
     evil = replace(COME, text='<script>alert("x")</script> & "more"', object="<b>")
     cards = [Card(record(evil, at_s=1), pictures=PICTURES), Card(record(COME, at_s=2, event="light_changed"))]
-    head = Head("<i>title</i>", [("<u>", "</dl>")], ["It does not verify: <x>."])
+    head = Head("<i>title</i>", [("<u>", "</dl>")], missing=["It does not verify: <x>."])
     page = "".join(records_page(head, cards))
     assert page.count("<script") == 1  # its own
     assert not re.search(r"https?:|<link|url\(|@import|<i>|<u>|<x>", page)

@@ -136,6 +136,16 @@ def test_who_crosses_the_picture_enters_and_leaves_by_the_edges() -> None:
     assert went.before_time_s < went.time_s < went.after_time_s
 
 
+def test_an_entrance_is_decided_a_second_after_it() -> None:
+    tracker = Tracker(WIDTH / HEIGHT)
+    things = [("person", RED, crossing(3.0))]
+    for k in range(60):
+        if events := tracker.update(k * STEP_S, *frame(things, k * STEP_S)):
+            assert k * STEP_S - events[0].time_s == pytest.approx(1.0, abs=0.05)
+            return
+    pytest.fail("no entrance")
+
+
 def test_what_was_there_at_the_start_has_not_entered() -> None:
     tracker, events = follow([("car", BLUE, line(0.4, 0.5, 0.0, size=(0.2, 0.2)))], 10.0)
     assert not events
@@ -675,6 +685,14 @@ def test_who_is_hidden_on_the_straight_way_through_the_edge_came_and_left() -> N
     assert came.track == went.track
     assert came.before_time_s < 3.5  # before it came through the edge
     assert went.after_time_s > 10.5
+
+
+def test_what_passes_along_an_edge_did_not_come_from_beyond_it() -> None:
+    def way(t: float) -> Box | None:
+        return (0.3 + 0.1 * (t - 2), 0.0, 0.1, 0.12) if t > 2 else None
+
+    _, events = follow([("car", BLUE, way)], 5.0)
+    assert [(e.kind, e.edge, e.way) for e in events] == [("entered", "far", "")]
 
 
 def test_a_bag_that_is_put_down_and_taken_away_again_is_told_both_times() -> None:

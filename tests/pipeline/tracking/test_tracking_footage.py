@@ -23,7 +23,7 @@ def test_a_person_who_walks_through_a_room_enters_and_leaves_once(clips: Path) -
         tick = 3.5
         for frame in container.decode(video=0):
             if frame.time >= tick:
-                tick += 0.2
+                tick += 0.4
                 image = small_rgb_of(frame, SMALL_WIDTH, scaler)
                 tracker = tracker or Tracker(image.shape[1] / image.shape[0])
                 events += tracker.update(frame.time, *detect([image], captioner), image)
