@@ -118,9 +118,7 @@ def _train(run: ChainRun, footage: _LabelledFootage, stages: Stages) -> Grounded
         options = EmbeddingOptions(steps=own.embedding_steps, seed=run.seed)
         asked = {"embedding": embedding.key, "start": plain_start(run.reid), **asdict(options)}
         appearance = stages.run("appearance", asked, partial(_appearance, run, footage, captioner, options))
-        net = starting_osnet(run.reid)
-        net.last.load_state_dict(appearance.result["weights"])
-        captioner.graphs["embedding"] = graph_of(net)
+        captioner.graphs["embedding"] = appearance.result["graph"]
         sources = [footage.sources[name] for name in appearance.result["cameras"]]
         made = embedding_record(run.command, run.reid, options, sources)
         captioner.record = {**captioner.record, **made}
@@ -230,7 +228,7 @@ def _appearance(
         source = footage.sources[name]
         cameras.append(CameraFiles(name, Path(source["footage"]), tuple(source["made_of"]["files"])))
     names = learn_embedding(net, captioner, cameras, options, scratch / "tracklets")
-    return {"weights": net.last.state_dict(), "cameras": names}
+    return {"graph": graph_of(net), "cameras": names}
 
 
 def _classifier(run: ChainRun, footage: _LabelledFootage, captioner: Grounded, _scratch: Path) -> Result:

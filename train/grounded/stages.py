@@ -26,6 +26,7 @@ from pipeline.disk import replacing
 Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
 Result = dict[str, Any]
 """Tensors, graphs and plain values by names."""
+_FORMAT = 2  # of what stages keep; results of another one are made again
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Stages:
 
         `make` is given a folder for what an interrupted stage goes on from; its ``log.jsonl`` is kept.
         """
-        text = json.dumps({"stage": name, **inputs}, sort_keys=True)
+        text = json.dumps({"stage": name, "format": _FORMAT, **inputs}, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         path = self.folder / f"{name}.pt"
         kept = _read_result(path, key)

@@ -81,7 +81,9 @@ def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house
         monkeypatch.setattr(index_module, "journal_files", overtaken)
         search.index.update()
         read = [each.record.seq for each in search.answer(Question()).results]
+        taken = search.index.connection.execute("SELECT time FROM records ORDER BY id").fetchall()
     assert read == list(range(1, journal.end.seq + 1))
+    assert taken == sorted(taken)  # in their order, by which rules are tried
     assert len(looks) > 2
 
 

@@ -89,6 +89,22 @@ def test_cameras_take_turns() -> None:
     assert taken(queue.take(8)) == [("a", i) for i in range(1, 6)]
 
 
+def test_a_file_waits_for_room_and_loses_nothing() -> None:
+    queue = WorkQueue(["film"], capacity=2)
+
+    def feed() -> None:
+        for number in range(40):
+            queue.put("film", motion("film", number), wait=True)
+        queue.end("film")
+
+    threading.Thread(target=feed).start()
+    got: list[int] = []
+    while not queue.ended("film"):
+        assert queue.held <= 2
+        got += [number for _, number in taken(queue.take(3))]
+    assert got == list(range(40))
+
+
 def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
     queue = WorkQueue(["a", "b"], capacity=16)
     put_pairs(queue, "a", *range(5))
