@@ -26,6 +26,8 @@ from pydantic import (
     ValidationError,
 )
 
+from pipeline.lines import Action, ChangeType, Event, RecordError
+
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
     from models.sentences import Sentence
     from pipeline.narration.narration import FrameStamp, Narration
@@ -36,7 +38,6 @@ _DIGITS = 4
 _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
 _SECOND_DIGITS = 2
-_HASH_KEY = b'"hash":"'
 
 HELD_BYTES = 500
 """Of all sentences of a record held from messages, as canonical JSON: a flood must not fill the disk."""
@@ -47,10 +48,6 @@ CUT_WHERE_HELD = ("outline_before", "outline_after", "paths", "box_before", "box
 _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
 _CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _SEGMENT = re.compile(r"\.[0-9]{12}$")
-
-
-class RecordError(ValueError):
-    """A narration or a line is not a record `narrated/2` (or `/1`); the message names the field."""
 
 
 def check_camera(name: str) -> str:
@@ -128,42 +125,6 @@ class RecordFrame(_Part):
         return datetime.fromisoformat(self.time)
 
 
-Event = Literal[
-    "change",
-    "light_changed",
-    "view_changed",
-    "obstructed",
-    "summary",
-    "rule",
-    "gap",
-    "deletion",
-    "cap_reached",
-    "cap_ended",
-]
-"""What a record is of."""
-
-Action = Literal[
-    "entered",
-    "left",
-    "appeared",
-    "disappeared",
-    "moved",
-    "stopped",
-    "resumed",
-    "parked",
-    "placed",
-    "removed",
-    "got_in",
-    "got_out",
-    "met",
-    "waiting",
-    "crossed",
-    "opened",
-    "closed",
-]
-"""What a track did: the event of a sentence."""
-
-
 class SameAs(_Part):
     """An earlier track that is probably the same person or vehicle."""
 
@@ -175,9 +136,7 @@ class RecordSentence(_Part):
     """One sentence about one change."""
 
     text: Words = means("the sentence, in English")
-    type: Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "none", "unknown"] = means(
-        "the kind of change; none: of the whole scene"
-    )
+    type: ChangeType = means("the kind of change; none: of the whole scene")
     object: Words = means(
         "what changed: person, car, ...; object or unknown where it has no name; scene: the whole scene"
     )
@@ -465,21 +424,6 @@ def read_record(line: bytes | str) -> Record:
         return Record.model_validate_json(line)
     except ValidationError as error:
         raise RecordError(_reason(error)) from None
-
-
-def hash_holds(line: bytes) -> bool:
-    """True where `line` (canonical JSON without a line end) carries its own SHA-256.
-
-    In canonical JSON the bytes without the member ``hash`` are the canonical JSON of the record without it.
-    Inside a string the quotes would be escaped, so the member is found without parsing.
-    """
-    place = line.find(_HASH_KEY) + len(_HASH_KEY)
-    stated, behind = line[place : place + 64], line[place + 64 :]
-    if line.count(_HASH_KEY) != 1 or not behind.startswith(b'",'):
-        return False
-    digest = hashlib.sha256(line[: place - len(_HASH_KEY)])
-    digest.update(behind[len(b'",') :])
-    return digest.hexdigest().encode() == stated
 
 
 def json_schema() -> dict[str, Any]:

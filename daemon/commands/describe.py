@@ -23,7 +23,7 @@ from daemon.commands.options import (
     write_picture,
 )
 from daemon.config.settings import CameraDefaults
-from daemon.config.values import parse_duration
+from daemon.config.units import parse_duration
 
 if TYPE_CHECKING:
     from daemon.config.plan import CameraPlan

@@ -10,7 +10,7 @@ import typer
 
 from daemon.commands.options import Cameras, Journals
 from daemon.commands.selection import errors_as_exits, present
-from daemon.config.values import usual_state
+from daemon.config.units import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.search.folders import default_state, journal_folder
 from pipeline.journal.holds import Hold, add_hold, load_holds, release_hold

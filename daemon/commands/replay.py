@@ -26,7 +26,7 @@ from daemon.commands.options import (
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
-from daemon.config.values import parse_moment, parse_rate, parse_time
+from daemon.config.units import parse_moment, parse_rate, parse_time
 from pipeline.report.words import many
 
 if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --help

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from daemon.commands.options import FAILED, USAGE, Cameras, Journals, TimeZone, warn
-from daemon.config.values import usual_state
+from daemon.config.units import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
 from daemon.questions.question import NoJournalsError, Question, SearchError

@@ -14,7 +14,7 @@ from daemon.commands.options import Journals, OptionalFile, TimeZone
 from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.settings import Configuration, ServeSettings
-from daemon.config.values import unit_folder, usual_state
+from daemon.config.units import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder, make_journal_folder
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_a
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_validator, model_validator
 
+from daemon.config.units import usual_state
 from daemon.config.values import (
     AreaCorners,
     Directions,
@@ -25,10 +26,10 @@ from daemon.config.values import (
     TimeZoneName,
     is_loopback,
     matching,
-    usual_state,
 )
 from models import DEFAULT, SHIPPED
-from pipeline.record import Action, Share, check_camera
+from pipeline.lines import Action
+from pipeline.record import Share, check_camera
 
 if TYPE_CHECKING:
     from models.language.places import Line

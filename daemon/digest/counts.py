@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import reduce
+from itertools import groupby
 from typing import NamedTuple
 
 from daemon.questions.local_time import microseconds, moment_of
@@ -45,13 +47,6 @@ class Series(NamedTuple):
 
     camera: str
     kind: str
-
-
-class Stays(NamedTuple):
-    """How many visits have ended, and the length that 98 of 100 do not exceed."""
-
-    number: int
-    usual_s: float
 
 
 def kind_of(name: str) -> str:
@@ -113,8 +108,11 @@ class HourlyCounts:
         first, last = self._watched.get(camera, (datetime.max, datetime.min))  # noqa: DTZ901 - local times
         return first <= hour and hour + HOUR <= last and self._lost[camera][hour] <= _MOST_LOST_S
 
-    def stays(self, since: datetime) -> dict[Series, Stays]:
-        """By series, the visits of the four weeks before a moment that had ended by then."""
+    def stays(self, since: datetime) -> dict[Series, tuple[int, float]]:
+        """By series, how many visits of the four weeks before a moment had ended by then.
+
+        And the length in seconds that 98 of 100 do not exceed.
+        """
         execute, found = self._selection.connection.execute, {}
         begin, end = microseconds(since - HISTORY), microseconds(since)
         for camera in self._selection.cameras():
@@ -127,7 +125,7 @@ class HourlyCounts:
                 rank = count // _LONGER_THAN_USUAL
                 sql = f"SELECT end - begin {ended} ORDER BY 1 DESC LIMIT 1 OFFSET {rank}"
                 (usual,) = execute(sql, (camera, begin, end, end)).fetchone() or (0,)
-                found[Series(camera, kind)] = Stays(count, usual / 1_000_000)
+                found[Series(camera, kind)] = count, usual / 1_000_000
         return found
 
     def _count(self, begin: datetime, until: datetime) -> None:
@@ -179,23 +177,15 @@ class Unusual:
     surprise: float
 
 
-def find_unusual(counts: HourlyCounts, hours: Sequence[datetime]) -> list[Unusual]:
+def find_unusual(counts: HourlyCounts, hours: Sequence[datetime]) -> Iterator[Unusual]:
     """Compare hours, which must be over, with the same hours of the days before; in no order."""
-    found = list[Unusual]()
     for series in sorted(counts.visits):
-        run: Unusual | None = None
-        before = sum(
-            n for at, n in counts.visits[series].items() if hours and hours[0] - HISTORY <= at < hours[0]
-        )
-        for hour in hours:
-            judged = _judge(counts, series, hour, before)
-            if run and judged and judged.more == run.more:
-                run = _join(run, judged)
-            else:
-                found += [run] if run else []
-                run = judged
-        found += [run] if run else []
-    return found
+        visits = counts.visits[series].items()
+        before = sum(n for at, n in visits if hours and hours[0] - HISTORY <= at < hours[0])
+        judged = [_judge(counts, series, hour, before) for hour in hours]
+        for more, run in groupby(judged, lambda each: each and each.more):
+            if more is not None:
+                yield reduce(_join, filter(None, run))
 
 
 def usual_words(usual: Iterable[int]) -> str:

@@ -330,17 +330,17 @@ class _Composer:
     def _stays(self) -> None:
         usual = self.counts.stays(self.since)
         for visit in self._visits.values():
-            known = usual.get(Series(visit.camera, kind_of(visit.object)))
-            if known is None or known.number < _LEAST_STAYS or visit.begin >= self.until:
+            count, usual_s = usual.get(Series(visit.camera, kind_of(visit.object)), (0, 0.0))
+            if count < _LEAST_STAYS or visit.begin >= self.until:
                 continue
-            if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * known.usual_s):
+            if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * usual_s):
                 there = " and is still there" * visit.there
                 text = (
                     f"{_named(visit)} on {visit.camera} stayed {duration_words(visit.seconds)} from "
-                    f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(known.usual_s)} "
-                    f"({known.number:,} stays in 28 days)."
+                    f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(usual_s)} "
+                    f"({count:,} stays in 28 days)."
                 )
-                weight = _ODD + min(15.0, visit.seconds / max(1.0, known.usual_s))
+                weight = _ODD + min(15.0, visit.seconds / max(1.0, usual_s))
                 self._say(text, "stay", weight, visit.begin, [visit.record])
 
     def _there(self) -> None:

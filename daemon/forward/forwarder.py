@@ -13,7 +13,7 @@ from time import monotonic
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import Secrets, absent_secrets
 from daemon.config.settings import Configuration
-from daemon.config.values import unit_folder
+from daemon.config.units import unit_folder
 from daemon.forward.queue import Queue
 from daemon.forward.sender import Sender
 from daemon.forward.target import target_class

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from daemon.config.values import DURATION_PATTERN, parse_duration
+from daemon.config.units import DURATION_PATTERN, parse_duration
 from daemon.questions.question import SearchError
 
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

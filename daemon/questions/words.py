@@ -11,7 +11,7 @@ from typing import Any, get_args
 from daemon.questions.question import SearchError
 from models import families
 from models.language import templates
-from pipeline.record import Action, Event, RecordSentence
+from pipeline.lines import Action, ChangeType, Event
 
 LEXICON: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ COLOURS = {**{name: name for name in templates.CLOTHES}, "gray": "grey", "silver
 CAME, LEFT = "came", "left"
 """Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
 ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
-_TYPES = get_args(RecordSentence.model_fields["type"].annotation)
+_TYPES = get_args(ChangeType)
 KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
 """Kinds of change, events and actions as records name them, and `CAME`."""
 

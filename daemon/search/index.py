@@ -25,7 +25,7 @@ from daemon.questions.facts import UNTIL_THE_NEXT, facts_of, gap_of, time_of
 from daemon.questions.question import NoJournalsError
 from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.search.folders import JournalFile, journal_files
-from pipeline.record import RecordError, hash_holds, read_record
+from pipeline.lines import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
@@ -351,6 +351,8 @@ def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
     holds = hash_holds(line[:-1])
     try:
         if not holds:
+            from pipeline.record import read_record  # noqa: PLC0415 - rare, and slow to load
+
             read_record(line)  # a line that carries its hash was written by narrated
         members = json.loads(line)
         time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]

@@ -26,12 +26,12 @@ def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
     """Lines for people: local time, camera, confidence, text, who else, and what should be known of it."""
     local = search.local
     for each in results:
-        record = each.record
-        sure = f"{max((s.confidence for s in record.sentences), default=0.0):4.0%}"
-        others = (f" ({words}: {other.record.text})" for words, other in search.others_of(record))
-        text = " ".join(record.text.split()) + "".join(others)
+        members = each.members
+        sure = f"{max((s['confidence'] for s in members['sentences']), default=0.0):4.0%}"
+        others = (f" ({words}: {other.members['text']})" for words, other in search.others_of(each))
+        text = " ".join(members["text"].split()) + "".join(others)
         marks = "".join(f"  ! {mark}" for mark in each.marks)
-        yield f"{local_words(record.after.moment, local):<23}  {record.camera:<12}  {sure}  {text}{marks}"
+        yield f"{local_words(each.moment, local):<23}  {members['camera']:<12}  {sure}  {text}{marks}"
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -45,11 +45,11 @@ def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterato
     `evidence` names only pictures that are there, `pictures` their files.
     """
     for each in results:
-        members = json.loads(each.record.line())
+        members = dict(each.members)
         evidence = {side: d for side, d in members.pop("evidence", {}).items() if side in each.pictures}
         members |= {"evidence": evidence} if evidence else {}
         yield members | {
-            "local_time": local.of(each.record.after.moment).isoformat(),
+            "local_time": local.of(each.moment).isoformat(),
             "marks": list(each.marks),
             "pictures": {side: str(path) for side, path in each.pictures.items()},
         }

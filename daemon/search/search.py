@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
@@ -15,31 +17,44 @@ from daemon.search.index import Index, key_of
 from daemon.search.selection import Location, Selection
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
-from pipeline.record import Record, RecordError, hash_holds, read_record
+from pipeline.lines import hash_holds
 
 if TYPE_CHECKING:
     from daemon.questions.asker import Asker
+    from pipeline.record import Record
 
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
 _ALTERED = "does not verify: the line was changed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchResult:
     """A record that matches.
 
     Attributes:
-        record: as the journal has it.
+        line: the journal's bytes, without the line's end.
+        members: what they say, as JSON values.
         marks: doubts about it, mostly none.
         pictures: the files of its pictures that are there, by side: before, after, overlay.
-        line: the journal's bytes, without the line's end.
     """
 
-    record: Record
+    line: bytes
+    members: Mapping[str, Any]
     marks: tuple[str, ...] = ()
     pictures: Mapping[str, Path] = field(default_factory=dict)
-    line: bytes = b""
+
+    @cached_property
+    def record(self) -> Record:
+        """As the journal has it; whoever needs some members only does not wait for its model to load."""
+        from pipeline.record import read_record  # noqa: PLC0415
+
+        return read_record(self.line)
+
+    @property
+    def moment(self) -> datetime:
+        """When its after frame was captured."""
+        return datetime.fromisoformat(self.members["after"]["time"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +158,13 @@ class Search:
                 ] or [each]
         return list(visits.values())
 
-    def others_of(self, record: Record) -> list[tuple[str, SearchResult]]:
+    def others_of(self, result: SearchResult) -> list[tuple[str, SearchResult]]:
         """How other tracks have to do with a record, in words, and the latest record of each."""
         found = []
-        for sentence in record.sentences:
-            locations = self.selection.of_track(record.camera, sentence.other) if sentence.other else []
-            words = OTHERS.get(sentence.action or "", "with")
+        for sentence in result.members["sentences"]:
+            other, camera = sentence.get("other"), result.members["camera"]
+            locations = self.selection.of_track(camera, other) if other else []
+            words = OTHERS.get(sentence.get("action", ""), "with")
             found += [(words, other) for other in self.read(locations[-1:])]
         return found
 
@@ -163,14 +179,19 @@ class Search:
     def _read(self, location: Location) -> SearchResult | None:
         name, chain, first = location.file, location.chain, location.first
         for renamed in dict.fromkeys((name, f"{chain}.{first:012d}.jsonl", f"{chain}.jsonl")):
-            with suppress(OSError, RecordError), (self.folder / renamed).open("rb") as file:
+            with (
+                suppress(OSError, ValueError, KeyError, TypeError),
+                (self.folder / renamed).open("rb") as file,
+            ):
                 file.seek(location.offset)
                 line = file.read(location.length).rstrip(b"\n")
-                record = read_record(line)
-                if bytes.fromhex(record.hash)[:8] == location.digest:
-                    marks = () if hash_holds(line) else (_ALTERED,)
-                    named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
+                members = json.loads(line)
+                if bytes.fromhex(members["hash"])[:8] == location.digest:
+                    named = members.get("evidence", {})
                     paths = {side: self._evidence.find(reference) for side, reference in named.items()}
                     pictures = {side: path for side, path in paths.items() if path}
-                    return SearchResult(record, marks, pictures, line)
+                    result = SearchResult(line, members, (), pictures)
+                    if hash_holds(line):  # else it may be no record any more
+                        return result
+                    return replace(result, marks=(_ALTERED,)) if result.record else None
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from daemon.config.values import parse_duration
+from daemon.config.units import parse_duration
 from daemon.questions.local_time import parse_hours
 from daemon.questions.question import SearchError, Span
 from daemon.rules.rule import read_rule

@@ -202,7 +202,7 @@ class Site:
             others = [
                 (words, other.record.text, _address(other.record))
                 for each in visit
-                for words, other in search.others_of(each.record)
+                for words, other in search.others_of(each)
             ]
             cards.append(replace(last, stages=stages, others=others))
         return cards

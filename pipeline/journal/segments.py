@@ -19,10 +19,10 @@ from typing import Self
 import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.record import ChainEnd, Record, RecordError, parse_stream_id, read_record
+from pipeline.lines import RecordError, closed_name
+from pipeline.record import ChainEnd, Record, parse_stream_id, read_record
 
 _BLOCK = 65536
-_CLOSED = re.compile(r"(?P<camera>.+)\.(?P<first>\d{12})\.jsonl")
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')
 _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
@@ -122,12 +122,6 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
                     files.append(current if current.exists() else journal)
                 chains[folder, camera] = Chain(folder, camera, tuple(files))
     return list(chains.values()), empty
-
-
-def closed_name(name: str) -> tuple[str, int] | None:
-    """Camera and first record in the name of a full segment's file; None for any other file."""
-    named = _CLOSED.fullmatch(name)
-    return (named["camera"], int(named["first"])) if named else None
 
 
 def closed_segments(folder: Path, camera: str) -> list[Segment]:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Self
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Segment, Start, line_end
+from pipeline.lines import RecordError, hash_holds
 from pipeline.record import (
     ChainEnd,
     Evidence,
     Record,
-    RecordError,
     build_record,
     check_camera,
     format_stream_id,
-    hash_holds,
     parse_stream_id,
     read_record,
 )

@@ -15,15 +15,14 @@ from narrations import narration
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
+from pipeline.lines import RecordError, hash_holds
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import (
     ChainEnd,
     Evidence,
     Record,
-    RecordError,
     build_record,
     check_camera,
-    hash_holds,
     json_schema,
     next_stream_id,
     read_record,

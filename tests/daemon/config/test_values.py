@@ -10,7 +10,7 @@ import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
-from daemon.config.values import parse_duration, parse_moment, parse_rate
+from daemon.config.units import parse_duration, parse_moment, parse_rate
 
 
 def test_durations_and_moments() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from daemon.replay.inputs import find_footage
-from pipeline.record import RecordError, check_camera
+from pipeline.lines import RecordError
+from pipeline.record import check_camera
 from pipeline.sources import SourceError
 
 

@@ -159,10 +159,10 @@ def test_options_beside_a_question_count_more(lived, tmp_path, capsys):
     assert capsys.readouterr().out.split()[-2:] == ["6", "8"]
 
 
-def test_it_loads_no_decoders_and_no_torch(lived):
+def test_it_loads_no_decoders_no_torch_and_not_the_records_model(lived):
     script = (
         "import sys; from daemon import cli\n"
-        "heavy = {'torch', 'numba', 'av', 'cv2'}\n"
+        "heavy = {'torch', 'numba', 'av', 'cv2', 'pipeline.record'}\n"
         "for line in sys.stdin.read().splitlines():\n"
         "    code = cli.main(['query', *line.split('|')])\n"
         "    assert not heavy & set(sys.modules), (line, heavy & set(sys.modules))\n"

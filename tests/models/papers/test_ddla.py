@@ -266,6 +266,8 @@ def test_of_a_pair_that_it_knows_it_tells_the_annotation(
 ) -> None:
     pairs, sentences = make_pairs(TWELVE), vocabulary.batch(KNOWN)
     captioner = NearestMulti(vocabulary, encoder, pool=14)
+    with pytest.raises(ValueError, match="nothing is memorised yet"):
+        captioner.describe(pairs)
     captioner.memorise([(pairs, sentences)])
     assert captioner.memory.shape == (9, 16 * 196), "a pair without sentences is of no use"
     described = captioner.describe(pairs, DescribeOptions(sentences=9))

@@ -128,6 +128,7 @@ def test_bad_samples_are_one_clear_line_and_nothing_half_written(
         ("version: 1\ncaptioner: gpt", "'gpt' is unknown; there is grounded, ddla"),
         ("version: 1\nencoder: vgg", "'vgg' is unknown; there is"),
         ("version: 1\narguments: {depth: 3}", "arguments.depth: unknown key; ddla takes features"),
+        ("version: 1\narguments: {prior: flat}\nencoder: toy", "arguments.prior: Input should be"),
         ("version: 1\nencoder_weights: none.pt", "encoder efficientnet_lite0 cannot be loaded"),
         (None, "toy.yaml cannot be read"),
         ("version: 1\nmin_count: !!bool x", ":2: broken YAML: not a valid bool"),

@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -98,6 +99,8 @@ def test_what_is_better_is_written_and_says_how(
     first = options.out.read_bytes()
     adapted(said)
     assert options.out.read_bytes() == first
+    monkeypatch.setattr(train.grounded.adaptation, "measure", lambda *_: Score(0.4, 0.8, 60))
+    assert json.loads(run(*asked, "--json")[1])["sha256"] is None
 
 
 def test_better_is_better_eyes_and_no_worse_judgement() -> None:

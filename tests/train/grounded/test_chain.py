@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -15,10 +16,12 @@ from models import load_captioner
 from models.grounded.grounded import Grounded
 from models.label import read_label
 from train.checkpoints import TrainError
+from train.footage.frames import read_frames
 from train.footage.labels import LabelOptions, label_frames
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
 from train.grounded.embedding import Tracklet
+from train.grounded.pictures import Pictures
 from train.grounded.stages import Stages
 
 Run = Callable[..., tuple[int, str, str]]
@@ -130,6 +133,13 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
         "detector",
     ]
     assert out.read_bytes() == first, "made again from the same, it is the same"
+
+
+def test_pictures_are_held_in_so_many_megabytes(frames: Path) -> None:
+    pictures, rng = Pictures(frames, read_frames(frames), memory_mb=1), np.random.default_rng(1)
+    for _ in range(30):
+        assert pictures.draw(rng, (96, 128)).image.shape == (96, 128, 3)
+    assert 500_000 < sum(image.nbytes for image in pictures._held.values()) <= 1_000_000
 
 
 def test_a_stage_is_made_once(tmp_path: Path) -> None:

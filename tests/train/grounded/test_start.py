@@ -4,8 +4,10 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from small_osnet import published_osnet
 
 from models.families import CLASSES, COCO
+from train.grounded.osnet import graph_of
 from train.grounded.start import StartError, plain_start, starting_detector
 
 
@@ -53,6 +55,8 @@ def test_what_cannot_be_started_from(tmp_path: Path) -> None:
         plain_start(tmp_path / "none.onnx")
     with pytest.raises(StartError, match="holds no detector"):
         starting_detector(SHIPPED["ddla"])
-    (tmp_path / "net.onnx").write_bytes(b"no network")
-    with pytest.raises(StartError, match=r"cannot be read as ONNX|is not PicoDet-S"):
-        starting_detector(tmp_path / "net.onnx")
+    other = graph_of(published_osnet())
+    for content, says in ((b"no network", "cannot be read"), (other, "is not PicoDet-S")):
+        (tmp_path / "net.onnx").write_bytes(content)
+        with pytest.raises(StartError, match=says):
+            starting_detector(tmp_path / "net.onnx")
