@@ -149,7 +149,8 @@ class Turns:
                 placed = _comes(track, start, aspect) or _was_absent(track, seen, memory)
                 kind = "placed" if placed and track.since_s is not None else ""
             else:
-                kind = "stopped" if _comes(track, start, aspect) and not _is_usual(track, seen, aspect) else ""
+                stopped = _comes(track, start, aspect) and not _is_usual(track, seen, aspect)
+                kind = "stopped" if stopped else ""
             if kind:
                 track.announced = (*track.announced, "halt")
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
