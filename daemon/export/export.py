@@ -104,7 +104,8 @@ class Export:
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
         facts = [("Selected", manifest.selection or "everything"), ("How to check it", "README.md")]
-        head = Head("What was narrated", facts, missing=manifest.gaps or None, sources=BESIDE)
+        missing = [gap[:1].upper() + gap[1:] for gap in manifest.gaps]
+        head = Head("What was narrated", facts, missing=missing or None, sources=BESIDE)
         with (folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
         for camera, places in sorted(self._places.items()):

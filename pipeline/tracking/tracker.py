@@ -66,10 +66,11 @@ class TrackerSettings:
     entrance_wait_s: float = 1.0
     departure_wait_s: float = 1.5
     hits: int = 4
-    least_confidence: float = 0.365
+    least_confidence: float = 0.5
     least_turn_confidence: float = 0.75
 
 
+_MOVED = 1.0  # own sizes
 _DOUBLE_S = 2.0  # seconds between two events of one object that is followed twice
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
@@ -251,6 +252,8 @@ class Tracker:
         end = end_of(track, coming=False, aspect=self.aspect)
         if end.through_edge and track.rests_since_s is not None:
             return  # nothing leaves without moving
+        if not end.through_edge and not self._has_moved(track):
+            return  # it is part of the scene, and hidden or not detected
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
         if stays(track, self._memory, time_s):
@@ -259,6 +262,11 @@ class Tracker:
             for event in self._end(end, pair):
                 track.departed, track.state = True, "ended"
                 yield event
+
+    def _has_moved(self, track: Track) -> bool:
+        """True where it went its own size from where it was first."""
+        start = track.first.box
+        return any(sizes_apart(start, each.box, self.aspect) >= _MOVED for each in track.observations)
 
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
         """The event of a beginning or an end, where it is sure."""

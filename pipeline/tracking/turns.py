@@ -45,7 +45,8 @@ _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
 _ARM, _BELOW = 0.5, 0.15  # own widths and heights of a person from which he reaches a thing
 _REACHED = 0.5  # share of the thing that lies within
-_CROWD = 4  # people who stand there: one more is no event
+_CROWD = 4  # people who stand nearby: one more is no event
+_NEARBY = 4.0  # own sizes
 _COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
 _WITHIN = 0.8  # share of a box within a surer one of which it is a part
 _PART = 0.6  # of its area, below which another one is a part of it
@@ -148,7 +149,8 @@ class Turns:
                 placed = _comes(track, start, aspect) or _was_absent(track, seen, memory)
                 kind = "placed" if placed and track.since_s is not None else ""
             else:
-                kind = "stopped" if _comes(track, start, aspect) and not _is_usual(track, seen) else ""
+                stopped = _comes(track, start, aspect) and not _is_usual(track, seen, aspect)
+                kind = "stopped" if stopped else ""
             if kind:
                 track.announced = (*track.announced, "halt")
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
@@ -321,14 +323,15 @@ def _moves(track: Track, aspect: float) -> bool:
     return len(track.observations) > 3 and speed > 0.5 * float(sizes(np.array([track.last.box]), aspect)[0])  # noqa: PLR2004
 
 
-def _is_usual(track: Track, seen: Sequence[Track]) -> bool:
+def _is_usual(track: Track, seen: Sequence[Track], aspect: float) -> bool:
     """True where a person's stop is no event: in a crowd, or where tracks may have been exchanged."""
     if track.object != "person":
         return False
     own, others = track.last.box, [t for t in seen if t is not track and t.object not in THINGS]
     large = [t.last.box for t in others if area(t.last.box) >= _PART * area(own)]
     covered = any(share_inside(own, box) > _COVERED for box in large)
-    return covered or sum(t.object == "person" and t.rests_since_s is not None for t in others) >= _CROWD
+    standing = (t.last.box for t in others if t.object == "person" and t.rests_since_s is not None)
+    return covered or sum(sizes_apart(own, box, aspect) <= _NEARBY for box in standing) >= _CROWD
 
 
 def _cell(box: Box) -> tuple[int, int]:

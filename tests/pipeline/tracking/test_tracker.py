@@ -315,11 +315,20 @@ SCENES: dict[str, tuple[list[Thing], float, list[str]]] = {
     "one more in a crowd that stands is no event": (
         [
             ("person", RED, stroll(8.0)),
-            *(("person", GREEN, line(0.05 + 0.12 * k, 0.7, 0, size=(0.05, 0.25))) for k in range(5)),
+            *(("person", GREEN, line(0.15 + 0.12 * k, 0.7, 0, size=(0.05, 0.25))) for k in range(5)),
         ],
         13.0,
         ["entered"],
     ),
+    "whoever stops far from those who stand has stopped": (
+        [
+            ("person", RED, stroll(30.0)),
+            *(("person", GREEN, line(0.5 + 0.09 * k, 0.05, 0, size=(0.02, 0.08))) for k in range(5)),
+        ],
+        12.0,
+        ["entered", "stopped"],
+    ),
+    "what never moved has not gone": ([("person", RED, between(-1, 4, at(MIDDLE)))], 12.0, []),
     "who is lost in the middle and found nearby has neither gone nor appeared": (
         # its colours are others: the tracks are not joined
         [
