@@ -64,6 +64,8 @@ def decide(
     worth = [np.maximum(each - threshold, 0) for each in alone]
     gain = move - threshold - worth[0][:, None] - worth[1][None]
     possible = association.elsewhere & (match >= SETTINGS.least_match) & (move > threshold) & (gain > 0)
+    at_once, a_second = SETTINGS.reach
+    possible &= ~(association.apart > at_once + a_second * association.gap_s)  # an unknown gap is NaN
     gain = np.where(possible, gain + SETTINGS.match_worth * match, 0.0)
     facts, used = list[Fact](), (set[int](), set[int]())
     for i, j in zip(*lap.lapjvx(-gain, extend_cost=True, return_cost=False), strict=True):

@@ -25,6 +25,7 @@ class PerceptionSettings:
         elsewhere: what has appeared or disappeared may have moved if that is as likely as this or more.
         least_match: matches below it are no move, however sure it is that both ends moved: of seven below
             .06 six were a car that drove out and another one.
+        reach: own sizes that a move may go at once, and more a second: of 923 moves three went further.
         alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival or
             departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
             cameras left out of the other fits.
@@ -45,6 +46,7 @@ class PerceptionSettings:
     doubtful: float = 0.5
     elsewhere: float = 0.05
     least_match: float = 0.03
+    reach: tuple[float, float] = (2.0, 2.0)
     alone_scale: tuple[float, float] = (1.3, -0.34)
     doubtful_scale: tuple[float, float] = (0.65, 0.35)
     moved_scale: tuple[float, float] = (0.65, 0.6)

@@ -34,12 +34,17 @@ def side(*found: tuple[str, Box]) -> Side:
 
 
 def decided(
-    before: Side, after: Side, match: Floats | float, change: Floats | float, moved: Floats | float
+    before: Side,
+    after: Side,
+    match: Floats | float,
+    change: Floats | float,
+    moved: Floats | float,
+    gap_s: float = 3.0,
 ) -> list[Fact]:
     """Facts where each two have the same chance to match, and each to be a change and to have moved."""
     each = [(np.full(len(s), change), np.full(len(s), moved)) for s in (before, after)]
     match = np.broadcast_to(match, (len(before), len(after)))
-    return decide(associate(before, after, 1.0), match, *zip(*each, strict=True))
+    return decide(associate(before, after, gap_s), match, *zip(*each, strict=True))
 
 
 def kinds(facts: list[Fact]) -> list[str]:
@@ -59,8 +64,15 @@ def test_what_probably_moved_has_moved_and_what_did_not_has_gone_and_come() -> N
     ]
 
 
+@pytest.mark.parametrize(("gap_s", "kind"), [(1.0, "appeared"), (3.0, "moved"), (np.nan, "moved")])
+def test_nothing_has_moved_further_than_it_can_go(gap_s: float, kind: str) -> None:
+    """Six times its own size."""
+    facts = decided(side(("car", HERE)), side(("car", ELSEWHERE)), 0.9, 0.9, 0.5, gap_s)
+    assert kind in kinds(facts)
+
+
 def test_a_move_is_as_likely_as_the_mean_of_its_ends_in_log_odds() -> None:
-    pair = associate(side(("car", HERE)), side(("car", ELSEWHERE)), 1.0)
+    pair = associate(side(("car", HERE)), side(("car", ELSEWHERE)), 3.0)
 
     def confidence(*ends: float) -> float:
         was, now = (np.array([end / 0.99]) for end in ends)
