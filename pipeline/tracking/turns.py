@@ -18,7 +18,7 @@ from pipeline.tracking.motion import EDGE, sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
 HALT_S = 3.0
-"""What has rested so long has stopped; a thing was put down."""
+"""What has rested so long has stopped, and sets off when it moves; a thing was put down."""
 
 DECIDED_S = 1.0
 """For so long after `HALT_S` a stop may become certain; later no frame before it is held."""
@@ -28,9 +28,6 @@ PAIR_S = 4.5
 
 PARKED_S = 20.0
 """A vehicle that stopped where hardly anything drives has parked after so long."""
-
-STOOD_S = 4.0
-"""What rested so long sets off when it moves."""
 
 MET_S = 3.0
 """Two people who came together have stood so long, with nobody else beside them."""
@@ -109,12 +106,11 @@ class Turns:
             return
         track.announced = ()
         self._learn(track, end - start)
-        thing = track.object in THINGS
-        if end - start < (HALT_S if thing else STOOD_S) or time_s - end > PAIR_S or not _stops(track):
+        if end - start < HALT_S or time_s - end > PAIR_S or not _stops(track):
             return
         if _is_seen(track, max(start, end - 2), end, memory) and memory.likeness(box, end, time_s) <= _LEFT:
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
-            kind = "removed" if thing else "resumed"
+            kind = "removed" if track.object in THINGS else "resumed"
             yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
     def _learn(self, track: Track, seconds: float) -> None:
