@@ -149,7 +149,7 @@ class CameraState:
             for track in self.tracker.tracks
         )
 
-    def without_known(self, narration: Narration, pair: FramePair) -> Narration:
+    def drop_known(self, narration: Narration, pair: FramePair) -> Narration:
         """The narration of a pair without what tracks explain, and without scenery.
 
         Only of a scene that was watched all the time it is known that nothing came to a place: what changes

@@ -36,7 +36,7 @@ def query(
         if rule is not None:
             if chosen.question or asked != Question(Filters(asked.filters.cameras), asked.span):
                 raise SearchError("--rule goes with --camera, --since, --until and --between only")
-            _write(_tried(search, rule, asked, json=json))
+            _write(_try_rule(search, rule, asked, json=json))
             return
         lines, found = _answer(search, asked, json=json)
         _write(lines)
@@ -48,7 +48,7 @@ def query(
             warn(caveat)
 
 
-def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
+def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
     """When a rule would have fired."""
     from daemon.rules.rule import read_rule  # noqa: PLC0415 - most ask for no rule
     from daemon.search.trial import trial_members, trial_table, try_rule  # noqa: PLC0415
@@ -56,7 +56,7 @@ def _tried(search: Search, words: str, asked: Question, *, json: bool) -> Iterat
     rule = read_rule("tried", words, search.asker(), between=asked.span.between)
     if asked.filters.cameras:
         rule = replace(rule, filters=replace(rule.filters, cameras=asked.filters.cameras))
-    typer.echo(f"understood as: {rule.restated(search.local)}", err=True)
+    typer.echo(f"understood as: {rule.restate(search.local)}", err=True)
     found = try_rule(search, rule, asked.span, selection.present())
     typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
     if json:

@@ -102,11 +102,11 @@ class Queue:
         with self._server.client() as client:
             self._drop(client, entry.stream, entry.id)
 
-    def bury(self, entry: Entry, reason: str) -> None:
+    def move_to_dead_letters(self, entry: Entry, reason: str) -> None:
         """Keep the entry as a dead letter."""
         fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
         with self._server.client() as client:
-            client.xadd(dead_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
+            client.xadd(dead_letter_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
 
     def read_again(self) -> None:
         """Let the next read return what was read and not settled."""
@@ -177,7 +177,7 @@ class Queue:
 def read_dead_letters(client: Redis) -> list[tuple[str, str, dict[str, str]]]:
     """Target, entry (its milliseconds say when it was given up) and fields id, reason, json of each."""
     letters = []
-    for key in sorted(client.scan_iter(match=dead_key("*"), count=1000)):
+    for key in sorted(client.scan_iter(match=dead_letter_key("*"), count=1000)):
         entries: Any = client.xrange(key)
         letters += [(key.split(":")[2], entry, fields) for entry, fields in entries]
     return letters
@@ -188,11 +188,11 @@ def retry_dead_letters(client: Redis) -> int:
     letters = read_dead_letters(client)
     for name, entry, fields in letters:
         client.xadd(retry_key(name), {"json": fields["json"]})
-        client.xdel(dead_key(name), entry)
+        client.xdel(dead_letter_key(name), entry)
     return len(letters)
 
 
-def dead_key(target: str) -> str:
+def dead_letter_key(target: str) -> str:
     """The stream of a target's dead letters."""
     return f"narrated:forward:{target}:dead"
 

@@ -95,7 +95,7 @@ class Sender:
                 if self._refusals < ATTEMPTS:
                     raise
                 self._refusals, reason = 0, _reason(error)
-                self._queue.bury(entry, reason)
+                self._queue.move_to_dead_letters(entry, reason)
                 logger.warning(
                     "target %s: record %s is a dead letter (see narrated forward --dead): %s",
                     *(self._queue.target, record.id, reason),

@@ -77,7 +77,7 @@ class Clock:
     exact: bool = False
 
     @property
-    def bare(self) -> bool:
+    def is_bare(self) -> bool:
         """An hour that may be of the morning or of the evening."""
         return self.twelve and not self.exact
 
@@ -430,16 +430,16 @@ class SpanReader:
             return self._sure(self.low, days), None
         assert self.high is not None  # noqa: S101 - one of the three is there
         low = self.local.of(days.begin).hour * 60 if days else 0
-        of_morning = self.high.bare and _MORNING <= self.high.minutes < _NOON and not low
+        of_morning = self.high.is_bare and _MORNING <= self.high.minutes < _NOON and not low
         return low, self.high.minutes if of_morning else self._sure(self.high, days) or MINUTES
 
     def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
         """The span between two clock times; one without am or pm takes the other's."""
         begin, end = low.minutes, high.minutes
-        if (days and days.is_part) or (low.bare and high.twelve and begin < _MORNING):
+        if (days and days.is_part) or (low.is_bare and high.twelve and begin < _MORNING):
             return self._sure(low, days), self._sure(high, days)
         lows = low.halves if low.twelve and high.half else (begin,)
-        highs = high.halves if high.bare or (high.twelve and (low.half or low.bare)) else (end,)
+        highs = high.halves if high.is_bare or (high.twelve and (low.half or low.is_bare)) else (end,)
         begin, end = min(product(lows, highs), key=lambda each: (each[1] - each[0]) % MINUTES or MINUTES)
         return begin, end or MINUTES
 
@@ -477,7 +477,7 @@ class SpanReader:
         Raises:
             SearchError: both fit, or none.
         """
-        if not clock.bare:
+        if not clock.is_bare:
             return clock.minutes
         day = self.local.of(days.begin if days else self.now).date()
         begin, end = (days.begin, days.end) if days else (self._wall(day, 0), self.now)

@@ -90,7 +90,7 @@ class Rule:
         """True where it is met by few being there."""
         return self.most is not None
 
-    def restated(self, local: LocalTime) -> str:
+    def restate(self, local: LocalTime) -> str:
         """The rule in plain words, so that people see how it was understood."""
         first, then = (restate(Question(each), local) for each in (self.filters, self.then))
         span = duration_words(self.seconds)

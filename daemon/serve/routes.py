@@ -35,7 +35,7 @@ from daemon.serve.access import SESSION_S
 from daemon.serve.areas import AreaError, areas_of, write_area
 from daemon.serve.review import Bar, review
 from daemon.serve.rules import FIELDS as RULE_FIELDS
-from daemon.serve.rules import SPANS, tried
+from daemon.serve.rules import SPANS, try_rule_on_past
 from daemon.serve.site import Site
 from pipeline.evidence import EvidenceStore, evidence_fault
 from pipeline.feedback import LONGEST, TYPES, FeedbackError
@@ -178,7 +178,7 @@ class Routes:
         if given["when"]:
             with self.site.search() as search:
                 try:
-                    rule = tried(search, given, datetime.now(UTC))
+                    rule = try_rule_on_past(search, given, datetime.now(UTC))
                 except SearchError as refused:
                     error = str(refused)
         return self.page(request, "rules", given=given, rule=rule, error=error, spans=SPANS)

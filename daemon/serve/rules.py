@@ -22,7 +22,7 @@ FIELDS = ("when", "hours", "cooldown", "since")
 _SHOWN = 50
 
 
-def tried(search: Search, given: Mapping[str, str], now: datetime) -> dict[str, Any]:
+def try_rule_on_past(search: Search, given: Mapping[str, str], now: datetime) -> dict[str, Any]:
     """Try the rule in `FIELDS`.
 
     Returns:
@@ -55,7 +55,7 @@ def tried(search: Search, given: Mapping[str, str], now: datetime) -> dict[str, 
     written = {"name": when[:60].strip().replace('"', ""), "when": when, "hours": hours, "cooldown": cooldown}
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in written.items() if value]
     return {
-        "understood": rule.restated(local),
+        "understood": rule.restate(local),
         "times": len(fired),
         "found": found,
         "lines": "rules:\n  - " + "\n    ".join(lines) + "\n",

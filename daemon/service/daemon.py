@@ -190,7 +190,7 @@ class Daemon:
             self.overload.update(self.queue.waited_s, len(self.cameras.watched), self.cameras.skews)
             self._close_removed_journals()
             self.raise_errors()
-            if self.health.phase is Phase.OPENING and self.cameras.tried:
+            if self.health.phase is Phase.OPENING and self.cameras.was_tried:
                 self.health.phase = Phase.WATCHING
                 self.watch.ready(self.status)
             self.watch.progress(self.status, healthy=not self.health.heartbeats.overdue())

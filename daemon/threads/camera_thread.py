@@ -91,7 +91,7 @@ class CameraThread:
         return SourceReport() if self._source is None else self._source.report
 
     @property
-    def tried(self) -> bool:
+    def was_tried(self) -> bool:
         """True once the source was opened, or could not be."""
         if self._source is None:
             return self.loop.started and not self.loop.alive
@@ -105,7 +105,7 @@ class CameraThread:
         return "ended" if self.loop.started else "waiting"
 
     @property
-    def sees(self) -> bool:
+    def is_watching(self) -> bool:
         """True while pictures come, or footage is read."""
         return self.loop.alive and self.report.state in {None, ConnectionState.STREAMING}
 

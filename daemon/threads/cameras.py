@@ -38,7 +38,7 @@ class CameraWatch:
     due: float | None = None
 
     @property
-    def leaving(self) -> bool:
+    def is_leaving(self) -> bool:
         """True while the thread ends because the plan has changed."""
         return self.plan is not self.thread.plan
 
@@ -67,14 +67,15 @@ class Cameras:
         return all(camera.over for camera in self.watched.values())
 
     @property
-    def tried(self) -> bool:
-        return all(thread.tried for thread in self.threads.values())
+    def was_tried(self) -> bool:
+        return all(thread.was_tried for thread in self.threads.values())
 
     @property
     def unseen(self) -> dict[str, str]:
         """States by camera where no camera that has not ended sends pictures; else empty."""
         threads = {name: camera.thread for name, camera in self.watched.copy().items() if not camera.over}
-        return {} if any(each.sees for each in threads.values()) else {n: t.state for n, t in threads.items()}
+        blind = not any(each.is_watching for each in threads.values())
+        return {name: thread.state for name, thread in threads.items()} if blind else {}
 
     @property
     def skews(self) -> dict[str, float | None]:
@@ -122,10 +123,10 @@ class Cameras:
         for name, camera in list(self.watched.items()):
             if camera.thread.loop.alive:
                 continue
-            if camera.leaving and camera.plan is None:
+            if camera.is_leaving and camera.plan is None:
                 del self.watched[name]
                 self._queue.put_change(name, partial(self._remove, name))
-            elif camera.leaving or (camera.due is not None and monotonic() >= camera.due):
+            elif camera.is_leaving or (camera.due is not None and monotonic() >= camera.due):
                 self._start(camera)
             elif camera.due is None and not camera.over:
                 self._note_end(name, camera)

@@ -331,7 +331,7 @@ class Narrator:
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
             state.tracker = None
         elif not narration.fallback:
-            result = state.without_known(narration, pair)
+            result = state.drop_known(narration, pair)
         result = state.stories.follow(result, returned=pair.returned)
         if not result.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED

@@ -372,7 +372,7 @@ class Nearest(WordCaptioner):
         features, chosen = [self.memory[:0]], list[Tensor]()
         for pairs, sentences in batches:
             here = pairs.to(self.device)
-            known = torch.tensor([self._sayable(pair) for pair in sentences], dtype=torch.bool)
+            known = torch.tensor([self._is_in_vocabulary(pair) for pair in sentences], dtype=torch.bool)
             features.append(self.pair_features(here)[known.to(self.device)])
             chosen += [self._choose(pair, draw) for pair in sentences[known].to(self.device)]
         if not chosen:
@@ -396,12 +396,12 @@ class Nearest(WordCaptioner):
         log_probs = torch.full((len(tokens), len(self.vocabulary)), NEVER, device=tokens.device)
         return log_probs.scatter(1, words.unsqueeze(1), 0.0), state.remember(position + 1)
 
-    def _sayable(self, sentences: Tensor) -> bool:
+    def _is_in_vocabulary(self, sentences: Tensor) -> bool:
         return bool(((sentences != PAD) & (sentences != EOS) & (sentences != UNK)).any())
 
     def _choose(self, sentences: Tensor, draw: np.random.Generator) -> Tensor:
         """One text from a pair's sentences ``(T, L)``, some of them with known words: ``(L,)``."""
-        known = torch.stack([s for s in sentences if self._sayable(s.unsqueeze(0))])
+        known = torch.stack([s for s in sentences if self._is_in_vocabulary(s.unsqueeze(0))])
         if not self.joined:
             known = known[int(draw.integers(len(known)))].unsqueeze(0)
         story = stories(known.unsqueeze(0))[0, 0]

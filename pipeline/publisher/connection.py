@@ -124,14 +124,14 @@ def _refusal(error: Exception, url: str) -> PublisherError:
         user = unquote(urlsplit(url).username or "default")
         return PublisherError(
             f"{name} refuses its user: {words}. An administrator can grant it: "
-            f"ACL SETUSER {user} {_lacking(str(error))}; docs/operations.md lists all that is needed"
+            f"ACL SETUSER {user} {_acl_rule(str(error))}; docs/operations.md lists all that is needed"
         )
     if isinstance(error, _PASSING) or words.startswith(_PASSING_CODES):
         return ServerAwayError(f"{name} takes no writes now: {words}")
     return PublisherError(f"{name} refused: {words}")
 
 
-def _lacking(refusal: str) -> str:
+def _acl_rule(refusal: str) -> str:
     """The ACL rule that the refused command needs."""
     if command := re.search(r"'([\w|-]+)' command", refusal):
         return f"+{command[1].lower()}"

@@ -97,7 +97,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
         return covered < _MOSTLY_HIDDEN or not end.leads_out
     for other in others:
         gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
-        if not -_TOGETHER_S <= gap_s <= _LOST_S or not _akin(own, other):
+        if not -_TOGETHER_S <= gap_s <= _LOST_S or not _may_be_one(own, other):
             continue
         box = other.last.box if end.coming else other.first.box
         near = sizes_apart(place, box, end.aspect) <= _REACH + _PACE * max(gap_s, 0.0)
@@ -108,7 +108,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
 
 def are_one(one: Track, two: Track) -> bool:
     """True where two tracks follow one object: the smaller box lay mostly within the larger one all along."""
-    if not _akin(one, two):
+    if not _may_be_one(one, two):
         return False
     boxes = {o.time_s: o.box for o in two.observations}
     pairs = [(o.box, boxes[o.time_s]) for o in one.observations if o.time_s in boxes]
@@ -142,7 +142,7 @@ def _beyond(end: End, other: Track) -> list[Box]:
     return [*boxes, there] if there else boxes
 
 
-def _akin(one: Track, two: Track) -> bool:
+def _may_be_one(one: Track, two: Track) -> bool:
     """One may be taken for the other: a rider for a person, and a machine for a vehicle."""
     families = {one.family, two.family}
     return len(families) == 1 or "two-wheeler" in families

@@ -91,7 +91,7 @@ def test_slow_change_at_a_place_is_reported_once_where_the_camera_was_watched() 
         pair = FramePair(shown(STREET), shown(STREET, 300), 5.0, cause=cause)
         before, after = (FrameStamp(each.time, each.pts, "a" * 64) for each in (pair.before, pair.after))
         said = narration(before=before, after=after, sentences=sentences)
-        return len(state.without_known(said, pair).sentences)
+        return len(state.drop_known(said, pair).sentences)
 
     assert [told(Cause.PAUSE, each) for each in (came, went, came)] == [1, 1, 1]
     assert [told(Cause.BASELINE, each) for each in (came, went, came)] == [1, 0, 0]

@@ -62,7 +62,8 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
                 reload(daemon, config, whole)
                 watched = daemon.cameras.watched
                 until(
-                    daemon, lambda watched=watched: not any(each.leaving for each in watched.copy().values())
+                    daemon,
+                    lambda watched=watched: not any(each.is_leaving for each in watched.copy().values()),
                 )
 
     with running(config) as daemon:

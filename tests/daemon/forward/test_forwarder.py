@@ -17,7 +17,7 @@ from forwarding_here import Camera, Receiver, forwarding
 from waiting import until
 
 from daemon.forward import sender
-from daemon.forward.queue import dead_key
+from daemon.forward.queue import dead_letter_key
 from daemon.forward.sender import Sender
 from pipeline.publisher import stream_key
 from pipeline.record import read_record
@@ -199,7 +199,7 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
     receiver.status = 400
     with forwarding(path), redis.Redis.from_url(redis_server.url) as client:
         (bad,) = yard.narrate()
-        until(lambda: client.xlen(dead_key("office")) == 1)
+        until(lambda: client.xlen(dead_letter_key("office")) == 1)
         assert len(receiver.requests) == sender.ATTEMPTS
         receiver.status = 204
         (good,) = yard.narrate()

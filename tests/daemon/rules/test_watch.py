@@ -139,4 +139,4 @@ def test_a_rule_fires_once_within_its_cooldown() -> None:
     ],
 )
 def test_a_rule_is_restated(when: str, words: str) -> None:
-    assert read_rule("a rule", when, ASKER).restated(LOCAL) == words
+    assert read_rule("a rule", when, ASKER).restate(LOCAL) == words

@@ -55,7 +55,7 @@ def test_a_camera_that_streams_for_hours_is_never_overdue(
     plan = CameraPlan("yard", f"rtsp://127.0.0.1:{free_port}/stream", lower=20, upper=250)
     cameras = Cameras([plan], WorkQueue(["yard"], 8), heartbeats)
     cameras.start()
-    until(lambda: cameras.threads["yard"].sees)
+    until(lambda: cameras.threads["yard"].is_watching)
     for _ in range(3):
         clock.now += 3600
         until(lambda: heartbeats.ages_s()["rtsp yard"] == heartbeats.ages_s()["camera yard"] == 0)

@@ -103,7 +103,7 @@ def test_meteor_where_java_is(monkeypatch: pytest.MonkeyPatch, files: tuple[Path
     assert code == 0
     assert "METEOR is left out: it needs Java" in told
     monkeypatch.setattr(
-        scores, "meteors", lambda systems, _gold: [0.25 * (k + 1) for k in range(len(systems))]
+        scores, "meteor_scores", lambda systems, _gold: [0.25 * (k + 1) for k in range(len(systems))]
     )
     found = command.score_files(*files, training=files[0])
     assert [row.get("meteor") for row in found["rows"].values()] == [0.25, 0.5, 0.75, 1.0]

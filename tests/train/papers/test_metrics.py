@@ -11,7 +11,7 @@ import pytest
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
 from train.papers.metrics.annotations import annotation_statistics, statistics
-from train.papers.metrics.scores import CONSTANT, best_constant, meteors, text_scores, trivial_captions
+from train.papers.metrics.scores import CONSTANT, best_constant, meteor_scores, text_scores, trivial_captions
 from train.papers.metrics.tokens import ptb_tokens
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="the field's tokeniser needs Java")
@@ -98,7 +98,7 @@ def test_meteor_of_several_systems_is_that_of_each() -> None:
     gold = [["the man is gone", "a person has left"], ["a red car has appeared"]]
     systems = [["the man is gone", "a car"], ["", "a red car has appeared here"]]
     # what pycocoevalcap's own scorer says of each system in a run of its own
-    assert meteors(systems, gold) == pytest.approx([0.3465326, 0.3406276])
+    assert meteor_scores(systems, gold) == pytest.approx([0.3465326, 0.3406276])
 
 
 def test_counts_by_hand() -> None:

@@ -85,7 +85,7 @@ def pair_ciders(predicted: Texts, references: References) -> NDArray[np.float64]
     return np.asarray(Cider().compute_score(*_tokenize(predicted, references))[1], np.float64)
 
 
-def meteors(systems: Sequence[Texts], references: References) -> list[float] | None:
+def meteor_scores(systems: Sequence[Texts], references: References) -> list[float] | None:
     """METEOR 1.5 of several systems, 0..1, in one run of the Java program; None without Java."""
     if shutil.which("java") is None:
         return None
@@ -99,7 +99,7 @@ def meteors(systems: Sequence[Texts], references: References) -> list[float] | N
         scorer.meteor_p.stderr.close()
 
 
-def spices(systems: Sequence[Texts], references: References) -> list[float] | None:
+def spice_scores(systems: Sequence[Texts], references: References) -> list[float] | None:
     """SPICE of several systems, 0..1; None without Java or the jars, see the head of this file."""
     result = importlib.util.find_spec("pycocoevalcap.spice")
     places = list(result.submodule_search_locations or ()) if result else []
@@ -112,7 +112,7 @@ def spices(systems: Sequence[Texts], references: References) -> list[float] | No
 
 def java_scores(systems: Sequence[Texts], references: References) -> list[dict[str, float]]:
     """METEOR and SPICE of several systems, as far as they can be had here, rounded to 4 places."""
-    scores = {"meteor": meteors(systems, references), "spice": spices(systems, references)}
+    scores = {"meteor": meteor_scores(systems, references), "spice": spice_scores(systems, references)}
     return [{k: round(v[n], 4) for k, v in scores.items() if v} for n in range(len(systems))]
 
 
