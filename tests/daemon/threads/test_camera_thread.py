@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 from weakref import ref
@@ -18,7 +19,7 @@ from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
 from pipeline.sources.frame import Luma
-from pipeline.thresholds import calibrate
+from pipeline.thresholds import PairThresholds, calibrate
 
 LIMIT_S = 30.0
 
@@ -88,6 +89,23 @@ def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
         found = run(CameraThread(plan, queue, AsIfLive), queue)
         assert [after for _, after in found] == [after for _, after in expected(clip)]
         assert "room: lower threshold" in caplog.text
+
+
+def test_thresholds_are_found_on_two_frames_a_second(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[Frame]()
+
+    def record(frames: list[Frame]) -> PairThresholds | None:
+        seen.extend(frames)
+        return calibrate(frames)
+
+    monkeypatch.setattr(camera_thread, "CALIBRATION_S", 10.0)
+    monkeypatch.setattr(camera_thread, "calibrate", record)
+    plan = CameraPlan("room", str(clip), source=SourceOptions(sample_hz=5.0), tracked=False)
+    queue = WorkQueue(["room"], 8)
+    run(CameraThread(plan, queue, AsIfLive), queue)
+    gaps = [later.time - earlier.time for earlier, later in pairwise(seen)]
+    assert len(gaps) > 15
+    assert min(gaps) >= timedelta(seconds=0.4)
 
 
 def test_the_footage_of_the_calibration_is_let_go(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
