@@ -26,7 +26,7 @@ from pydantic import (
     ValidationError,
 )
 
-from pipeline.lines import Action, ChangeType, Event, RecordError
+from pipeline.record_format import Action, ChangeType, Event, RecordError
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
     from models.sentences import Sentence

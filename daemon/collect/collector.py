@@ -11,9 +11,9 @@ from typing import Protocol
 
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
 from pipeline.journal.journal_copy import JournalCopy
-from pipeline.lines import RecordError
 from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
 from pipeline.record import check_camera, format_stream_id
+from pipeline.record_format import RecordError
 
 RETRY_S = 60.0
 """After which a camera that cannot be copied is tried again."""

@@ -28,8 +28,8 @@ from daemon.config.values import (
     matching,
 )
 from models import DEFAULT, SHIPPED
-from pipeline.lines import Action
 from pipeline.record import Share, check_camera
+from pipeline.record_format import Action
 
 if TYPE_CHECKING:
     from models.language.places import Line

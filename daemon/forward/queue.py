@@ -14,10 +14,10 @@ from redis import Redis
 from redis import exceptions as refusals
 
 from pipeline.disk import replace_file
-from pipeline.lines import RecordError
 from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
 from pipeline.record import Record, parse_stream_id, read_record
+from pipeline.record_format import RecordError
 from pipeline.report.words import many
 
 logger = logging.getLogger(__name__)

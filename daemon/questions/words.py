@@ -11,7 +11,7 @@ from typing import Any, get_args
 from daemon.questions.question import SearchError
 from models import families
 from models.language import templates
-from pipeline.lines import Action, ChangeType, Event
+from pipeline.record_format import Action, ChangeType, Event
 
 LEXICON: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")

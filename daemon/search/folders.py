@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from daemon.questions.question import NoJournalsError
 from pipeline.disk import PRIVATE_FOLDER, make_folder
-from pipeline.lines import closed_name
+from pipeline.record_format import closed_name
 
 INSTALLED = Path("/var/lib/narrated")
 """Where the service's unit keeps its state."""

@@ -25,7 +25,7 @@ from daemon.questions.facts import UNTIL_THE_NEXT, facts_of, gap_of, time_of
 from daemon.questions.question import NoJournalsError
 from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.search.folders import JournalFile, journal_files
-from pipeline.lines import RecordError, hash_holds
+from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 

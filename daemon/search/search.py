@@ -17,7 +17,7 @@ from daemon.search.index import Index, key_of
 from daemon.search.selection import Location, Selection
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
-from pipeline.lines import hash_holds
+from pipeline.record_format import hash_holds
 
 if TYPE_CHECKING:
     from daemon.questions.asker import Asker

@@ -43,10 +43,10 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
 from pipeline.journal.timestamps import TimestampAuthority
-from pipeline.lines import RecordError
 from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Publisher
 from pipeline.record import Record
+from pipeline.record_format import RecordError
 
 GRACE_S = 4.0
 """Time from the signal to the end, in which held work is narrated and published as far as possible."""

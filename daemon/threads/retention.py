@@ -19,10 +19,10 @@ from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
 from pipeline.journal.holds import Hold, load_holds
 from pipeline.journal.signatures import SigningKey
-from pipeline.lines import RecordError
 from pipeline.loop import Faults, Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
 from pipeline.record import Record, format_time
+from pipeline.record_format import RecordError
 from pipeline.report.words import many
 from pipeline.sources import Clock
 

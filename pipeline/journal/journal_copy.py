@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Start
 from pipeline.journal.verification import check_line, follow
-from pipeline.lines import RecordError
+from pipeline.record_format import RecordError
 
 
 class JournalCopy:

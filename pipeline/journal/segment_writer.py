@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, append_to, make_folder, sync_folder
 from pipeline.journal.segments import JournalError, Segment, Start, closed_segments, line_before
-from pipeline.lines import RecordError, hash_holds
 from pipeline.record import ChainEnd, Record, read_record
+from pipeline.record_format import RecordError, hash_holds
 
 _log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from typing import Self
 import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.lines import RecordError, closed_name
 from pipeline.record import ChainEnd, Record, parse_stream_id, read_record
+from pipeline.record_format import RecordError, closed_name
 
 _BLOCK = 65536
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')

@@ -18,8 +18,8 @@ from pipeline.journal.attestations import Attestation, find_fault
 from pipeline.journal.segments import Chain, Start, find_chains
 from pipeline.journal.signatures import START, Signature
 from pipeline.journal.timestamps import Timestamp, load_roots
-from pipeline.lines import RecordError, hash_holds
 from pipeline.record import ChainEnd, Record, parse_stream_id, read_record
+from pipeline.record_format import RecordError, hash_holds
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 

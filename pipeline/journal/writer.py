@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Segment, Start, line_end
-from pipeline.lines import RecordError, hash_holds
 from pipeline.record import (
     ChainEnd,
     Evidence,
@@ -25,6 +24,7 @@ from pipeline.record import (
     parse_stream_id,
     read_record,
 )
+from pipeline.record_format import RecordError, hash_holds
 
 if TYPE_CHECKING:  # types only: reading journals must not wait for torch, nor for cryptography
     from pipeline.journal.signatures import SigningKey

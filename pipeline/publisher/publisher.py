@@ -14,10 +14,10 @@ from redis.client import Pipeline
 
 from pipeline.journal import Journal
 from pipeline.journal.segments import line_end
-from pipeline.lines import RecordError
 from pipeline.loop import Backoff
 from pipeline.publisher.connection import TIMEOUT_S, PublisherError, RedisServer, ServerAwayError
 from pipeline.record import Record, format_stream_id, parse_stream_id, read_record
+from pipeline.record_format import RecordError
 
 _log = logging.getLogger(__name__)
 

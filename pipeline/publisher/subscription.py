@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 import redis
 
-from pipeline.lines import RecordError
 from pipeline.loop import Backoff
 from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, read_record
+from pipeline.record_format import RecordError
 
 _log = logging.getLogger(__name__)
 

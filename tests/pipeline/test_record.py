@@ -15,7 +15,6 @@ from narrations import narration
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.lines import RecordError, hash_holds
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import (
     ChainEnd,
@@ -27,6 +26,7 @@ from pipeline.record import (
     next_stream_id,
     read_record,
 )
+from pipeline.record_format import RecordError, hash_holds
 
 CAR = Sentence("A car has appeared on the left.", "appeared", "car", (0.41, 0.22, 0.18, 0.5), 0.77, 0.81)
 PERSON = Sentence("A person has left.", "disappeared", "person", (0.1, 0.5, 0.05, 0.2), 0.5, 0.6)

@@ -27,8 +27,8 @@ import models
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from models.captioner import Captioner
 from models.label import KEY, CheckpointError
-from pipeline.lines import RecordError, hash_holds
 from pipeline.record import ChainEnd, Record, build_record, read_record
+from pipeline.record_format import RecordError, hash_holds
 
 EXAMPLE = (Path(__file__).parents[3] / "configs" / "narrated.yaml").read_text()
 TRIES = int(os.environ.get("NARRATED_FUZZ", "0"))

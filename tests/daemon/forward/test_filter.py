@@ -16,9 +16,9 @@ from daemon.config.settings import EVENT_TYPES, FilterSettings
 from daemon.forward.target import Filter
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
-from pipeline.lines import Action
 from pipeline.narration.narration import EVENT_SENTENCES, Narration
 from pipeline.record import ChainEnd, Record, build_record
+from pipeline.record_format import Action
 
 CAR = Sentence("A car has appeared in the lot.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
 PERSON = Sentence("A person has left at the entrance.", "disappeared", "person", None, 0.4, 0.55)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from daemon.replay.inputs import find_footage
-from pipeline.lines import RecordError
 from pipeline.record import check_camera
+from pipeline.record_format import RecordError
 from pipeline.sources import SourceError
 
 

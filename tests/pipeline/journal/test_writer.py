@@ -13,8 +13,8 @@ from unpublished import unpublished
 
 from pipeline.journal import Journal, JournalError, SegmentLimits, latest_first, read_journal
 from pipeline.journal.verification import verify
-from pipeline.lines import RecordError
 from pipeline.record import format_stream_id
+from pipeline.record_format import RecordError
 
 
 def fill(folder, seconds=range(3), camera="yard"):

@@ -1,4 +1,4 @@
-"""Lines and files of journals, and terms of records, without the record's model.
+"""The format of records and of a journal's files, without the record's model.
 
 Whoever searches journals needs no more; pydantic and the model take a tenth of a second to load.
 """
