@@ -6,6 +6,7 @@ in from the right."
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ COUNTED = 3
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0))
-_SECONDS = 55.0  # shorter times are in seconds
+_ALMOST = 0.92  # of a unit, from which a time is rounded up to it
 
 _FROM = {"far": "from the background", "near": "from the foreground", "middle": "from the middle"}
 _TO = {"far": "towards the background", "near": "towards the camera", "middle": "to the middle"}
@@ -88,6 +89,7 @@ class Statement:
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
             long it stands, waits or is in company.
+        at_least: `duration_s` is only how long it was seen.
         other: follows the same statement about another one.
         among: the place does not identify it: "a car on the left has gone", not "the car".
     """
@@ -104,6 +106,7 @@ class Statement:
     target: str = ""
     came_from: str = ""
     duration_s: float | None = None
+    at_least: bool = False
     other: bool = False
     among: bool = False
 
@@ -161,12 +164,13 @@ def noun_phrase(
     return f"{article} {words}".strip()
 
 
-def duration(seconds: float) -> str:
-    """Such as "14 s", "a minute" or "3 hours"."""
-    if seconds < _SECONDS:
-        return f"{max(round(seconds), 1)} s"
-    unit, length = next((each for each in _UNITS if seconds >= 0.92 * each[1]), _UNITS[-1])
-    number = max(round(seconds / length), 1)
+def duration(seconds: float, *, at_least: bool = False) -> str:
+    """Such as "14 s", "a minute" or "3 hours"; what was at least so long is rounded down."""
+    share, whole = (1.0, math.floor) if at_least else (_ALMOST, round)
+    unit, length = next((each for each in _UNITS if seconds >= share * each[1]), ("s", 1.0))
+    number = max(whole(seconds / length), 1)
+    if unit == "s":
+        return f"{number} s"
     return f"{'an' if unit == 'hour' else 'a'} {unit}" if number == 1 else f"{number} {unit}s"
 
 
@@ -194,7 +198,9 @@ def _way(origin: str, target: str, course: dict[str, str] | None = None) -> str:
 
 
 def _after_clause(s: Statement) -> str:
-    return f", after {duration(s.duration_s)}" if s.duration_s else ""
+    if not s.duration_s:
+        return ""
+    return f", after {'at least ' if s.at_least else ''}{duration(s.duration_s, at_least=s.at_least)}"
 
 
 def _for(s: Statement) -> str:
