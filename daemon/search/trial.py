@@ -14,7 +14,8 @@ from daemon.rules.watch import Watch
 from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.selection import any_place, sql_list
-from pipeline.record import Record, format_time
+from pipeline.record import Record
+from pipeline.record_format import format_time
 
 _CHOSEN = "SELECT record, n FROM sentences WHERE"
 
