@@ -29,8 +29,8 @@ from daemon.config.values import (
     matching,
 )
 from models import DEFAULT, SHIPPED
-from pipeline.record import Share, check_camera
-from pipeline.record_format import Action
+from pipeline.record import Share
+from pipeline.record_format import Action, check_camera
 
 if TYPE_CHECKING:
     from models.language.places import Line

@@ -319,7 +319,7 @@ class Daemon:
         self.narrations[record.camera] += 1
         self.metrics.observe(record)
         self.publishing.loop.wake()
-        logger.info("%s", time_line(record))
+        logger.info("%s", time_line(record.after.time, record.text, record.camera))
 
     def _close_journals(self) -> None:
         for journal in self.journals.values():

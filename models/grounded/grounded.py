@@ -268,7 +268,7 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
         render(statement),
         facts[0].type,
         statement.object,
-        after or before,
+        hull(fact.after or fact.before for fact in facts),
         salience=salience,
         confidence=min(fact.confidence for fact in facts),
         count=statement.count,

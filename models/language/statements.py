@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -39,11 +40,10 @@ class Fact:
     Attributes:
         type: one of `TYPES`.
         object: one of `models.families.KINDS`.
-        before, after: box on each side; None where it is absent.
+        before, after: box on each side; None where it is absent, or where it is not known.
         confidence: calibrated probability 0..1 of all of it.
         large: a vehicle, either a bus or a lorry.
-        doubtful: a move of which `before` and `after` may show two objects; an arrival or departure of what
-            may be elsewhere in the other picture.
+        doubtful: an arrival or departure of what may be elsewhere in the other picture.
     """
 
     type: str
@@ -81,12 +81,14 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
 
 def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
     """A move between two places, as far as they have names."""
+    end = fact.before or fact.after
+    if end is None:
+        raise ValueError(f"a fact without a place: {fact}")
+    was = zone_of(end, zones)
+    at = was.phrase if was else place(end, depth=depth)
     if fact.before is None or fact.after is None:
-        raise ValueError(f"a move without both places: {fact}")
-    was, now = zone_of(fact.before, zones), zone_of(fact.after, zones)
-    at = was.phrase if was else place(fact.before, depth=depth)
-    if fact.doubtful:
         return replace(statement, place=at)
+    now = zone_of(fact.after, zones)
     origin, target = way(fact.before, fact.after, depth=depth)
     if now or not target:
         return replace(statement, place=at, end=now.phrase if now and now is not was else "")
@@ -167,6 +169,8 @@ def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
     most = 0.0
     for own in zip(*boxes, strict=True):
         there = [box for box in own if box is not None]
+        if there and len(there) < len(boxes):
+            return math.inf
         around = hull(there)
         if around:
             most = max(most, area(around) / max(min(area(box) for box in there), _LEAST_AREA))
