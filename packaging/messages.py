@@ -31,9 +31,9 @@ def _of_code() -> Iterator[tuple[str, ...]]:
                 continue
             texts = [each.value for each in call.args if isinstance(each, ast.Constant)]
             texts = [text for text in texts if isinstance(text, str)]
-            if call.func.id in ("_", "N_", "NN_", "ngettext") and texts:
+            if call.func.id in ("_", "N_", "NN_", "ngettext", "tell") and texts:
                 yield tuple(texts)
-            elif call.func.id == "many" and texts:
+            elif call.func.id == "counted" and texts:
                 yield texts[0], plural(texts[0])
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import runpy
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from doc_pages import ROOT
+
+from models.language.catalogue import language
 
 _PLAIN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _WIDE = str.maketrans({letter: chr(ord(letter) + 0xFEE0) for letter in _PLAIN})
@@ -48,6 +51,15 @@ def write_catalogue(path: Path, entries: dict[str, str] | None = None) -> Path:
     head = struct.pack("<7I", 0x950412DE, 0, len(pairs), 28, 28 + 8 * len(pairs), 0, 0)
     path.write_bytes(head + b"".join(columns[0]) + b"".join(columns[1]) + content)
     return path
+
+
+@contextmanager
+def speaking(catalogue: Path | None) -> Iterator[None]:
+    language.use(catalogue)
+    try:
+        yield
+    finally:
+        language.use(None)
 
 
 def left_in_english(text: str, data: Collection[str] = ()) -> list[str]:

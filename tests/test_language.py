@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -14,11 +13,16 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from pseudo_language import left_in_english, messages, write_catalogue
+from pseudo_language import left_in_english, messages, speaking, write_catalogue
 from still import NOON, shown
 
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.questions.facts import facts_of, time_of
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import GROUPINGS, Filters, Measure, Question, Span
+from daemon.questions.restatement import restate
+from daemon.questions.words import KINDS as KINDS_OF_CHANGE
+from daemon.rules.rule import Form, Rule
 from models.families import KINDS
 from models.language.catalogue import language
 from models.language.places import DIRECTIONS, PLACES, Zone
@@ -41,15 +45,6 @@ DATA = ("at the gate", "the line ")
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_catalogue(tmp_path_factory.mktemp("language") / "xx.mo")
-
-
-@contextmanager
-def speaking(catalogue: Path | None) -> Iterator[None]:
-    language.use(catalogue)
-    try:
-        yield
-    finally:
-        language.use(None)
 
 
 def statements() -> Iterator[Statement]:
@@ -124,6 +119,34 @@ def test_questions_find_what_is_told_in_another_language(catalogue: Path) -> Non
     with speaking(catalogue):
         assert facts(next(narrations(("placed",)))) == english
     assert "red" in english
+
+
+def test_a_question_is_restated_in_the_language(catalogue: Path) -> None:
+    span = Span(NOON, NOON + timedelta(days=2), between=(60, 120))
+    objects = (("somebody",), ("car", "dog"), ())
+    questions = [
+        Question(
+            Filters(objects=each, kinds=kinds, colours=("dark", "red"), open=there),
+            span,
+            measure,
+            presence=True,
+        )
+        for each, kinds, there in product(objects, ((), tuple(KINDS_OF_CHANGE)), (False, True))
+        for measure in (
+            Measure("first", 3),
+            Measure("longest", most=True),
+            Measure(by=GROUPINGS, durations=True),
+        )
+    ]
+    lengths = Filters(zones=("gate",), cameras=("gate",), longer_s=75.0, shorter_s=3600.0, confidence=0.7)
+    rules = [
+        Rule("", "", form, lengths, lengths, seconds, 3, most)
+        for form, seconds, most in product(Form, (0.0, 60.0), (None, 0, 4))
+    ]
+    with speaking(catalogue):
+        local = LocalTime.named("UTC")
+        told = [each.restate(local) for each in rules] + [restate(each, local) for each in questions]
+    assert not [text for text in told if left_in_english(text, ("gate",))]
 
 
 def test_the_configuration_names_the_language(catalogue: Path, tmp_path: Path) -> None:

@@ -90,6 +90,11 @@ def in_english(write: Callable[..., str], *arguments: object) -> str:
         _english.reset(token)
 
 
+def tell(message: str, **fields: object) -> str:
+    """The message in the language, with its fields."""
+    return _(message).format(**fields)
+
+
 def N_(message: str) -> str:  # noqa: N802 - gettext's own name for it
     """The message itself: marks one that is translated where it is used."""
     return message
@@ -108,7 +113,7 @@ def join(words: Iterable[str], last: str) -> str:
         last: message for the last two, such as "{one} and {other}".
     """
     *first, end = [*words] or [""]
-    return _(last).format(one=", ".join(first), other=end) if first else end
+    return tell(last, one=", ".join(first), other=end) if first else end
 
 
 def _fields(text: str) -> set[str]:

@@ -53,7 +53,7 @@ COLOURS = (
     *(N_("orange"), N_("brown")),
 )
 """The colours of vehicles."""
-CLOTHES = ("dark", "light", *COLOURS)
+CLOTHES = (N_("dark"), N_("light"), *COLOURS)
 """The colours of people: what they wear, "in dark clothes", "in red"."""
 
 COUNTED = 3
