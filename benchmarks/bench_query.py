@@ -34,7 +34,8 @@ from daemon.rules.book import RuleBook
 from daemon.rules.rule import read_rule
 from daemon.search.search import Search
 from daemon.search.trial import try_rule
-from pipeline.record import format_time, read_record
+from pipeline.record import read_record
+from pipeline.record_format import format_time
 
 SEED = 7
 SEGMENT = 100_000

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.disk import replace_file
 from pipeline.narration.narration import FrameStamp
-from pipeline.record import format_time
+from pipeline.record_format import format_time
 from pipeline.scenery import Scenery
 
 logger = logging.getLogger(__name__)

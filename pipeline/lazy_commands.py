@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
@@ -51,6 +51,7 @@ class LazyCommands(TyperGroup):
     def _read_docstring(self, command: str) -> str:
         """The docstring of a command's function, which need not be imported for it."""
         name = command.replace("-", "_")
-        source = files(self.package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+        folder = Path(*import_module(self.package).__path__)
+        source = (folder / f"{name}.py").read_text(encoding="utf-8")
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
         return next(ast.get_docstring(each) or "" for each in functions if each.name == name)

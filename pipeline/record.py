@@ -10,10 +10,8 @@ The members' descriptions are what `narrated tail --schema` prints; `docs/record
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import rfc8785
@@ -26,7 +24,21 @@ from pydantic import (
     ValidationError,
 )
 
-from pipeline.record_format import Action, ChangeType, Event, RecordError
+from pipeline.record_format import (
+    CAMERA,
+    SINCE,
+    TIME,
+    Action,
+    ChainEnd,
+    ChangeType,
+    Event,
+    RecordError,
+    check_camera,
+    check_since,
+    check_time,
+    format_stream_id,
+    format_time,
+)
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
     from models.sentences import Sentence
@@ -46,43 +58,8 @@ CUT_WHERE_HELD = ("outline_before", "outline_after", "paths", "box_before", "box
 """Members of sentences that go where a held record is too long, the first ones first."""
 
 _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
-_CAMERA = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_SEGMENT = re.compile(r"\.[0-9]{12}$")
-
-
-def check_camera(name: str) -> str:
-    """The camera's name, if it is safe as a file name and as part of a Redis key.
-
-    Raises:
-        RecordError: it is not.
-    """
-    if _CAMERA.fullmatch(name) is None:
-        raise RecordError(
-            f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
-            "the first a letter, a digit or _ (it becomes part of a file name and of a Redis key)"
-        )
-    if _SEGMENT.search(name):
-        raise RecordError(f"the camera name {name!r} cannot be used: files of full journal segments end so")
-    return name
-
-
-def _check_time(text: str) -> str:
-    datetime.fromisoformat(text)
-    return text
-
-
-Time = Annotated[
-    str,
-    StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"),
-    AfterValidator(_check_time),
-]
-Since = Annotated[
-    str,
-    StringConstraints(pattern=r"^(before )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"),
-    AfterValidator(
-        lambda text: "before " * text.startswith("before ") + _check_time(text.removeprefix("before "))
-    ),
-]
+Time = Annotated[str, StringConstraints(pattern=TIME), AfterValidator(check_time)]
+Since = Annotated[str, StringConstraints(pattern=SINCE), AfterValidator(check_since)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaggedDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -135,7 +112,7 @@ class SameAs(_Part):
 class RecordSentence(_Part):
     """One sentence about one change."""
 
-    text: Words = means("the sentence, in English")
+    text: Words = means("the sentence, in the language of the configuration")
     type: ChangeType = means("the kind of change; none: of the whole scene")
     object: Words = means(
         "what changed: person, car, ...; object or unknown where it has no name; scene: the whole scene"
@@ -169,6 +146,7 @@ class RecordSentence(_Part):
     other: Words | None = may_mean(
         "the track that it met, got into or out of, or by which it was put down or taken"
     )
+    english: Words | None = may_mean("the sentence in English, where text is in another language")
 
     @property
     def before(self) -> RecordBox | None:
@@ -235,9 +213,9 @@ class Record(_Part):
     id: RecordId = means(
         "camera, time and a hash: the same footage, settings and model always give the same id"
     )
-    camera: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"), AfterValidator(check_camera)
-    ] = means("its name in the configuration")
+    camera: Annotated[str, StringConstraints(pattern=CAMERA), AfterValidator(check_camera)] = means(
+        "its name in the configuration"
+    )
     seq: Annotated[Count, Field(ge=1)] = means("the record's number: 1, 2, 3, ... for each camera")
     before: RecordFrame = means("the earlier frame")
     after: RecordFrame = means("the later frame")
@@ -321,48 +299,6 @@ class Record(_Part):
         """The track that all its sentences are about; empty where there is no such one."""
         tracks = {sentence.track or "" for sentence in self.sentences}
         return tracks.pop() if len(tracks) == 1 else ""
-
-
-def format_time(time: datetime) -> str:
-    """An aware time as ISO 8601 in UTC with microseconds and Z.
-
-    Raises:
-        RecordError: `time` has no time zone.
-    """
-    if time.tzinfo is None:
-        raise RecordError(f"the time {time.isoformat()} has no time zone; use aware UTC times")
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
-
-
-def format_stream_id(stream_id: tuple[int, int]) -> str:
-    """The id in Redis' form, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
-    return f"{stream_id[0]}-{stream_id[1]}"
-
-
-def parse_stream_id(text: str) -> tuple[int, int]:
-    """``"<ms>-<seq>"`` as two integers, which compare as Redis compares them."""
-    ms, _, seq = text.partition("-")
-    return int(ms), int(seq)
-
-
-@dataclass(frozen=True, slots=True)
-class ChainEnd:
-    """The last record of a chain, to which the next one is linked.
-
-    Attributes:
-        seq: its number, 0 before the first record.
-        hash: its hash, 64 zeros before the first record.
-        stream_id: ``(ms, seq)``, the largest id used so far.
-    """
-
-    seq: int = 0
-    hash: str = "0" * 64
-    stream_id: tuple[int, int] = (0, 0)
-
-    @classmethod
-    def of(cls, record: Record) -> ChainEnd:
-        """The end of a chain whose last record is `record`."""
-        return cls(record.seq, record.hash, parse_stream_id(record.stream_id))
 
 
 def next_stream_id(time: datetime, last: tuple[int, int]) -> tuple[int, int]:
@@ -524,6 +460,7 @@ def sentence_members(sentence: Sentence) -> dict[str, Any]:
         "outline_before": tuple(_shares(corner) for corner in sentence.outline_before) or None,
         "outline_after": tuple(_shares(corner) for corner in sentence.outline_after) or None,
         "paths": tuple(tuple(_shares(point) for point in path) for path in sentence.paths) or None,
+        "english": sentence.english or None,
     }
 
 

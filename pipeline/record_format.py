@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Literal
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+CAMERA = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
+TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+SINCE = TIME.replace("^", "^(before )?")
+"""Patterns of a camera's name, a time, and a time before which nothing is known."""
+
+ACCESS_LOG = "access.log"
+"""The name of the log of who looked at the record."""
 
 _HASH_KEY = b'"hash":"'
+_SEGMENT = re.compile(r"\.[0-9]{12}$")
 _CLOSED = re.compile(r"(?P<camera>.+)\.(?P<first>\d{12})\.jsonl")
 
 ChangeType = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "none", "unknown"]
@@ -53,6 +64,76 @@ Action = Literal[
 
 class RecordError(ValueError):
     """A narration or a line is not a record `narrated/2` (or `/1`); the message names the field."""
+
+
+def check_camera(name: str) -> str:
+    """The camera's name, if it is safe as a file name and as part of a Redis key.
+
+    Raises:
+        RecordError: it is not.
+    """
+    if re.fullmatch(CAMERA, name) is None:
+        raise RecordError(
+            f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
+            "the first a letter, a digit or _ (it becomes part of a file name and of a Redis key)"
+        )
+    if _SEGMENT.search(name):
+        raise RecordError(f"the camera name {name!r} cannot be used: files of full journal segments end so")
+    return name
+
+
+def check_time(text: str) -> str:
+    """A time as `TIME` spells it, if there is such a day and hour; raises ValueError else."""
+    datetime.fromisoformat(text)
+    return text
+
+
+def check_since(text: str) -> str:
+    """As `check_time`, of `SINCE`."""
+    check_time(text.removeprefix("before "))
+    return text
+
+
+def format_time(time: datetime) -> str:
+    """An aware time as ISO 8601 in UTC with microseconds and Z.
+
+    Raises:
+        RecordError: `time` has no time zone.
+    """
+    if time.tzinfo is None:
+        raise RecordError(f"the time {time.isoformat()} has no time zone; use aware UTC times")
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def format_stream_id(stream_id: tuple[int, int]) -> str:
+    """The id in Redis' form, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
+    return f"{stream_id[0]}-{stream_id[1]}"
+
+
+def parse_stream_id(text: str) -> tuple[int, int]:
+    """``"<ms>-<seq>"`` as two integers, which compare as Redis compares them."""
+    ms, _, seq = text.partition("-")
+    return int(ms), int(seq)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainEnd:
+    """The last record of a chain, to which the next one is linked.
+
+    Attributes:
+        seq: its number, 0 before the first record.
+        hash: its hash, 64 zeros before the first record.
+        stream_id: ``(ms, seq)``, the largest id used so far.
+    """
+
+    seq: int = 0
+    hash: str = "0" * 64
+    stream_id: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, record: Any) -> ChainEnd:
+        """The end of a chain whose last `Record` is `record`."""
+        return cls(record.seq, record.hash, parse_stream_id(record.stream_id))
 
 
 def hash_holds(line: bytes) -> bool:

@@ -12,8 +12,7 @@ from typing import Protocol
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
 from pipeline.journal.journal_copy import JournalCopy
 from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
-from pipeline.record import check_camera, format_stream_id
-from pipeline.record_format import RecordError
+from pipeline.record_format import RecordError, check_camera, format_stream_id
 
 RETRY_S = 60.0
 """After which a camera that cannot be copied is tried again."""

@@ -90,11 +90,12 @@ def _record(journals: Path, detail: str) -> None:
     """Record the export in the access log of a daemon's state folder, if this user may write there."""
     import getpass  # noqa: PLC0415
 
-    from pipeline.journal.access_log import FILE, record_access  # noqa: PLC0415
+    from pipeline.journal.access_log import record_access  # noqa: PLC0415
+    from pipeline.record_format import ACCESS_LOG  # noqa: PLC0415
 
     if journals.name == "journal" and os.access(journals.parent, os.W_OK):
         who = os.environ.get("SUDO_USER") or getpass.getuser()
-        record_access(journals.parent / FILE, "export", who=who, address="local", detail=detail)
+        record_access(journals.parent / ACCESS_LOG, "export", who=who, address="local", detail=detail)
 
 
 def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bool) -> None:

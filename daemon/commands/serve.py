@@ -58,7 +58,7 @@ def serve_page(
     from daemon.serve.server import serve as run  # noqa: PLC0415 - the extra
     from daemon.serve.site import Site  # noqa: PLC0415
     from daemon.service.log import start_logging  # noqa: PLC0415
-    from pipeline.journal.access_log import FILE  # noqa: PLC0415
+    from pipeline.record_format import ACCESS_LOG  # noqa: PLC0415
 
     start_logging()
     state = configuration.state if configuration else default_state(usual_state())
@@ -71,7 +71,7 @@ def serve_page(
         site = Site(settings, folder, own, configuration=configuration, timezone=timezone, config=config)
         say = lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True)  # noqa: E731
         with closing(site):
-            asyncio.run(run(site, settings, own / FILE, say))
+            asyncio.run(run(site, settings, own / ACCESS_LOG, say))
 
 
 def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:

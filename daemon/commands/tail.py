@@ -14,7 +14,6 @@ from daemon.commands.options import Cameras, Json, OptionalFile, Server
 from daemon.config.secrets import Secrets
 from daemon.service.log import time_line
 from daemon.service.process import Signals
-from pipeline.record import json_schema
 
 DEFAULT_SERVER = "redis://localhost:6379"
 
@@ -33,18 +32,23 @@ def tail(
 ) -> None:
     """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
     if schema:
+        from pipeline.record import json_schema  # noqa: PLC0415
+
         typer.echo(json_format.dumps(json_schema(), indent=2))
         return
     if config and not redis:
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
         redis = load_configuration(config).redis.url
-    from pipeline.publisher import subscribe  # noqa: PLC0415
+    import rfc8785  # noqa: PLC0415
+
+    from pipeline.publisher.subscription import subscribe_members  # noqa: PLC0415
 
     url, begin = Secrets().reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
     with Signals() as signals:
         signals.watching()
-        records = subscribe(url, camera or None, begin, signals.stop)
-        for record in islice((each for each in records if not each.held), count):
-            sys.stdout.write((record.line().decode() if json else time_line(record)) + "\n")
+        records = subscribe_members(url, camera or None, begin, signals.stop)
+        for record in islice((each for each in records if "held" not in each), count):
+            line = time_line(record["after"]["time"], record["text"], record["camera"])
+            sys.stdout.write((rfc8785.dumps(record).decode() if json else line) + "\n")
             sys.stdout.flush()

@@ -14,14 +14,9 @@ from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
-from pipeline.journal.access_log import FILE as ACCESS_LOG
-from pipeline.journal.access_log import verify_access
-from pipeline.journal.signatures import SigningError, SigningKey
-from pipeline.journal.signatures import new_key as make_key
-from pipeline.journal.signatures import public_key as parse_key
-from pipeline.journal.timestamps import TimestampError, load_roots
 from pipeline.journal.verification import Verification, VerifyOptions
 from pipeline.journal.verification import verify as verify_journals
+from pipeline.record_format import ACCESS_LOG
 from pipeline.report.words import many
 
 if TYPE_CHECKING:
@@ -34,6 +29,9 @@ def _make_key(file: Path | None) -> None:
     """Write a new signing key, print its public half, and exit."""
     if file is None:
         return
+    from pipeline.journal.signatures import SigningKey  # noqa: PLC0415
+    from pipeline.journal.signatures import new_key as make_key  # noqa: PLC0415
+
     private = make_key()
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -116,6 +114,8 @@ def _verify_logs(logs: list[Path], *, alone: bool) -> None:
     """Check access logs."""
     if not alone:
         raise typer.BadParameter("check an access log by itself: without journals and --against")
+    from pipeline.journal.access_log import verify_access  # noqa: PLC0415
+
     for path in logs:
         seq, digest = verify_access(path)
         typer.echo(f"{path}: {many(seq, 'line')} unchanged, last hash {digest}")
@@ -125,8 +125,12 @@ def _check_options(heads: list[str], roots: Path | None) -> None:
     """Refuse what is no hash and what holds no certificates."""
     if wrong := [head for head in heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
         raise typer.BadParameter(f"{wrong[0]!r} is no hash: 64 hexadecimal digits", param_hint="--head")
+    if not roots:
+        return
+    from pipeline.journal.timestamps import TimestampError, load_roots  # noqa: PLC0415
+
     try:
-        load_roots(roots) if roots else None
+        load_roots(roots)
     except TimestampError as error:
         raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
 
@@ -153,6 +157,9 @@ def _verify_exports(
 
 
 def _key(text: str) -> str:
+    from pipeline.journal.signatures import SigningError  # noqa: PLC0415
+    from pipeline.journal.signatures import public_key as parse_key  # noqa: PLC0415
+
     try:
         path = Path(text)
         return parse_key(path.read_text(encoding="utf-8") if path.is_file() else text)

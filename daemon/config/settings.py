@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_val
 from daemon.config.units import usual_state
 from daemon.config.values import (
     AreaCorners,
+    Catalogue,
     Directions,
     Hertz,
     LineName,
@@ -28,8 +29,8 @@ from daemon.config.values import (
     matching,
 )
 from models import DEFAULT, SHIPPED
-from pipeline.record import Share, check_camera
-from pipeline.record_format import Action
+from pipeline.record import Share
+from pipeline.record_format import Action, check_camera
 
 if TYPE_CHECKING:
     from models.language.places import Line
@@ -325,6 +326,7 @@ class Configuration(Section):
     version: Literal[1]
     state: Annotated[Path, Field(strict=False)] = Field(default_factory=usual_state)
     timezone: TimeZoneName | None = None  # this machine's
+    language: Catalogue | None = None  # English
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()

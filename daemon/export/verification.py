@@ -14,9 +14,9 @@ from pathlib import Path
 from daemon.export.check import check, sha256
 from daemon.export.export import runs_of, spell_runs
 from daemon.export.files import MANIFEST, SUMS, ExportError
-from pipeline.journal.attestations import find_fault
 from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import Signature
+from pipeline.journal.verification import find_fault
 from pipeline.report.words import many
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.record import check_camera
+from pipeline.record_format import check_camera
 from pipeline.sources import SourceError, redact
 from pipeline.sources.stills import is_still
 from pipeline.sources.times import name_without_stamp

@@ -7,13 +7,16 @@ import os
 import sys
 import threading
 import traceback
-from datetime import UTC
+from datetime import UTC, datetime
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from daemon.config.secrets import hide_secrets
-from pipeline.record import Record
 from pipeline.redaction import redact
 from pipeline.report.words import format_offset, moment_words
+
+if TYPE_CHECKING:
+    from pipeline.record import Record
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
@@ -61,9 +64,10 @@ def offset_line(record: Record, offset_s: float) -> str:
     return f"{format_offset(offset_s)}  {record.text}  [{record.camera}]"
 
 
-def time_line(record: Record) -> str:
+def time_line(time: str, text: str, camera: str) -> str:
     """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC.
 
     Footage of unknown date starts in 1970: the line has the time since its start then.
     """
-    return f"{moment_words(record.after.moment, UTC, '%Y-%m-%d %H:%M:%SZ')}  {record.text}  [{record.camera}]"
+    moment = moment_words(datetime.fromisoformat(time), UTC, "%Y-%m-%d %H:%M:%SZ")
+    return f"{moment}  {text}  [{camera}]"

@@ -48,7 +48,8 @@ from pipeline.narration.events import (
 )
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
-from pipeline.record import ChainEnd, Evidence, Record, build_record
+from pipeline.record import Evidence, Record, build_record
+from pipeline.record_format import ChainEnd
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds

@@ -21,8 +21,8 @@ from pipeline.journal.holds import Hold, load_holds
 from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Faults, Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent
-from pipeline.record import Record, format_time
-from pipeline.record_format import RecordError
+from pipeline.record import Record
+from pipeline.record_format import RecordError, format_time
 from pipeline.report.words import many
 from pipeline.sources import Clock
 

@@ -14,7 +14,7 @@ import lap
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of, iou, overlaps, shared_areas, suppress
+from models.boxes import Box, box_of, iou, overlaps, shared_areas, suppress
 from models.detections import Detections
 from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Association, Floats, logit
@@ -73,9 +73,11 @@ def decide(
             used[0].add(i)
             used[1].add(j)
             name, large = object_name((before.label[i] + after.label[j]) / 2)
-            was, now = box_of(before.box[i]), box_of(after.box[j])
-            unsure, p = bool(match[i, j] < SETTINGS.doubtful), float(move[i, j])
-            facts.append(Fact("moved", name, was, now, p, large=large, doubtful=unsure))
+            was: Box | None = box_of(before.box[i])
+            now: Box | None = box_of(after.box[j])
+            if match[i, j] < SETTINGS.doubtful:  # it may be another one: told of the surer end alone
+                was, now = (was, None) if ends[0][i] >= ends[1][j] else (None, now)
+            facts.append(Fact("moved", name, was, now, float(move[i, j]), large=large))
     for side, (own, kind) in enumerate(((before, "disappeared"), (after, "appeared"))):
         for k, p in enumerate(alone[side].tolist()):
             if k in used[side] or p < SETTINGS.least:

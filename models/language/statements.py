@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ _DOUBTFUL = {"appeared": "present", "disappeared": "absent"}
 """Actions that hold whether or not it is one object that moved."""
 
 _LEAST_AREA = 1e-9
-_PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
+_PHRASE = re.compile(r"[^\W_](?:(?:[^\W_]|[' -])*[^\W_])?")
 _LONGEST = 40
 _BEFORE_A_PLACE = {
     *("above", "across", "along", "alongside", "among", "around", "at", "before", "behind", "below"),
@@ -39,11 +40,10 @@ class Fact:
     Attributes:
         type: one of `TYPES`.
         object: one of `models.families.KINDS`.
-        before, after: box on each side; None where it is absent.
+        before, after: box on each side; None where it is absent, or where it is not known.
         confidence: calibrated probability 0..1 of all of it.
         large: a vehicle, either a bus or a lorry.
-        doubtful: a move of which `before` and `after` may show two objects; an arrival or departure of what
-            may be elsewhere in the other picture.
+        doubtful: an arrival or departure of what may be elsewhere in the other picture.
     """
 
     type: str
@@ -81,12 +81,14 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
 
 def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
     """A move between two places, as far as they have names."""
+    end = fact.before or fact.after
+    if end is None:
+        raise ValueError(f"a fact without a place: {fact}")
+    was = zone_of(end, zones)
+    at = was.phrase if was else place(end, depth=depth)
     if fact.before is None or fact.after is None:
-        raise ValueError(f"a move without both places: {fact}")
-    was, now = zone_of(fact.before, zones), zone_of(fact.after, zones)
-    at = was.phrase if was else place(fact.before, depth=depth)
-    if fact.doubtful:
         return replace(statement, place=at)
+    now = zone_of(fact.after, zones)
     origin, target = way(fact.before, fact.after, depth=depth)
     if now or not target:
         return replace(statement, place=at, end=now.phrase if now and now is not was else "")
@@ -167,14 +169,20 @@ def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
     most = 0.0
     for own in zip(*boxes, strict=True):
         there = [box for box in own if box is not None]
+        if there and len(there) < len(boxes):
+            return math.inf
         around = hull(there)
         if around:
             most = max(most, area(around) / max(min(area(box) for box in there), _LEAST_AREA))
     return most
 
 
-def check_zone(phrase: str) -> None:
+def check_zone(phrase: str, *, english: bool = True) -> None:
     """Refuse a zone's name that cannot stand in a sentence, "A car has appeared <name>.", as a place.
+
+    Args:
+        phrase: the name.
+        english: it begins as a place does in English.
 
     Raises:
         ValueError: it cannot; the message says what to write instead.
@@ -182,7 +190,7 @@ def check_zone(phrase: str) -> None:
     words = phrase.split()
     if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):
         raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
-    if words[0].lower() not in _BEFORE_A_PLACE:
+    if english and words[0].lower() not in _BEFORE_A_PLACE:
         raise ValueError(
             f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
             '"at the entrance", "in the lot"'

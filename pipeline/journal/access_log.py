@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 from pipeline.disk import append_to, appending
 from pipeline.journal.attestations import CanonicalLine
 from pipeline.journal.segments import JournalError, cut_torn
-from pipeline.record import Digest, format_time
+from pipeline.record import Digest
+from pipeline.record_format import format_time
 
-FILE = "access.log"
 SCHEMA = "narrated-access/1"
 Deed = Literal["login", "refused", "logout", "view", "query", "export", "mark", "configure"]
 

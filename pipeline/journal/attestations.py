@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.disk import append_to, appending
 from pipeline.journal.segments import cut_torn
-from pipeline.record import ChainEnd, Digest
+from pipeline.record import Digest
 
 
 class CanonicalLine(BaseModel):
@@ -88,41 +88,3 @@ class Attestation(CanonicalLine, ABC):
         with appending(self.file(folder, self.camera)) as handle:
             cut_torn(handle)
             append_to(handle, self.line() + b"\n")
-
-
-def find_fault(
-    lines: Iterable[Attestation | str],
-    camera: str,
-    hashes: Mapping[int, str],
-    end: ChainEnd | None,
-    trusted: Collection[Any] = (),
-) -> tuple[int, str] | None:
-    """The number of the first line that does not bear a camera's chain out, and why.
-
-    Args:
-        lines: of `Attestation.read`.
-        camera: whose chain.
-        hashes: of the records that the lines name, by number; empty where one is gone.
-        end: of the chain; None where it does not hold to its end, which is then not compared.
-        trusted: as of `Attestation.fault`.
-    """
-    last = 0
-    for number, each in enumerate(lines, 1):
-        if isinstance(each, str):
-            return number, each
-        reason = each.fault(trusted)
-        if not reason and each.camera != camera:
-            reason = f"it belongs to {each.camera}"
-        if not reason and each.seq < last:
-            reason = f"it is of record {each.seq}, behind one of {last}"
-        if not reason and (hashes.get(each.seq) or each.hash) != each.hash:
-            reason = f"record {each.seq} is not the one that was {each.verb} at {each.time}"
-        if not reason and end and each.seq > end.seq:
-            reason = (
-                f"record {each.seq} was {each.verb} at {each.time}, but the journal ends with {end.seq}: "
-                "lines were cut off its end"
-            )
-        if reason:
-            return number, reason
-        last = each.seq
-    return None

@@ -8,6 +8,7 @@ from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Start
 from pipeline.journal.verification import check_line, follow
 from pipeline.record_format import RecordError
+from pipeline.record_lines import read_record
 
 
 class JournalCopy:
@@ -31,12 +32,13 @@ class JournalCopy:
         """
         raw = line + b"\n"
         try:
-            record = check_line(raw)
+            members = check_line(raw)
+            record = read_record(line)
             if record.camera != self._camera:
                 raise RecordError(f"it is a record of camera {record.camera}")  # noqa: TRY301
             is_late = record.seq > 1 and not self._writer.size and not self._writer.full
             start = Start(record.seq - 1, record.prev) if is_late else None
-            end = follow(start.end if start else self.end, record)
+            end = follow(start.end if start else self.end, members)
         except RecordError as error:
             raise JournalError(str(error)) from None
         if start:

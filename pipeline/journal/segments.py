@@ -14,13 +14,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.record import ChainEnd, Record, parse_stream_id, read_record
-from pipeline.record_format import RecordError, closed_name
+from pipeline.record_format import ChainEnd, RecordError, closed_name, parse_stream_id
+from pipeline.record_lines import read_record
+
+if TYPE_CHECKING:  # the model takes a tenth of a second to load
+    from pipeline.record import Record
+
+SIGNATURES, TIMESTAMPS = "signatures", "timestamps"
+"""Ends of the names of the files that vouch for a chain."""
 
 _BLOCK = 65536
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')

@@ -20,8 +20,9 @@ from pydantic import StringConstraints
 
 from pipeline.disk import sync_folder
 from pipeline.journal.attestations import Attestation
-from pipeline.journal.segments import Start
-from pipeline.record import ChainEnd, Digest, format_time
+from pipeline.journal.segments import SIGNATURES, Start
+from pipeline.record import Digest
+from pipeline.record_format import ChainEnd, format_time
 
 CHECKPOINT, START = "narrated-signature/1", "narrated-start/1"
 """What is signed: the end of a chain, or where it begins."""
@@ -42,7 +43,7 @@ class Signature(Attestation):
         signature: of the canonical JSON of the members above.
     """
 
-    suffix, schema_of_file, noun, verb = "signatures", CHECKPOINT, "signature", "signed"
+    suffix, schema_of_file, noun, verb = SIGNATURES, CHECKPOINT, "signature", "signed"
 
     key: Digest
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from pipeline.journal.attestations import Attestation
-from pipeline.record import Record, format_time
+from pipeline.journal.segments import TIMESTAMPS
+from pipeline.record import Record
+from pipeline.record_format import format_time
 
 if TYPE_CHECKING:  # the extra
     from cryptography.x509 import Certificate
@@ -37,7 +39,7 @@ class Timestamp(Attestation):
         response: the authority's whole answer, DER in Base64; ``openssl ts`` reads it.
     """
 
-    suffix, schema_of_file, noun, verb = "timestamps", "narrated-timestamp/1", "time stamp", "stamped"
+    suffix, schema_of_file, noun, verb = TIMESTAMPS, "narrated-timestamp/1", "time stamp", "stamped"
 
     response: str
 

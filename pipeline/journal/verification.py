@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import add, or_
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rfc8785
 
 from pipeline.evidence import evidence_beside, evidence_fault
-from pipeline.journal.attestations import Attestation, find_fault
-from pipeline.journal.segments import Chain, Start, find_chains
-from pipeline.journal.signatures import START, Signature
-from pipeline.journal.timestamps import Timestamp, load_roots
-from pipeline.record import ChainEnd, Record, parse_stream_id, read_record
-from pipeline.record_format import RecordError, hash_holds
+from pipeline.journal.segments import SIGNATURES, TIMESTAMPS, Chain, Start, find_chains
+from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
+from pipeline.record_lines import read_members
+
+if TYPE_CHECKING:  # they are loaded where a chain has some, in a tenth of a second
+    from pipeline.journal.attestations import Attestation
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -158,9 +158,8 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
     """Check the lines of a chain, its anchor and its signatures, up to the first problem."""
     result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
     start = Start.load(chain.folder / f"{chain.camera}.start")
-    signatures, stamps = (_read(kind, chain, result) for kind in (Signature, Timestamp))
-    signed = [each for each in signatures if isinstance(each, Signature)]
-    stamped = [each for each in stamps if not isinstance(each, str)]
+    signatures, stamps = (_read(suffix, chain, result) for suffix in (SIGNATURES, TIMESTAMPS))
+    signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
     hashes = dict.fromkeys((each.seq for each in (*signed, *stamped)), "")
     if start:
         hashes[start.seq] = ""
@@ -169,11 +168,15 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         result.problems = result.problems or _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
     end = result.ends.get(key, start.end if start else ChainEnd())
-    roots = load_roots(options.roots) if options.roots and stamps else ()
-    for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
+    roots: Collection[Any] = ()
+    if options.roots and stamps:
+        from pipeline.journal.timestamps import load_roots  # noqa: PLC0415
+
+        roots = load_roots(options.roots)
+    for suffix, lines, trusted in ((SIGNATURES, signatures, options.keys), (TIMESTAMPS, stamps, roots)):
         fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, trusted)
         if fault and result.ok:
-            result.problems = [Problem(kind.file(chain.folder, chain.camera), *fault)]
+            result.problems = [Problem(_file(suffix, chain), *fault)]
     if signed:
         last = max(signed, key=lambda signature: signature.seq)
         result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
@@ -181,14 +184,25 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
     if options.keys and not signatures and (start or key in result.ends) and result.ok:
         reason = "no signature: the journal was never signed, or its signatures were deleted"
-        result.problems = [Problem(Signature.file(chain.folder, chain.camera), 0, reason)]
+        result.problems = [Problem(_file(SIGNATURES, chain), 0, reason)]
     return result
 
 
-def _read(kind: type[Attestation], chain: Chain, result: Verification) -> list[Attestation | str]:
-    path = kind.file(chain.folder, chain.camera)
+def _file(suffix: str, chain: Chain) -> Path:
+    return chain.folder / f"{chain.camera}.{suffix}"
+
+
+def _read(suffix: str, chain: Chain, result: Verification) -> list[Any]:
+    """The attestations in a file, as `Attestation.read` gives them."""
+    path = _file(suffix, chain)
+    if not path.exists():
+        return []
+    from pipeline.journal.signatures import Signature  # noqa: PLC0415
+    from pipeline.journal.timestamps import Timestamp  # noqa: PLC0415
+
+    kind = Signature if suffix == SIGNATURES else Timestamp
     try:
-        return [*kind.read(path.read_bytes())] if path.exists() else []
+        return [*kind.read(path.read_bytes())]
     except OSError as error:
         result.problems = result.problems or [_unreadable(path, error)]
         return []
@@ -209,19 +223,20 @@ def _check_lines(
             with path.open("rb") as lines:
                 for raw in lines:
                     record = check_line(raw)
-                    end = result.ends.get((newest, record.camera))
-                    if end is None and start and record.camera == camera:
+                    seq, owner, digest = record["seq"], record["camera"], record["hash"]
+                    end = result.ends.get((newest, owner))
+                    if end is None and start and owner == camera:
                         # Of a deleted record whose file is still there, the hash is compared in the end.
-                        end = start.end if record.seq > start.seq else ChainEnd(record.seq - 1, record.prev)
+                        end = start.end if seq > start.seq else ChainEnd(seq - 1, record["prev"])
                     end = follow(end or ChainEnd(), record)
                     # Retention removes the pictures of what it deletes.
-                    if options.evidence and not (start and record.seq <= start.seq):
+                    if options.evidence and not (start and seq <= start.seq):
                         _check_pictures(record, folder, checked)
-                    if record.hash in options.heads:
-                        result.heads.add(record.hash)
-                    if record.camera == camera and record.seq in hashes:
-                        hashes[record.seq] = record.hash
-                    result.ends[newest, record.camera] = end
+                    if digest in options.heads:
+                        result.heads.add(digest)
+                    if owner == camera and seq in hashes:
+                        hashes[seq] = digest
+                    result.ends[newest, owner] = end
                     result.lines += 1
                     number += 1
         except RecordError as error:
@@ -233,11 +248,11 @@ def _check_lines(
     return []
 
 
-def _check_pictures(record: Record, folder: Path | None, checked: set[str]) -> None:
-    for side, reference in record.evidence or ():
-        if reference and reference not in checked:
+def _check_pictures(record: Mapping[str, Any], folder: Path | None, checked: set[str]) -> None:
+    for side, reference in record.get("evidence", {}).items():
+        if reference not in checked:
             if fault := evidence_fault(folder, reference):
-                raise RecordError(f"seq {record.seq} of {record.camera}: its evidence {side}: {fault}")
+                raise RecordError(f"seq {record['seq']} of {record['camera']}: its evidence {side}: {fault}")
             checked.add(reference)
 
 
@@ -247,6 +262,8 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
     if stated not in {"", start.hash}:
         reason = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
+        from pipeline.journal.signatures import START, Signature  # noqa: PLC0415
+
         fault = find_fault(Signature.read(start.line + b"\n", START), chain.camera, {}, None, keys)
         reason = fault[1] if fault else ""
     elif keys:
@@ -265,6 +282,44 @@ def _compare_merged(chain: Chain, merged: Verification, journals: dict[Path, Ver
             reason = f"its records of {camera} are not those of {name}: one of the two was rewritten"
             return [Problem(chain.files[-1], 0, reason)]
     return []
+
+
+def find_fault(
+    lines: Iterable[Attestation | str],
+    camera: str,
+    hashes: Mapping[int, str],
+    end: ChainEnd | None,
+    trusted: Collection[Any] = (),
+) -> tuple[int, str] | None:
+    """The number of the first line that does not bear a camera's chain out, and why.
+
+    Args:
+        lines: of `Attestation.read`.
+        camera: whose chain.
+        hashes: of the records that the lines name, by number; empty where one is gone.
+        end: of the chain; None where it does not hold to its end, which is then not compared.
+        trusted: as of `Attestation.fault`.
+    """
+    last = 0
+    for number, each in enumerate(lines, 1):
+        if isinstance(each, str):
+            return number, each
+        reason = each.fault(trusted)
+        if not reason and each.camera != camera:
+            reason = f"it belongs to {each.camera}"
+        if not reason and each.seq < last:
+            reason = f"it is of record {each.seq}, behind one of {last}"
+        if not reason and (hashes.get(each.seq) or each.hash) != each.hash:
+            reason = f"record {each.seq} is not the one that was {each.verb} at {each.time}"
+        if not reason and end and each.seq > end.seq:
+            reason = (
+                f"record {each.seq} was {each.verb} at {each.time}, but the journal ends with {end.seq}: "
+                "lines were cut off its end"
+            )
+        if reason:
+            return number, reason
+        last = each.seq
+    return None
 
 
 @lru_cache(2**16)
@@ -299,8 +354,8 @@ def is_canonical(line: bytes) -> bool:
         return False
 
 
-def check_line(raw: bytes) -> Record:
-    """The record in a line with its end; raises RecordError where the line does not hold by itself."""
+def check_line(raw: bytes) -> dict[str, Any]:
+    """A record's members from its line with its end; raises RecordError where it does not hold by itself."""
     line = raw.removesuffix(b"\n")
     if line == raw:
         raise RecordError(
@@ -311,18 +366,19 @@ def check_line(raw: bytes) -> Record:
         raise RecordError("the hash does not match: the line was changed, or is not a record")
     if not is_canonical(line):
         raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
-    return read_record(line)
+    return read_members(line.decode())
 
 
-def follow(end: ChainEnd, record: Record) -> ChainEnd:
+def follow(end: ChainEnd, record: Mapping[str, Any]) -> ChainEnd:
     """The end of the chain with `record` appended; raises RecordError where it does not continue it."""
     reason = ""
-    if record.seq != end.seq + 1:
+    seq, stream_id = record["seq"], parse_stream_id(record["stream_id"])
+    if seq != end.seq + 1:
         reason = f" where {end.seq + 1} is due: lines are missing or moved"
-    elif record.prev != end.hash:
+    elif record["prev"] != end.hash:
         reason = ": prev is not the hash of the record before it"
-    elif parse_stream_id(record.stream_id) <= end.stream_id:
+    elif stream_id <= end.stream_id:
         reason = ": its stream id does not rise"
     if reason:
-        raise RecordError(f"seq {record.seq} of {record.camera}{reason}")
-    return ChainEnd.of(record)
+        raise RecordError(f"seq {seq} of {record['camera']}{reason}")
+    return ChainEnd(seq, record["hash"], stream_id)

@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, Self
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Segment, Start, line_end
-from pipeline.record import (
+from pipeline.record_format import (
     ChainEnd,
-    Evidence,
-    Record,
-    build_record,
+    RecordError,
     check_camera,
     format_stream_id,
+    hash_holds,
     parse_stream_id,
-    read_record,
 )
-from pipeline.record_format import RecordError, hash_holds
+from pipeline.record_lines import read_record
 
-if TYPE_CHECKING:  # types only: reading journals must not wait for torch, nor for cryptography
+if TYPE_CHECKING:  # types only: reading journals must not wait for torch, cryptography or the model
     from pipeline.journal.signatures import SigningKey
     from pipeline.narration.narration import Narration
+    from pipeline.record import Evidence, Record
 
 _log = logging.getLogger(__name__)
 
@@ -313,6 +312,8 @@ class Journal:
         self.trouble = reason
 
     def _append(self, narration: Narration, members: dict[str, Any]) -> Record:
+        from pipeline.record import build_record  # noqa: PLC0415
+
         record = build_record(narration, self.end, **members)
         self._writer.write(record.line() + b"\n", record)
         self.end = ChainEnd.of(record)

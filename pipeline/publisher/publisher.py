@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 from redis.client import Pipeline
@@ -16,8 +16,11 @@ from pipeline.journal import Journal
 from pipeline.journal.segments import line_end
 from pipeline.loop import Backoff
 from pipeline.publisher.connection import TIMEOUT_S, PublisherError, RedisServer, ServerAwayError
-from pipeline.record import Record, format_stream_id, parse_stream_id, read_record
-from pipeline.record_format import RecordError
+from pipeline.record_format import RecordError, format_stream_id, parse_stream_id
+from pipeline.record_lines import read_record
+
+if TYPE_CHECKING:  # the model takes a tenth of a second to load
+    from pipeline.record import Record
 
 _log = logging.getLogger(__name__)
 

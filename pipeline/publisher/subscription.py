@@ -6,15 +6,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import redis
 
 from pipeline.loop import Backoff
 from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
-from pipeline.record import Record, read_record
 from pipeline.record_format import RecordError
+from pipeline.record_lines import read_members
+
+if TYPE_CHECKING:
+    from pipeline.record import Record
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +129,16 @@ def subscribe(
     Raises:
         PublisherError: the URL is malformed, or the first connection fails.
     """
+    from pipeline.record import Record  # noqa: PLC0415
+
+    for members in subscribe_members(url, cameras, last_id, stop):
+        yield Record.model_validate(members, strict=False)  # lists for tuples; the rest was checked
+
+
+def subscribe_members(
+    url: str, cameras: Sequence[str] | None = None, last_id: str = _NEWEST, stop: Event | None = None
+) -> Iterator[dict[str, Any]]:
+    """As `subscribe`, but the members of the records, for which the model need not be loaded."""
     stop, server = stop or Event(), RedisServer(url)
     is_first = True  # look at the server; streams that appear later are read from their start
 
@@ -138,7 +151,7 @@ def subscribe(
             entries, is_first = reader.read(), False
             for entry in entries:
                 try:
-                    yield read_record(entry.fields["json"])
+                    yield read_members(entry.fields["json"])
                 except (KeyError, RecordError) as error:
                     key = stream_key(entry.camera)
                     _log.warning("%s %s is not a narrated record (%s); left out", key, entry.id, error)

@@ -21,7 +21,8 @@ from waiting import until
 from daemon.config.settings import ServeSettings
 from daemon.serve import access
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file, password_line
-from pipeline.journal.access_log import FILE, verify_access
+from pipeline.journal.access_log import verify_access
+from pipeline.record_format import ACCESS_LOG
 
 from .conftest import furnish
 
@@ -203,7 +204,7 @@ def test_every_look_is_recorded_with_who_and_what(own, passwords) -> None:
         until(lambda: get(f"/feed?seen={seen}").status_code == 200)
         served.send(f"/record/{record.id}/note", text="seen")
         served.client.post("/logout")
-        log = own.state / FILE
+        log = own.state / ACCESS_LOG
         until(lambda: b"logout" in log.read_bytes())
         written = log.read_bytes()
         assert verify_access(log)[0] == 10

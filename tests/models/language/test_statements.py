@@ -32,16 +32,22 @@ def test_a_move_has_an_origin_and_a_target() -> None:
     assert (step.place, step.origin, step.target, step.end) == ("on the left", "", "", "")
 
 
-def test_a_doubtful_move_is_told_without_its_end() -> None:
-    doubtful = statement_of(fact("moved", LEFT, RIGHT, doubtful=True))
-    assert render(doubtful) == "The person on the left has moved."
+@pytest.mark.parametrize(("was", "now", "at"), [(LEFT, None, "left"), (None, RIGHT, "right")])
+def test_a_move_with_one_known_end_is_told_where_that_is(was: Box | None, now: Box | None, at: str) -> None:
+    assert render(statement_of(fact("moved", was, now))) == f"The person on the {at} has moved."
+
+
+def test_moves_with_different_known_ends_are_two_sentences() -> None:
+    ends = [(LEFT, None), (None, LEFT)]
+    statements = [statement_of(fact("moved", *end)) for end in ends]
+    assert [members for _, members in merge(statements, ends)] == [(0,), (1,)]
 
 
 def test_what_cannot_be_said_is_refused() -> None:
     with pytest.raises(ValueError, match="no words for a person that flew"):
         statement_of(fact("flew", LEFT, None))
-    with pytest.raises(ValueError, match="without both places"):
-        statement_of(fact("moved", LEFT, None))
+    with pytest.raises(ValueError, match="without a place"):
+        statement_of(fact("moved", None, None))
 
 
 def test_equal_neighbours_are_counted_and_a_far_one_is_another() -> None:

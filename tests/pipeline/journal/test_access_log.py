@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.journal import JournalError
-from pipeline.journal.access_log import FILE, record_access, verify_access
+from pipeline.journal.access_log import record_access, verify_access
+from pipeline.record_format import ACCESS_LOG
 
 
 def fill(path, count=5):
@@ -17,14 +18,14 @@ def fill(path, count=5):
 
 
 def test_many_writers_make_one_chain(tmp_path):
-    path = tmp_path / FILE
+    path = tmp_path / ACCESS_LOG
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: fill(path, 5), range(4)))
     assert verify_access(path)[0] == 20
 
 
 def test_a_torn_last_line_is_replaced(tmp_path):
-    path = fill(tmp_path / FILE)
+    path = fill(tmp_path / ACCESS_LOG)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     with pytest.raises(JournalError):
@@ -37,7 +38,7 @@ def test_a_torn_last_line_is_replaced(tmp_path):
 @settings(max_examples=40)
 @given(st.data())
 def test_any_changed_byte_is_found(tmp_path_factory, data):
-    path = fill(tmp_path_factory.mktemp("log") / FILE)
+    path = fill(tmp_path_factory.mktemp("log") / ACCESS_LOG)
     whole = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(whole) - 1))
     whole[place] ^= data.draw(st.integers(1, 255))
@@ -48,7 +49,7 @@ def test_any_changed_byte_is_found(tmp_path_factory, data):
 
 @pytest.mark.parametrize("change", ["taken out", "exchanged", "put in"])
 def test_lines_out_of_place_are_found(tmp_path, change):
-    path = fill(tmp_path / FILE)
+    path = fill(tmp_path / ACCESS_LOG)
     lines = path.read_bytes().splitlines(keepends=True)
     changed = {
         "taken out": [*lines[:2], *lines[3:]],
@@ -61,7 +62,7 @@ def test_lines_out_of_place_are_found(tmp_path, change):
 
 
 def test_nothing_is_appended_behind_a_changed_line(tmp_path):
-    path = fill(tmp_path / FILE)
+    path = fill(tmp_path / ACCESS_LOG)
     path.write_bytes(path.read_bytes().replace(b"yard-4", b"yard-9"))
     before = path.read_bytes()
     with pytest.raises(JournalError, match="move the file away"):
