@@ -55,15 +55,17 @@ class Fact(NamedTuple):
 
     Attributes:
         record: names it.
-        time: of the record.
+        time, camera: of the record.
         at: when it happened.
         kind: the sentence's type, or the event of a record of the whole scene.
         counted: it is an event of its own.
         other, track: of whom or what it was done with, and of itself; None without one.
+        text: as told, and in a second line in English where that was in another language.
     """
 
     record: str | int
     time: int
+    camera: str
     at: int
     kind: str
     action: str | None
@@ -89,7 +91,8 @@ def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[F
     counts, completes = event not in _UNCOUNTED, bool(members.get("continues"))
     facts = []
     for sentence in members["sentences"]:
-        scene, spoken = sentence["object"] == "scene", _SPOKEN.search(sentence["text"])
+        told, english = sentence["text"], sentence.get("english", "")
+        scene, spoken = sentence["object"] == "scene", _SPOKEN.search(told)
         kind, action = sentence["type"], sentence.get("action") or (spoken and spoken[1])
         ended = sentence.get("until") if kind in DEPARTURES else None
         moment = ended or sentence.get("time")
@@ -97,21 +100,22 @@ def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[F
             Fact(
                 record,
                 time,
+                members["camera"],
                 time_of(moment) if moment else time,
                 event if kind == "none" and event != "change" else kind,
                 action,
                 sentence["object"],
-                colour_in(sentence["text"]),
+                colour_in(english or told),
                 sentence["confidence"],
                 1 if scene else max(sentence.get("count") or 1, 1),
                 counts and (action == "parked" or not completes),  # it completes "has stopped"
                 sentence.get("other"),
                 sentence.get("track") or None,
-                sentence["text"],
+                f"{told}\n{english}".strip(),
             )
         )
-    scene = Fact(record, time, time, event, None, "", "", 0.0, 1, False, None, None, members["text"])
-    return facts or [scene]
+    scene = time, members["camera"], time, event, None, "", "", 0.0, 1, False, None, None, members["text"]
+    return facts or [Fact(record, *scene)]
 
 
 def gap_of(members: Mapping[str, Any], time: int) -> tuple[int, int, str] | None:
@@ -208,12 +212,14 @@ class Matcher:
 
     def _about(self, fact: Fact, kinds: tuple[str, ...]) -> int:
         sure = YES
-        if self.spoken and fact.object not in self.spoken:
-            if fact.object not in self.open_classes:
+        if self.spoken:
+            words = self.spoken.get(fact.object)
+            if words is None:
+                if fact.object not in self.open_classes:
+                    return NO
+                sure = MAYBE
+            elif "" not in words and not any(word in fact.text for word in words):
                 return NO
-            sure = MAYBE
-        elif self.spoken and not any(word in fact.text for word in self.spoken[fact.object]):
-            return NO
         if self.colours and fact.colour not in self.colours:
             return NO
         if self.filters.confidence is not None and fact.confidence < self.filters.confidence:

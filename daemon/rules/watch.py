@@ -84,6 +84,7 @@ class Watch:
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
         self._hours_from = lru_cache(8)(self._hours_of_day)
+        self._known_hours = 0, 0, 0  # the end of those before, begin, end
         self._forget()
 
     def _forget(self) -> None:
@@ -281,15 +282,13 @@ class Watch:
         form, due = self.rule.form, fact.at + self._wait
         if form is Form.STILL:
             # Of several the one that came or stopped last, where the record does not name it.
-            known = [
-                (stay.mentioned, n, key, stay)
-                for n, (key, stay) in enumerate(self._there.items())
-                if not stay.unseen and stay.mentioned + _FORGOTTEN >= fact.time and fact.other in (None, key)
-            ]
-            if known:
-                *_, key, stay = max(known, key=lambda each: each[:2])
-                records = tuple(dict.fromkeys((fact.record, stay.last)))
-                self._later(due, partial(self._remains, key, stay, records, maybe=maybe))
+            last, oldest = None, fact.time - _FORGOTTEN
+            for key, stay in self._there.items():
+                if stay.mentioned >= oldest and not stay.unseen and fact.other in (None, key):
+                    last, oldest = (key, stay), stay.mentioned
+            if last:
+                records = tuple(dict.fromkeys((fact.record, last[1].last)))
+                self._later(due, partial(self._remains, *last, records, maybe=maybe))
             return
         self._began.append(fact)
         if form is Form.NEVER:
@@ -337,10 +336,14 @@ class Watch:
         """The first span of the rule's hours that ends after a moment."""
         if self.rule.between is None:
             return -(2**62), 2**62
-        day = self._local.of(moment_of(at)).date() - timedelta(days=2)
-        while (hours := self._hours_from(day))[1] <= at:
-            day += timedelta(days=1)
-        return hours
+        before, begin, end = self._known_hours
+        if not before <= at < end:
+            day = self._local.of(moment_of(at)).date() - timedelta(days=2)
+            while (hours := self._hours_from(day))[1] <= at:
+                before, day = hours[1], day + timedelta(days=1)
+            begin, end = hours
+            self._known_hours = before, begin, end
+        return begin, end
 
     def _hours_of_day(self, day: date) -> tuple[int, int]:
         """Begin and end of the rule's hours that begin on a day."""

@@ -29,7 +29,7 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 10
+VERSION = 11
 """Of the tables below and of what is in them."""
 FILE = "index.sqlite3"
 BLOCK = 8192
@@ -58,10 +58,11 @@ CREATE TABLE IF NOT EXISTS sentences (
   kind TEXT, action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER,
   other TEXT, visit INTEGER, text INTEGER, PRIMARY KEY (record, n)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS sentences_by_time ON sentences (time);
-CREATE INDEX IF NOT EXISTS sentences_of_object ON sentences (object, time);
+CREATE INDEX IF NOT EXISTS sentences_of_object ON sentences (object, time, visit);
 CREATE INDEX IF NOT EXISTS sentences_of_camera ON sentences (camera, time);
 CREATE INDEX IF NOT EXISTS sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
-CREATE INDEX IF NOT EXISTS sentences_of_text ON sentences (text);
+CREATE INDEX IF NOT EXISTS sentences_of_text ON sentences (text, object, visit);
+CREATE INDEX IF NOT EXISTS sentences_of_rules ON sentences (kind) WHERE kind = 'rule';
 CREATE INDEX IF NOT EXISTS arrivals ON sentences (camera, object, time / 900000000, visit, count)
   WHERE counted AND kind IN ('appeared', 'more');
 CREATE TABLE IF NOT EXISTS visits (
@@ -363,10 +364,10 @@ def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
         return "no record: the line was changed, or another program's"
     row = (file, offset, len(line), digest, key, time, camera, bool(members.get("held")))
     record = db.execute("INSERT INTO records VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
-    for n, ((_, _, *about, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
+    for n, ((_, *about, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
         (number,) = db.execute(_ADD_VISIT, visit).fetchone() if visit else (None,)
         (words,) = db.execute(_ADD_TEXT, (text,)).fetchone()
-        db.execute(_ADD_SENTENCE, (record, n, time, camera, *about, number, words))
+        db.execute(_ADD_SENTENCE, (record, n, *about, number, words))
     if gap:
         begin, _, reason = gap
         if reason == "mask":

@@ -17,6 +17,8 @@ from daemon.search.selection import any_place, sql_list
 from pipeline.record import Record
 from pipeline.record_format import format_time
 
+_CHOSEN = "SELECT record, n FROM sentences WHERE"
+
 
 class WouldHaveFired(NamedTuple):
     """A rule would have fired: where, when, by which records of the index, and whether it only may be so."""
@@ -48,11 +50,11 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
         "SELECT g.record, g.camera, r.time, g.begin, g.end, g.reason FROM gaps g "
         "JOIN records r ON r.id = g.record ORDER BY g.record DESC"
     ).fetchall()
-    for camera, fact in _recorded_facts(search, rule):
+    for fact in _recorded_facts(search, rule):
         while gaps and gaps[-1][0] <= fact.record:
             _take_gap(watches, gaps.pop())
-        if camera in watches and fact.time < end:
-            watches[camera].take(fact)
+        if fact.time < end and (watch := watches.get(fact.camera)):
+            watch.take(fact)
     for gap in reversed(gaps):
         _take_gap(watches, gap)
     found = list[WouldHaveFired]()
@@ -72,24 +74,26 @@ def _take_gap(watches: dict[str, Watch], gap: tuple[int, str, int, int, int, str
         watches[camera].gap(record, time, since, until, reason)
 
 
-def _recorded_facts(search: Search, rule: Rule) -> Iterator[tuple[str, Fact]]:
-    """Camera and sentence of all that may matter to a rule, in the order of the index."""
+def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
+    """All sentences that may matter to a rule, in the order of the index."""
     present = {Form.STAY: 0, Form.COUNT: 0, Form.STILL: 1}.get(rule.form, -1)
     asked = [Matcher(each) for each in (rule.filters, rule.then)]
-    about = [_about(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
+    chosen = [_chosen(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
     by_words = any(each.filters.zones or any(map(any, each.spoken.values())) for each in asked)
     text = "(SELECT text FROM texts WHERE id = s.text)" if by_words else "''"
+    all_chosen = " UNION ".join([*filter(None, chosen), f"{_CHOSEN} kind = 'rule' ORDER BY record, n"])
     rows = search.index.connection.execute(
-        "SELECT camera, record, time, at, kind, action, object, colour, confidence, count, counted, "
+        "SELECT record, time, camera, at, kind, action, object, colour, confidence, count, counted, "
         "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
-        f"visit, {text} FROM sentences s WHERE s.kind = 'rule' OR {' OR '.join(about)} ORDER BY record, n",
+        # Chosen by the indexes alone, then looked up one by one in that order.
+        f"visit, {text} FROM ({all_chosen}) CROSS JOIN sentences s USING (record, n)",
         {f"places{n}": any_place(each.filters.zones) for n, each in enumerate(asked)},
     )
-    return ((camera, Fact(*fact)) for camera, *fact in rows)
+    return map(Fact._make, rows)
 
 
-def _about(asked: Matcher, places: str, *, stays: bool) -> str:
-    """The condition on a sentence ``s`` that may be an event of filters, or of a stay of what they name.
+def _chosen(asked: Matcher, places: str, *, stays: bool) -> str:
+    """SQL for the sentences that may be an event of filters, or of a stay of what they name.
 
     Args:
         asked: the filters.
@@ -98,13 +102,16 @@ def _about(asked: Matcher, places: str, *, stays: bool) -> str:
     """
     names = sorted({*asked.spoken, *asked.open_classes})
     where = [f"object IN {sql_list(names)}"] if names else []
-    if asked.filters.zones:
-        where.append(f"text IN (SELECT rowid FROM words WHERE words MATCH {places})")
+    if asked.filters.zones:  # places are rarer than things: a plus keeps the index of these out
+        where = [f"text IN (SELECT rowid FROM words WHERE words MATCH {places})", *(f"+{w}" for w in where)]
     if stays:
         mine = " AND ".join(where)
-        return f"(s.visit IN (SELECT visit FROM sentences WHERE {mine}) OR (s.visit IS NULL AND {mine}))"
+        visits = f"{_CHOSEN} visit IN (SELECT visit FROM sentences WHERE {mine})"
+        return f"{visits} UNION {_CHOSEN} visit IS NULL AND {mine}"
+    if not (asked.kinds or asked.actions):
+        return ""
     kinds, actions = (sql_list(sorted(each)) for each in (asked.kinds, asked.actions))
-    return f"({' AND '.join([*where, f'(s.kind IN {kinds} OR s.action IN {actions})'])})"
+    return f"{_CHOSEN} {' AND '.join([*where, f'(kind IN {kinds} OR action IN {actions})'])}"
 
 
 def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Record]]:

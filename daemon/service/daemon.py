@@ -38,6 +38,7 @@ from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
+from models.language.catalogue import language
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
@@ -280,6 +281,7 @@ class Daemon:
     def _apply_file(self) -> str:
         """Put the file in force once all of it and its secrets are checked; says in words what changed."""
         old, new = self.configuration, load_configuration(self.path)
+        language.use(old.language)
         plans = self._plans(new)
         self._check(new)
         fixed = [name for name in Configuration.model_fields if name not in RELOADED]

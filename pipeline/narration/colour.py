@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from models.families import PEOPLE, VEHICLES
+from models.language.catalogue import in_english
 from models.language.templates import render
 from models.sentences import Sentence
 from pipeline.sources import Image
@@ -170,7 +171,8 @@ def with_colours(
             names = {look_name(images[k], label, box, changed, cast(k)) for k, box in boxes if box} - {None}
             if len(names) == 1:
                 statement = replace(statement, colour=str(names.pop()))
-                sentence = replace(sentence, text=render(statement), statement=statement)  # noqa: PLW2901
+                text, english = render(statement), in_english(render, statement)
+                sentence = replace(sentence, text=text, english=english, statement=statement)  # noqa: PLW2901
         said.append(sentence)
     return said
 

@@ -41,7 +41,9 @@ def fact(step: int, at: str, thing: str, track: str, action: str, *where: str) -
     happened = minute(float(at))
     time = happened + round(float(more.get("late", 1)) * 1_000_000)
     about = (kinds.get(action, "unknown"), action, thing, "", 0.9, 1, True)
-    return Fact(step, time, happened, *about, more.get("other"), None if track == "-" else track, text)
+    return Fact(
+        step, time, "yard", happened, *about, more.get("other"), None if track == "-" else track, text
+    )
 
 
 def tell(watch: Watch, story: str) -> None:
