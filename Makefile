@@ -18,7 +18,7 @@ SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-overloaded test-deb check deb bench bench-quality soak mutants clean
+.PHONY: help demo test test-quick test-overloaded test-deb check deb bench bench-quality soak mutants messages clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ soak: $(VENV)/.dev  ## a quarter of an hour of mishaps: is anything lost, does a
 
 mutants: $(VENV)/.dev  ## which one-line bugs do the tests notice (ARGS='--only pairs --each 10')
 	$(BIN)/python benchmarks/mutants.py $(ARGS)
+
+messages: $(VENV)/.demo  ## what a translator translates (make -s messages > de.po; see docs/configuration.md)
+	@$(BIN)/python packaging/messages.py
 
 clean:  ## the virtual environment, caches and the demo's output
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -24,7 +24,7 @@ class Sentence:
     """One sentence about one change.
 
     Attributes:
-        text: English, starts with a capital letter, ends with a full stop.
+        text: starts with a capital letter, ends with a full stop.
         type: appeared, disappeared, moved, more, fewer, replaced, none or unknown.
         object: the class of the first object noun (person, car, ...), or "unknown".
         box: where, ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none.
@@ -45,6 +45,7 @@ class Sentence:
         duration_s: how long it lasted, or has lasted so far.
         same_as: an earlier track that is probably the same one, and its probability.
         other: id of the track that it met, got into or out of, or by which it was put down or taken.
+        english: the text in English, by which questions find it; empty where that is its language.
     """
 
     text: str
@@ -69,6 +70,7 @@ class Sentence:
     duration_s: float | None = None
     same_as: tuple[str, float] | None = None
     other: str = ""
+    english: str = ""
 
 
 @dataclass(frozen=True, slots=True)

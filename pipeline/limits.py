@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from models.families import KINDS, family_of
+from models.language.catalogue import N_, _, ngettext
 from models.language.places import Zone, place_bin, zone_of
 from models.language.templates import PAST, noun_phrase
 from models.sentences import PlacedSentence, Sentence
@@ -148,7 +149,7 @@ class MinuteSummary:
         ids, self._ids = tuple(self._ids), []
         if not ids or self._minute is None:
             return None
-        text = f"Within a minute: {_count_words(self._counts)}."
+        text = _("Within a minute: {events}.").format(events=_count_words(self._counts))
         return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
 
 
@@ -157,10 +158,10 @@ def _minute(time: datetime) -> datetime:
 
 
 _SIDES = {
-    "far": "in the background",
-    "near": "in the foreground",
-    "left": "on the left",
-    "right": "on the right",
+    "far": N_("in the background"),
+    "near": N_("in the foreground"),
+    "left": N_("on the left"),
+    "right": N_("on the right"),
 }
 
 
@@ -169,6 +170,7 @@ def _count_words(counts: Counter[tuple[str, str, str]]) -> str:
     known = [(n, *kind) for kind, n in counts.items() if kind[0] in PAST and kind[1] in KINDS]
     parts = []
     for count, action, name, edge in sorted(known, key=lambda each: (-each[0], each[1:])):
-        words = PAST[action].replace("were", "was") if count == 1 else PAST[action]
-        parts.append(f"{noun_phrase(name, count)} {words} {_SIDES.get(edge, '')}".strip())
+        did, place = ngettext(*PAST[action], count), _(_SIDES.get(edge, ""))
+        some = _("{some} {did} {place}").format(some=noun_phrase(name, count), did=did, place=place)
+        parts.append(some.strip())
     return ", ".join(parts)

@@ -112,7 +112,7 @@ class SameAs(_Part):
 class RecordSentence(_Part):
     """One sentence about one change."""
 
-    text: Words = means("the sentence, in English")
+    text: Words = means("the sentence, in the language of the configuration")
     type: ChangeType = means("the kind of change; none: of the whole scene")
     object: Words = means(
         "what changed: person, car, ...; object or unknown where it has no name; scene: the whole scene"
@@ -146,6 +146,7 @@ class RecordSentence(_Part):
     other: Words | None = may_mean(
         "the track that it met, got into or out of, or by which it was put down or taken"
     )
+    english: Words | None = may_mean("the sentence in English, where text is in another language")
 
     @property
     def before(self) -> RecordBox | None:
@@ -459,6 +460,7 @@ def sentence_members(sentence: Sentence) -> dict[str, Any]:
         "outline_before": tuple(_shares(corner) for corner in sentence.outline_before) or None,
         "outline_after": tuple(_shares(corner) for corner in sentence.outline_after) or None,
         "paths": tuple(tuple(_shares(point) for point in path) for path in sentence.paths) or None,
+        "english": sentence.english or None,
     }
 
 

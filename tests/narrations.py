@@ -35,6 +35,7 @@ FULL = Sentence(
     duration_s=13.0,
     same_as=("3f2a-2", 0.93),
     other="3f2a-4",
+    english="Two cars have moved.",
 )
 
 

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from daemon.config.removed import drop_removed
 from daemon.config.settings import Configuration
+from models.language.catalogue import language
 from pipeline.yaml_lines import KeyPath, YamlError, find_line, read_yaml
 
 _IN_YAML = {
@@ -53,7 +54,7 @@ class ConfigurationError(Exception):
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read and check a configuration file; secrets stay unread.
+    """Read and check a configuration file, and speak its language; secrets stay unread.
 
     Raises:
         ConfigurationError: it cannot be read or used.
@@ -63,7 +64,9 @@ def load_configuration(path: Path) -> Configuration:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigurationError([f"{path}: cannot be read: {reason}"]) from None
-    return parse_configuration(text, str(path))
+    configuration = parse_configuration(text, str(path))
+    language.use(configuration.language)
+    return configuration
 
 
 def parse_configuration(text: str, name: str = "configuration") -> Configuration:
@@ -80,7 +83,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
             raise ConfigurationError([f"{name}: is empty: start from configs/narrated.yaml"])
         for path, advice in drop_removed(values):
             logger.warning("%s", _locate(name, text, path, advice))
-        return Configuration.model_validate(values)
+        return Configuration.model_validate(values, context={"language": values.get("language")})
     except YamlError as error:
         raise ConfigurationError([error.within(name)]) from None
     except RecursionError:

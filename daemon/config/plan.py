@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import Secrets
 from daemon.config.settings import Camera, CameraDefaults, Configuration, EvidenceSettings
+from models.language.catalogue import language
 from models.language.places import Zone
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
@@ -70,13 +71,13 @@ class CameraPlan:
 
         Args:
             captioner: gives the settings that are not set by hand; its weights do not count.
-            limits: count those too which decide what is held back. A record has this hash; ids are made
-                of the other one, so that a replay without limits finds each of them again.
+            limits: count those too which decide what is held back, and the language. A record has this hash;
+                ids are made of the other one, so that a replay without limits finds each of them again.
         """
         describe = asdict(self.describe)
         if not self.describe.lines:
             del describe["lines"]  # ids are as they were before there were lines
-        settings = {
+        settings: dict[str, Any] = {
             "sample_hz": self.source.sample_hz,
             "analysis_width": self.source.analysis_width,
             "lower": self.lower,
@@ -88,6 +89,8 @@ class CameraPlan:
             settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
         if self.source.fast:
             settings["fast"] = True
+        if limits and language.sha256:
+            settings["language"] = language.sha256
         if limits and self.limits != NO_LIMITS:
             settings["limits"] = asdict(self.limits)
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_val
 from daemon.config.units import usual_state
 from daemon.config.values import (
     AreaCorners,
+    Catalogue,
     Directions,
     Hertz,
     LineName,
@@ -325,6 +326,7 @@ class Configuration(Section):
     version: Literal[1]
     state: Annotated[Path, Field(strict=False)] = Field(default_factory=usual_state)
     timezone: TimeZoneName | None = None  # this machine's
+    language: Catalogue | None = None  # English
     redis: RedisSettings = RedisSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()

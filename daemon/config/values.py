@@ -6,11 +6,21 @@ import re
 from contextlib import suppress
 from ipaddress import ip_address
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+)
 
 from daemon.config.units import parse_duration, parse_rate
+from models.language.catalogue import Language
 from pipeline.record import Share
 
 _LARGEST_PORT = 65535
@@ -73,11 +83,16 @@ def _parse_loopback(value: object) -> tuple[str, int]:
     )
 
 
-def _check_place_name(name: str) -> str:
+def _check_place_name(name: str, file: ValidationInfo) -> str:
     from models.language.statements import check_zone  # noqa: PLC0415 - only where a file has zones
 
-    check_zone(name)
+    check_zone(name, english=not (file.context or {}).get("language"))
     return name
+
+
+def _check_catalogue(path: Path) -> Path:
+    Language().use(path)
+    return path
 
 
 def _parse_corners(value: Any) -> Any:
@@ -130,7 +145,8 @@ Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback)]
 PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
 LinePoints = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_line)]
-_PLAIN_WORDS = r"[A-Za-z][A-Za-z' -]{0,38}[A-Za-z]"
+Catalogue = Annotated[Path, AfterValidator(_check_catalogue), Field(strict=False)]
+_PLAIN_WORDS = r"[^\W\d_]([^\W\d_]|[' -]){0,38}[^\W\d_]"
 LineName = Annotated[str, matching(_PLAIN_WORDS, "write a few plain words, such as the gate line")]
 Directions = Annotated[
     tuple[()] | tuple[LineName, LineName],

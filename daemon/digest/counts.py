@@ -16,6 +16,7 @@ from daemon.questions.question import Question, Span
 from daemon.questions.words import ARRIVALS, GROUPS
 from daemon.search.search import Search
 from daemon.search.selection import sql_list
+from models.language.catalogue import N_, _, tell
 
 HISTORY = timedelta(days=28)
 HOUR = timedelta(hours=1)
@@ -191,7 +192,9 @@ def find_unusual(counts: HourlyCounts, hours: Sequence[datetime]) -> Iterator[Un
 def usual_words(usual: Iterable[int]) -> str:
     """Such as "none", "3" or "18 to 25", see `usual_range`."""
     low, high = usual_range(usual)
-    return "none" if not high else f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    if low == high:
+        return f"{low:,}" if high else _("none")
+    return tell("{low} to {high}", low=f"{low:,}", high=f"{high:,}")
 
 
 def usual_range(usual: Iterable[int]) -> tuple[int, int]:
@@ -226,7 +229,7 @@ def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) ->
     every = {each.date(): visits[each] for each in recorded}
     weekend = hour.weekday() >= _SATURDAY
     like = {each: n for each, n in every.items() if (each.weekday() >= _SATURDAY) == weekend}
-    usual, word = like, "days of weekends" if weekend else "weekdays"
+    usual, word = like, N_("days of weekends") if weekend else N_("weekdays")
     more = fewer = False
     at_least = at_most = 1.0
     if len(like) >= _LEAST_LIKE_DAYS:
@@ -244,7 +247,7 @@ def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) ->
         quiet = expected >= _LEAST_EXPECTED and sum(map(any, near)) * _QUIET_DAYS < len(near)
         if quiet or (not before and len(recorded) >= _LEAST_NEVER_DAYS):
             more, at_least = True, chances(count, hours)[0]
-            usual, word = every, "days"
+            usual, word = every, N_("days")
     if not (more or fewer):
         return None
     surprise = -math.log10(at_least if more else max(1e-16, at_most))

@@ -26,7 +26,9 @@ from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Visit, sql_list
-from pipeline.report.words import GAPS, duration_words, many
+from models.language.catalogue import N_, _, join, tell
+from models.language.templates import article_of
+from pipeline.report.words import GAPS, counted, duration_words, format_date
 
 SHOWN = 12
 """Sentences that pages and texts have; JSON has all."""
@@ -44,6 +46,7 @@ _LONG_GAP_S = 600.0
 _NIGHT = (22, 6)
 _SCENE = {"obstructed": 3.0, "view_changed": 2.0, "rule": 4.0}
 _LONGEST_DAY = timedelta(hours=25)
+_AND = N_("{one} and {other}")
 
 # Importance, from the most: what the span was, rules and blinded cameras, the unusual, long gaps, things, ...
 _WHOLE, _EVENT, _ODD, _BLIND, _THING, _THERE, _CAMERA, _QUIET = 100, 90, 70, 65, 60, 50, 40, 30
@@ -132,7 +135,7 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
     if since >= until:
         raise SearchError("that is to come: only what was recorded can be told")
     counts = counts or HourlyCounts(search, since, until)
-    return _Composer(search, counts, since, until, "now" if until == now else "").digest()
+    return _Composer(search, counts, since, until, now).digest()
 
 
 def week(search: Search, now: datetime) -> list[Digest]:
@@ -147,14 +150,14 @@ class _Composer:
     """One digest on its way."""
 
     def __init__(
-        self, search: Search, counts: HourlyCounts, since: datetime, until: datetime, at_the_end: str
+        self, search: Search, counts: HourlyCounts, since: datetime, until: datetime, now: datetime
     ) -> None:
         self.search, self.local, self.since, self.until = search, search.local, since, until
         self.counts, self.hours = counts, counts.hours(since, until)
         self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
-        self.at_the_end = at_the_end or f"at {self._clock(until)}"
+        self.at_the_end = _("now") if until == now else tell("at {clock}", clock=self._clock(until))
         self.unwatched = search.selection.unwatched(Question(asked_at=until))
         self.watched = [
             camera
@@ -244,25 +247,34 @@ class _Composer:
         self.found.append(said)
 
     def _whole(self) -> None:
-        every, cameras = self.arrivals, many(len(self.search.selection.cameras()), "camera")
+        every, cameras = self.arrivals, counted(len(self.search.selection.cameras()), "camera")
         if not every:
-            text = f"nobody and nothing came, on {many(len(self.watched), 'camera')}."
-            text = text if self.watched else "no camera was watched."
+            watched = counted(len(self.watched), "camera")
+            text = tell("nobody and nothing came, on {cameras}.", cameras=watched)
+            text = text if self.watched else _("no camera was watched.")
             self._say(text, "span", _WHOLE, self.since, ())
             return
-        total = sum(each.number for each in every)
-        text = f"{many(total, 'visit')} on {cameras}: {_kinds_words(_count_objects(every))}"
+        visits, kinds = (
+            counted(sum(each.number for each in every), "visit"),
+            _kinds_words(_count_objects(every)),
+        )
+        usually = most_came = ""
         if usual := self._usual_total():
-            text += f"; usually {usual_words(usual)} ({len(usual)} days)"
+            usually = tell("; usually {number} ({days} days)", number=usual_words(usual), days=len(usual))
         if len(self.hours) > 1:
             by_hour = Counter[datetime]()
             for each in every:
                 by_hour[self.counts.hour_of(each.moment)] += each.number
             hour, most = min(by_hour.items(), key=lambda each: (-each[1], each[0]))
-            text += f"; most came {self._hours_words((hour,))} ({most:,})"
+            words = self._hours_words((hour,))
+            most_came = tell("; most came {hours} ({number})", hours=words, number=f"{most:,}")
+        message = N_("{visits} on {cameras}: {kinds}{usually}{most_came}.")
+        text = tell(
+            message, visits=visits, cameras=cameras, kinds=kinds, usually=usually, most_came=most_came
+        )
         numbers = [each.record for each in every]
         objects = sorted({each.object for each in every})
-        self._say(f"{text}.", "span", _WHOLE, self.since, numbers, object=objects)
+        self._say(text, "span", _WHOLE, self.since, numbers, object=objects)
 
     def _usual_total(self) -> list[int]:
         """How many came in the same hours of each day that recorded them; empty where they are too few."""
@@ -284,22 +296,32 @@ class _Composer:
         ]
         names = {a.object for a in came}
         name = names.pop() if len(names) == 1 else kind
-        number = many(each.count, name) if each.count else "nobody" if name == "person" else f"no {name}"
-        only = "only " if each.count and not each.more else ""
-        text = f"{only}{number} {self._hours_words(each.hours)} on {camera}"
-        if 0 < len(came) <= _SPELLED_OUT:
-            text += f" ({', '.join(self._stay_words(a) for a in came)})"
-        text += f"; usually {usual_words(each.usual.values())} ({len(each.usual)} {each.days})."
+        number = _("nobody") if name == "person" else tell("no {noun}", noun=_(name))
+        if each.count:
+            number = tell("{number}" if each.more else N_("only {number}"), number=counted(each.count, name))
+        came_at = (
+            f" ({', '.join(self._stay_words(a) for a in came)})" if 0 < len(came) <= _SPELLED_OUT else ""
+        )
+        text = tell(
+            N_("{number} {hours} on {camera}{came_at}; usually {usual} ({days})."),
+            number=number,
+            hours=self._hours_words(each.hours),
+            camera=camera,
+            came_at=came_at,
+            usual=usual_words(each.usual.values()),
+            days=f"{len(each.usual)} {_(each.days)}",
+        )
         since, until = (self.local.aware(hour) for hour in (each.hours[0], each.hours[-1] + HOUR))
         query = {"camera": [camera], "object": objects_of_kind(kind), "since": since, "until": until}
         self._say(text, "unusual", _ODD + each.surprise, since, [a.record for a in came], **query)
 
     def _stay_words(self, arrival: _Arrival) -> str:
         visit = self._visits.get(arrival.visit or 0)
-        at = f"at {self._clock(arrival.moment)}"
-        if visit is None:
-            return at
-        return f"{at}, and still there" if visit.there else f"{at} for {duration_words(visit.seconds)}"
+        message, stay = N_("at {clock}"), ""
+        if visit:
+            message = N_("at {clock}, and still there") if visit.there else N_("at {clock} for {length}")
+            stay = duration_words(visit.seconds)
+        return tell(message, clock=self._clock(arrival.moment), length=stay)
 
     def _events(self) -> None:
         """Rules that were met, covered or turned cameras, and what was put down or taken away."""
@@ -311,21 +333,26 @@ class _Composer:
         )
         grouped: defaultdict[tuple[str, str], list[tuple[int, datetime, str]]] = defaultdict(list)
         for record, time, camera, kind, action, number, text in self._select(sql):
-            moment = moment_of(time)
-            said = f"On {camera} at {self._clock(moment)}: {text.rstrip('.')}"
+            moment, told = moment_of(time), text.partition("\n")[0].rstrip(".")
             if kind in _SCENE:
-                grouped[camera, kind].append((record, moment, said))
+                grouped[camera, kind].append((record, moment, told))
                 continue
-            visit, end = self._visits.get(number), ""
+            visit = self._visits.get(number)
             if visit and action == "placed":
-                there = f"it was there for {duration_words(visit.seconds)}"
-                end = "; it is still there" if visit.there else f"; {there}"
-            self._say(f"{said}{end}.", "thing", _THING, moment, [record])
+                stay = N_("{text}; it was there for {length}")
+                message = N_("{text}; it is still there") if visit.there else stay
+                told = tell(message, text=told, length=duration_words(visit.seconds))
+            self._say(self._at(camera, moment, told), "thing", _THING, moment, [record])
         for (camera, kind), events in grouped.items():
-            numbers, moments, (said, *more) = zip(*events, strict=True)
-            end = f" ({len(more):,} more until {self._clock(moments[-1])})" if more else ""
-            weight = _EVENT + _SCENE[kind]
-            self._say(f"{said}{end}.", kind, weight, moments[0], numbers, camera=[camera], kind=[kind])
+            numbers, moments, (told, *more) = zip(*events, strict=True)
+            if more:
+                message, last = N_("{text} ({number} more until {clock})"), self._clock(moments[-1])
+                told = tell(message, text=told, number=f"{len(more):,}", clock=last)
+            text, weight = self._at(camera, moments[0], told), _EVENT + _SCENE[kind]
+            self._say(text, kind, weight, moments[0], numbers, camera=[camera], kind=[kind])
+
+    def _at(self, camera: str, moment: datetime, text: str) -> str:
+        return tell("On {camera} at {clock}: {text}.", camera=camera, clock=self._clock(moment), text=text)
 
     def _stays(self) -> None:
         usual = self.counts.stays(self.since)
@@ -334,11 +361,19 @@ class _Composer:
             if count < _LEAST_STAYS or visit.begin >= self.until:
                 continue
             if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * usual_s):
-                there = " and is still there" * visit.there
-                text = (
-                    f"{_named(visit)} on {visit.camera} stayed {duration_words(visit.seconds)} from "
-                    f"{self._clock(visit.begin)} on{there}; usually at most {duration_words(usual_s)} "
-                    f"({count:,} stays in 28 days)."
+                there = _(" and is still there") if visit.there else ""
+                text = tell(
+                    N_(
+                        "{who} on {camera} stayed {length} from {clock} on{there}; usually at most {usual} "
+                        "({number} stays in 28 days)."
+                    ),
+                    who=_named(visit),
+                    camera=visit.camera,
+                    length=duration_words(visit.seconds),
+                    clock=self._clock(visit.begin),
+                    there=there,
+                    usual=duration_words(usual_s),
+                    number=f"{count:,}",
                 )
                 weight = _ODD + min(15.0, visit.seconds / max(1.0, usual_s))
                 self._say(text, "stay", weight, visit.begin, [visit.record])
@@ -351,16 +386,18 @@ class _Composer:
                 by_camera[visit.camera].append(visit)
         for camera, visits in by_camera.items():
             visits.sort(key=lambda each: (each.begin, each.record))
-            words = ", ".join(f"{_named(each)} since {self._clock(each.begin)}" for each in visits)
+            since = N_("{who} since {clock}")
+            words = [tell(since, who=_named(each), clock=self._clock(each.begin)) for each in visits]
             if len(visits) > _SPELLED_OUT:
-                words = f"{_kinds_words(Counter(each.object for each in visits))}, the first of them "
-                words += f"{_named(visits[0])} since {self._clock(visits[0].begin)}"
-            text = f"still there at {self._clock(self.until)} on {camera}: {words}."
+                kinds = _kinds_words(Counter(each.object for each in visits))
+                words = [tell("{kinds}, the first of them {who}", kinds=kinds, who=words[0])]
+            message, now = N_("still there at {clock} on {camera}: {visits}."), self._clock(self.until)
+            text = tell(message, clock=now, camera=camera, visits=", ".join(words))
             weight = _THERE + min(9.0, visits[0].seconds / 3600)
             self._say(text, "there", weight, visits[0].begin, [v.record for v in visits])
         for camera, last in self.unwatched.items():
-            end, last_clock = self.at_the_end, self._clock(last)
-            text = f"what is on {camera} {end} is not known: it was last watched {last_clock}."
+            message = N_("what is on {camera} {now} is not known: it was last watched {clock}.")
+            text = tell(message, camera=camera, now=self.at_the_end, clock=self._clock(last))
             self._say(text, "gap", _BLIND - 1, last, ())
 
     def _gaps(self) -> None:
@@ -373,15 +410,21 @@ class _Composer:
         for (camera, reason), gaps in grouped.items():
             begin, end = gaps[0].begin, max(each.end for each in gaps)
             lost_s = sum((each.end - each.begin).total_seconds() for each in gaps)
-            clocks = f"from {self._clock(begin)} to {self._clock(end)}"
-            why = GAPS.get(reason, reason)
+            message = N_(
+                "nothing was recorded on {camera} for {length} in all, {number} times {clocks}: {reason}."
+            )
             if reason == "mask":
-                text = f"a part of {camera} was not seen {clocks}: {why}."
+                message = N_("a part of {camera} was not seen {clocks}: {reason}.")
             elif len(gaps) == 1:
-                text = f"nothing was recorded on {camera} {clocks} ({duration_words(lost_s)}): {why}."
-            else:
-                lost = f"{duration_words(lost_s)} in all, {len(gaps):,} times {clocks}"
-                text = f"nothing was recorded on {camera} for {lost}: {why}."
+                message = N_("nothing was recorded on {camera} {clocks} ({length}): {reason}.")
+            text = tell(
+                message,
+                camera=camera,
+                length=duration_words(lost_s),
+                number=f"{len(gaps):,}",
+                clocks=tell("from {begin} to {end}", begin=self._clock(begin), end=self._clock(end)),
+                reason=_(GAPS.get(reason, reason)),
+            )
             long = lost_s >= _LONG_GAP_S and reason != "mask"
             weight = _BLIND + min(4.0, lost_s / 3600) if long else _QUIET + 1
             numbers = [each.record for each in gaps]
@@ -394,22 +437,23 @@ class _Composer:
             by_camera[each.series.camera].append(each)
         for camera, arrivals in by_camera.items():
             first, last = self._clock(arrivals[0].moment), self._clock(arrivals[-1].moment)
-            span = f"at {first}" if first == last else f"from {first} to {last}"
-            text = f"on {camera}: {_kinds_words(_count_objects(arrivals))}, {span}"
+            span, stay = tell("from {begin} to {end}", begin=first, end=last), ""
+            span = tell("at {clock}", clock=first) if first == last else span
             stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v and v.end]
             if len(stays) > 1:
                 longest = max(stays, key=lambda each: each.seconds)
-                text += f"; the longest stay was {_named(longest)} for {duration_words(longest.seconds)}"
+                length = duration_words(longest.seconds)
+                stay = tell("; the longest stay was {who} for {length}", who=_named(longest), length=length)
             total = sum(each.number for each in arrivals)
             objects = sorted({each.object for each in arrivals})
             numbers = [each.record for each in arrivals]
-            weight = _CAMERA + total / (total + 1000) * 9
-            self._say(
-                f"{text}.", "camera", weight, arrivals[0].moment, numbers, camera=[camera], object=objects
-            )
+            weight, kinds = _CAMERA + total / (total + 1000) * 9, _kinds_words(_count_objects(arrivals))
+            message = N_("on {camera}: {kinds}, {span}{stay}.")
+            text = tell(message, camera=camera, kinds=kinds, span=span, stay=stay)
+            self._say(text, "camera", weight, arrivals[0].moment, numbers, camera=[camera], object=objects)
         quiet = [camera for camera in self.watched if camera not in by_camera]
         if quiet and by_camera:
-            text = f"nobody and nothing came on {_join(quiet)}."
+            text = tell("nobody and nothing came on {cameras}.", cameras=join(quiet, _AND))
             self._say(text, "quiet", _QUIET, self.since, ())
 
     # Words
@@ -420,13 +464,17 @@ class _Composer:
         if moment == self.until and shown.hour == shown.minute == 0:
             return "24:00"
         days = (self.last_day - shown.date()).days
-        return f"{shown:%H:%M}" if not days else f"{shown:%a %H:%M}" if days < 7 else f"{shown:%d %b %H:%M}"  # noqa: PLR2004
+        shape = N_("%H:%M") if not days else N_("%a %H:%M") if days < 7 else N_("%d %b %H:%M")  # noqa: PLR2004
+        return format_date(shown, shape)
 
     def _hours_words(self, hours: Sequence[datetime]) -> str:
         """Such as "between 1:00 and 2:00 at night"."""
         night = all(each.hour >= _NIGHT[0] or each.hour < _NIGHT[1] for each in hours)
-        named = f" on {hours[0]:%A}" if hours[0].date() != self.last_day else ""
-        return f"between {hours[0].hour}:00 and {hours[-1].hour + 1}:00{' at night' * night}{named}"
+        message = N_("between {begin} and {end} at night") if night else N_("between {begin} and {end}")
+        words = tell(message, begin=f"{hours[0].hour}:00", end=f"{hours[-1].hour + 1}:00")
+        if hours[0].date() == self.last_day:
+            return words
+        return tell("{hours} on {day}", hours=words, day=format_date(hours[0], "%A"))
 
 
 def _count_objects(arrivals: Iterable[_Arrival]) -> Counter[str]:
@@ -439,17 +487,15 @@ def _count_objects(arrivals: Iterable[_Arrival]) -> Counter[str]:
 def _kinds_words(numbers: Counter[str]) -> str:
     """Such as "12 people, 3 cars and 1 dog", the most first."""
     ordered = sorted(numbers.items(), key=lambda each: (-each[1], each[0]))
-    words = [many(number, name) for name, number in ordered]
-    return _join(words)
-
-
-def _join(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return join((counted(number, name) for name, number in ordered), _AND)
 
 
 def _named(visit: Visit) -> str:
     """Such as "a red car"; colours of people are of their clothes."""
     person = visit.object in {"person", *objects_of_kind("rider")}
-    words = visit.object if person else f"{visit.colour} {visit.object}".strip()
-    worn = f" in {visit.colour}" if person and visit.colour else ""
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}{worn}"
+    named = f"{article_of(visit.object)} {visit.object}"  # of `noun_messages`
+    if not visit.colour:
+        return _(named)
+    message = "{thing} in {colour}" if person else "{article} {colour} {noun}"
+    article, colour = _(article_of(visit.colour)), _(visit.colour)
+    return tell(message, thing=_(named), article=article, colour=colour, noun=_(visit.object))

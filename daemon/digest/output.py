@@ -8,6 +8,7 @@ from typing import Any
 
 from daemon.digest.digest import NAMED, SHOWN, Digest
 from daemon.questions.local_time import LocalTime
+from models.language.catalogue import N_, tell
 from pipeline.report.card import Card
 from pipeline.report.pages import data_url, environment
 from pipeline.report.picture import encode_small
@@ -21,10 +22,11 @@ def text_lines(digest: Digest) -> Iterator[str]:
     for sentence in digest.sentences[:SHOWN]:
         yield textwrap.fill(sentence.text, 100, initial_indent="* ", subsequent_indent="  ")
         if sentence.records:
-            more = f" and {sentence.unnamed:,} more" if sentence.unnamed else ""
-            yield f"    {', '.join(sentence.records[:NAMED])}{more}"
+            more = N_("{records} and {number} more") if sentence.unnamed else "{records}"
+            records = ", ".join(sentence.records[:NAMED])
+            yield f"    {tell(more, records=records, number=f'{sentence.unnamed:,}')}"
     if len(digest.sentences) > SHOWN:
-        yield f"{len(digest.sentences) - SHOWN} more, of less importance: --json has them"
+        yield tell("{number} more, of less importance: --json has them", number=len(digest.sentences) - SHOWN)
 
 
 def members(digest: Digest, local: LocalTime) -> dict[str, Any]:

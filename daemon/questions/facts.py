@@ -60,6 +60,7 @@ class Fact(NamedTuple):
         kind: the sentence's type, or the event of a record of the whole scene.
         counted: it is an event of its own.
         other, track: of whom or what it was done with, and of itself; None without one.
+        text: as told, and in a second line in English where that was in another language.
     """
 
     record: str | int
@@ -90,7 +91,8 @@ def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[F
     counts, completes = event not in _UNCOUNTED, bool(members.get("continues"))
     facts = []
     for sentence in members["sentences"]:
-        scene, spoken = sentence["object"] == "scene", _SPOKEN.search(sentence["text"])
+        told, english = sentence["text"], sentence.get("english", "")
+        scene, spoken = sentence["object"] == "scene", _SPOKEN.search(told)
         kind, action = sentence["type"], sentence.get("action") or (spoken and spoken[1])
         ended = sentence.get("until") if kind in DEPARTURES else None
         moment = ended or sentence.get("time")
@@ -103,13 +105,13 @@ def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[F
                 event if kind == "none" and event != "change" else kind,
                 action,
                 sentence["object"],
-                colour_in(sentence["text"]),
+                colour_in(english or told),
                 sentence["confidence"],
                 1 if scene else max(sentence.get("count") or 1, 1),
                 counts and (action == "parked" or not completes),  # it completes "has stopped"
                 sentence.get("other"),
                 sentence.get("track") or None,
-                sentence["text"],
+                f"{told}\n{english}".strip(),
             )
         )
     scene = time, members["camera"], time, event, None, "", "", 0.0, 1, False, None, None, members["text"]

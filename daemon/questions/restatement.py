@@ -7,37 +7,68 @@ from datetime import datetime, timedelta
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question, Span
 from daemon.questions.words import GROUPS
-from pipeline.report.words import duration_words, plural
+from models.language.catalogue import N_, _, join, ngettext, tell
+from pipeline.report.words import duration_words, format_date, plural
+
+_DAY = N_("%a %d %b %Y")
 
 _KINDS = {
-    "came": "came",
-    "left": "left",
-    "got_in": "got in",
-    "got_out": "got out",
-    "placed": "were put down",
-    "waiting": "waited",
-    "removed": "were taken away",
-    "light_changed": "changes of light",
-    "view_changed": "other views",
-    "obstructed": "blocked views",
-    "gap": "gaps in the record",
+    "came": N_("came"),
+    "left": N_("left"),
+    "entered": N_("entered"),
+    "resumed": N_("resumed"),
+    "crossed": N_("crossed"),
+    "got_in": N_("got in"),
+    "got_out": N_("got out"),
+    "placed": N_("were put down"),
+    "waiting": N_("waited"),
+    "removed": N_("were taken away"),
+    "more": N_("more"),
+    "fewer": N_("fewer"),
+    "replaced": N_("replaced"),
+    "unknown": N_("unknown"),
+    "none": N_("none"),
+    "change": N_("change"),
+    "light_changed": N_("changes of light"),
+    "view_changed": N_("other views"),
+    "obstructed": N_("blocked views"),
+    "rule": N_("rule"),
+    "gap": N_("gaps in the record"),
+    "deletion": N_("deletion"),
+    "cap_reached": N_("cap reached"),
+    "cap_ended": N_("cap ended"),
 }
+"""Kinds of what happened; those that are missing say themselves."""
+_GROUPS = {
+    "hour-of-day": N_("hour of day"),
+    "kind": N_("change"),
+    **{name: name for name in (N_("minute"), N_("hour"), N_("day"), N_("week"), N_("month"), N_("weekday"))},
+    **{name: name for name in (N_("camera"), N_("object"), N_("colour"))},
+}
+_WORN = {"dark": N_("dark clothes"), "light": N_("light clothes")}
+_FIRST = {
+    "first": (N_("the first of {what}"), N_("the first {number} of {what}")),
+    "last": (N_("the last of {what}"), N_("the last {number} of {what}")),
+}
+_OR = N_("{one} or {other}")
 
 
 def restate(question: Question, local: LocalTime) -> str:
     """The question in words: "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
     filters, measure = question.filters, question.measure
-    by = ["change" if name == "kind" else name.replace("-", " ") for name in measure.by]
+    longer, shorter = (s is not None and duration_words(s) for s in (filters.longer_s, filters.shorter_s))
+    by = join((_(_GROUPS[name]) for name in measure.by), N_("{one} and {other}"))
+    sure = filters.confidence is not None and f"{filters.confidence:.0%}"
     parts: tuple[object, ...] = (
         _subject(question),
-        filters.longer_s is not None and f"longer than {duration_words(filters.longer_s)}",
-        filters.shorter_s is not None and f"shorter than {duration_words(filters.shorter_s)}",
-        by and f"by {_join(by, 'and')}",
-        measure.most and "the most",
-        filters.cameras and f"on camera {_join(filters.cameras, 'or')}",
-        filters.zones and f'at "{_join(filters.zones, "or")}"',
-        filters.text and f"saying {filters.text}",
-        filters.confidence is not None and f"at least {filters.confidence:.0%} sure",
+        longer and tell("longer than {length}", length=longer),
+        shorter and tell("shorter than {length}", length=shorter),
+        by and tell("by {groups}", groups=by),
+        measure.most and _("the most"),
+        filters.cameras and tell("on camera {cameras}", cameras=join(filters.cameras, _OR)),
+        filters.zones and tell('at "{places}"', places=join(filters.zones, _OR)),
+        filters.text and tell("saying {words}", words=filters.text),
+        sure and tell("at least {percent} sure", percent=sure),
         span_words(question.span, local),
     )
     sentence = ", ".join(str(part) for part in parts if part)
@@ -47,30 +78,40 @@ def restate(question: Question, local: LocalTime) -> str:
 def _subject(question: Question) -> str:
     """The subject in words: which objects, and their action."""
     filters, measure = question.filters, question.measure
-    somebody = "people, cyclists, motorcyclists and riders"
-    names = _join([somebody if name == "somebody" else plural(name) for name in filters.objects], "or")
-    colours, persons = _join(filters.colours, "or"), _are_persons(filters.objects)
-    words = f"{names} in {colours}" if persons and colours else f"{colours} {names}".strip()
-    words = words.replace(" in dark", " in dark clothes").replace(" in light", " in light clothes")
-    kinds = _join([_KINDS.get(kind, kind.replace("_", " ")) for kind in filters.kinds], "or")
+    persons = _are_persons(filters.objects)
+    kinds = join((_(_KINDS.get(kind, kind)) for kind in filters.kinds), _OR)
+    words = _objects(filters.objects, filters.colours, worn=persons)
     if words and kinds:
-        words += f" {'who' if persons else 'that'} {kinds}"
-    words = (
-        words
-        or kinds
-        or ("visits" if measure.most or (question.of_visits and not filters.open) else "everything")
-    )
-    if measure.order in ("first", "last"):
-        words = f"the {measure.order}{f' {measure.limit}' if measure.limit else ''} of {words}"
+        message = N_("{objects} who {did}") if persons else N_("{objects} that {did}")
+        words = tell(message, objects=words, did=kinds)
+    of_visits = measure.most or (question.of_visits and not filters.open)
+    everything = not (words or kinds or of_visits)
+    words = words or kinds or (_("visits") if of_visits else _("everything"))
+    if measure.order in _FIRST:
+        words = tell(_FIRST[measure.order][bool(measure.limit)], number=measure.limit, what=words)
     elif measure.order == "longest":
-        words = f"the longest stay of {words}"
+        words = tell("the longest stay of {what}", what=words)
     if filters.open:
-        words += " still there"
+        words = tell("{what} still there", what=words)
     elif question.presence and question.span.since:
-        words += f" that arrived or {'was' if words == 'everything' else 'were'} there"
+        was = everything and measure.order == "all"
+        message = N_("{what} that arrived or was there") if was else N_("{what} that arrived or were there")
+        words = tell(message, what=words)
     elif measure.by_time and not filters.kinds:
-        words += " by their arrival"
-    return f"how long, of {words}" if measure.durations else words
+        words = tell("{what} by their arrival", what=words)
+    return tell("how long, of {what}", what=words) if measure.durations else words
+
+
+def _objects(names: tuple[str, ...], colours: tuple[str, ...], *, worn: bool) -> str:
+    somebody = N_("people, cyclists, motorcyclists and riders")
+    words = join(
+        (_(somebody) if name == "somebody" else ngettext(name, plural(name), 2) for name in names), _OR
+    )
+    first = {colours[0]: _WORN.get(colours[0], colours[0])} if colours and worn else {}
+    shown = join((_(first.get(colour, colour)) for colour in colours), _OR)
+    if not (words and shown):
+        return words or shown
+    return tell("{thing} in {colour}" if worn else "{colour} {noun}", thing=words, colour=shown, noun=words)
 
 
 def _are_persons(objects: tuple[str, ...]) -> bool:
@@ -82,17 +123,18 @@ def span_words(span: Span, local: LocalTime) -> str:
     since, until = (moment and local.of(moment) for moment in (span.since, span.until))
     words = ""
     if since and until and _is_midnight(since) and _is_midnight(until):
-        last = until - timedelta(days=1)
-        words = f"{since:%a %d %b %Y}" + f" to {last:%a %d %b %Y}" * (last.date() != since.date())
+        first, last = (format_date(day, _DAY) for day in (since, until - timedelta(days=1)))
+        words = first if first == last else tell("{begin} to {end}", begin=first, end=last)
     elif since and until:
-        words = f"{_moment(since)} to {_moment(until, since)}"
+        words = tell("{begin} to {end}", begin=_moment(since), end=_moment(until, since))
     elif since:
-        words = f"since {_moment(since)}"
+        words = tell("since {begin}", begin=_moment(since))
     elif until:
-        words = f"before {_moment(until)}"
+        words = tell("before {end}", end=_moment(until))
     if span.between:
         begin, end = (f"{minutes // 60:02d}:{minutes % 60:02d}" for minutes in span.between)
-        words = f"{words} between {begin} and {end} of every day".strip()
+        hours = tell("between {begin} and {end} of every day", begin=begin, end=end)
+        words = f"{words} {hours}".strip()
     return words
 
 
@@ -100,12 +142,8 @@ def _moment(moment: datetime, after: datetime | None = None) -> str:
     if after and _is_midnight(moment) and (moment - timedelta(days=1)).date() == after.date():
         return "24:00"
     clock = f"{moment:%H:%M:%S}".removesuffix(":00")
-    return clock if after and moment.date() == after.date() else f"{moment:%a %d %b %Y} {clock}"
+    return clock if after and moment.date() == after.date() else f"{format_date(moment, _DAY)} {clock}"
 
 
 def _is_midnight(moment: datetime) -> bool:
     return moment.hour == moment.minute == moment.second == 0
-
-
-def _join(words: tuple[str, ...] | list[str], last: str) -> str:
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

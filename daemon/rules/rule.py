@@ -13,6 +13,7 @@ from daemon.questions.question import Filters, Question, SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading
 from daemon.questions.restatement import restate, span_words
 from daemon.questions.words import GROUPS
+from models.language.catalogue import N_, tell
 from pipeline.report.words import duration_words
 
 Hours = tuple[int, int] | None
@@ -59,6 +60,18 @@ class Form(StrEnum):
     NEVER = "never"  # an event, and not the second soon after it
 
 
+_RESTATED = {
+    Form.STAY: N_("{first}, each that comes"),
+    Form.STILL: N_("{first}; {length} later still there: {then}"),
+    Form.THEN: N_("{first}; within {length}: {then}"),
+    Form.NEVER: N_("{first}; within {length} not: {then}"),
+}
+_LASTING = {
+    Form.COUNT: N_("{first}, for {length}"),
+    Form.STAY: N_("{first}, for longer than {length}"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule.
@@ -95,15 +108,12 @@ class Rule:
         first, then = (restate(Question(each), local) for each in (self.filters, self.then))
         span = duration_words(self.seconds)
         if self.form is Form.COUNT:
-            number = f"At least {self.least}" if self.most is None else f"Fewer than {self.most + 1}"
-            first = f"{number if self.most != 0 else 'No'} {first[0].lower()}{first[1:]}"
-            first += f", for {span}" if self.seconds else ""
-        elif self.form is Form.STAY:
-            first += f", for longer than {span}" if self.seconds else ", each that comes"
-        elif self.form is Form.STILL:
-            first += f"; {span} later still there: {then}"
-        elif self.form in (Form.THEN, Form.NEVER):
-            first += f"; within {span}{' not' if self.form is Form.NEVER else ''}: {then}"
+            fewer = N_("No {what}") if self.most == 0 else N_("Fewer than {most} {what}")
+            message = N_("At least {least} {what}") if self.most is None else fewer
+            what = f"{first[0].lower()}{first[1:]}"
+            first = tell(message, least=self.least, most=(self.most or 0) + 1, what=what)
+        messages = _LASTING if self.seconds and self.form in _LASTING else _RESTATED
+        first = tell(messages.get(self.form, "{first}"), first=first, then=then, length=span)
         return ", ".join(filter(None, (first, span_words(Span(between=self.between), local))))
 
 

@@ -38,6 +38,7 @@ from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
+from models.language.catalogue import language
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
@@ -67,7 +68,7 @@ RELOADED = frozenset({"cameras", "defaults", "forward", "rules", "serve"})
 """Sections that a reload can change, or that are another process's; all others are opened once."""
 
 _TURN_S = 0.25
-_TURNS_TO_GIVE_BACK = 20
+_TURNS_TO_GIVE_BACK, _TURNS_TO_REST = 20, 240
 
 logger = logging.getLogger(__name__)
 
@@ -178,8 +179,10 @@ class Daemon:
 
     def main_loop(self) -> None:
         """Supervise all threads, until the signal or until every camera has ended."""
-        turns = cycle(range(_TURNS_TO_GIVE_BACK))
+        turns, minute = cycle(range(_TURNS_TO_GIVE_BACK)), cycle(range(_TURNS_TO_REST))
         while not self.signals.stop.wait(_TURN_S):
+            if not next(minute):
+                self.captioner.rest()
             if not next(turns):
                 give_back()
             self.health.heartbeats.beat("main")
@@ -278,6 +281,7 @@ class Daemon:
     def _apply_file(self) -> str:
         """Put the file in force once all of it and its secrets are checked; says in words what changed."""
         old, new = self.configuration, load_configuration(self.path)
+        language.use(old.language)
         plans = self._plans(new)
         self._check(new)
         fixed = [name for name in Configuration.model_fields if name not in RELOADED]

@@ -33,6 +33,7 @@ from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FeatureEmbedding, colour_histograms
 from models.grounded.settings import SETTINGS
 from models.label import CheckpointError, CheckpointLabel
+from models.language.catalogue import in_english
 from models.language.statements import Fact, merge, statement_of
 from models.language.templates import Statement, render
 
@@ -159,6 +160,11 @@ class Grounded(Captioner):
 
             torch.cuda.empty_cache()
 
+    def rest(self) -> None:
+        """See `Captioner`."""
+        if isinstance(self.detector, OnnxDetector):
+            self.detector.rest()
+
     @cached_property
     def appearance(self) -> AppearanceEmbedding | None:  # type: ignore[override]
         """See `Captioner`."""
@@ -274,6 +280,7 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
         before=before,
         after=after,
         statement=statement,
+        english=in_english(render, statement),
     )
 
 

@@ -8,6 +8,8 @@ from itertools import combinations, pairwise
 from math import hypot, inf
 from typing import TYPE_CHECKING
 
+from models.language.catalogue import N_
+
 if TYPE_CHECKING:  # types only: asking the record must not wait for NumPy
     from models.boxes import Box, Point
 
@@ -29,21 +31,27 @@ FILLING = 0.25
 SIDES = ("left", "middle", "right")
 
 PLACES = (
-    "on the left",
-    "in the middle",
-    "on the right",
-    "near the left edge",
-    "near the right edge",
-    "near the top edge",
-    "near the bottom edge",
-    "in the background",
-    "in the background on the left",
-    "in the background on the right",
-    "in the foreground",
-    "in the foreground on the left",
-    "in the foreground on the right",
+    N_("on the left"),
+    N_("in the middle"),
+    N_("on the right"),
+    N_("near the left edge"),
+    N_("near the right edge"),
+    N_("near the top edge"),
+    N_("near the bottom edge"),
+    N_("in the background"),
+    N_("in the background on the left"),
+    N_("in the background on the right"),
+    N_("in the foreground"),
+    N_("in the foreground on the left"),
+    N_("in the foreground on the right"),
 )
 """Every place of the picture that a sentence names."""
+
+DIRECTIONS = (
+    *(N_("from left to right"), N_("from right to left")),
+    *(N_("from top to bottom"), N_("from bottom to top")),
+)
+"""Directions across a line."""
 
 _CORNERS = 3
 _EDGE = 1e-9
@@ -124,8 +132,7 @@ class Line:
         """Words of both crossings: to its right, and to its left."""
         (ax, ay), (bx, by) = self.points[0], self.points[-1]
         upright = abs(bx - ax) < abs(by - ay)
-        both = ("from left to right", "from right to left")
-        both = both if upright else ("from top to bottom", "from bottom to top")
+        both = DIRECTIONS[:2] if upright else DIRECTIONS[2:]
         return self.directions or (both if (ay > by if upright else bx > ax) else both[::-1])
 
 

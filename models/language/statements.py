@@ -22,7 +22,7 @@ _DOUBTFUL = {"appeared": "present", "disappeared": "absent"}
 """Actions that hold whether or not it is one object that moved."""
 
 _LEAST_AREA = 1e-9
-_PHRASE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9' -]*[A-Za-z0-9])?")
+_PHRASE = re.compile(r"[^\W_](?:(?:[^\W_]|[' -])*[^\W_])?")
 _LONGEST = 40
 _BEFORE_A_PLACE = {
     *("above", "across", "along", "alongside", "among", "around", "at", "before", "behind", "below"),
@@ -177,8 +177,12 @@ def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
     return most
 
 
-def check_zone(phrase: str) -> None:
+def check_zone(phrase: str, *, english: bool = True) -> None:
     """Refuse a zone's name that cannot stand in a sentence, "A car has appeared <name>.", as a place.
+
+    Args:
+        phrase: the name.
+        english: it begins as a place does in English.
 
     Raises:
         ValueError: it cannot; the message says what to write instead.
@@ -186,7 +190,7 @@ def check_zone(phrase: str) -> None:
     words = phrase.split()
     if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):
         raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
-    if words[0].lower() not in _BEFORE_A_PLACE:
+    if english and words[0].lower() not in _BEFORE_A_PLACE:
         raise ValueError(
             f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
             '"at the entrance", "in the lot"'

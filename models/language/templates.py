@@ -6,10 +6,13 @@ in from the right."
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from models.families import KINDS, PEOPLE, THINGS, VEHICLES
+from models.language.catalogue import N_, NN_, _, ngettext
+from models.language.places import DIRECTIONS
 
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
@@ -21,53 +24,87 @@ ACTIONS = (
 """
 
 PAST = {
-    "entered": "came in",
-    "left": "left",
-    "appeared": "appeared",
-    "disappeared": "disappeared",
-    "stopped": "stopped",
-    "resumed": "moved on",
-    "parked": "parked",
-    "met": "met",
-    "waiting": "waited",
-    "crossed": "crossed a line",
-    "placed": "were put down",
-    "removed": "were taken",
-    "got_in": "got into a vehicle",
-    "got_out": "got out of a vehicle",
+    "entered": NN_("came in", "came in"),
+    "left": NN_("left", "left"),
+    "appeared": NN_("appeared", "appeared"),
+    "disappeared": NN_("disappeared", "disappeared"),
+    "stopped": NN_("stopped", "stopped"),
+    "resumed": NN_("moved on", "moved on"),
+    "parked": NN_("parked", "parked"),
+    "met": NN_("met", "met"),
+    "waiting": NN_("waited", "waited"),
+    "crossed": NN_("crossed a line", "crossed a line"),
+    "placed": NN_("was put down", "were put down"),
+    "removed": NN_("was taken", "were taken"),
+    "got_in": NN_("got into a vehicle", "got into a vehicle"),
+    "got_out": NN_("got out of a vehicle", "got out of a vehicle"),
 }
-"""What actions of tracks were, of several."""
+"""What actions of tracks were, of one and of several."""
 OTHERS = {
-    "placed": "put down by",
-    "removed": "taken by",
-    "met": "met",
-    "got_in": "got into",
-    "got_out": "got out of",
+    "placed": N_("put down by"),
+    "removed": N_("taken by"),
+    "met": N_("met"),
+    "got_in": N_("got into"),
+    "got_out": N_("got out of"),
 }
 """What the other track has to do with an action."""
 
-COLOURS = ("white", "black", "grey", "red", "blue", "green", "yellow", "orange", "brown")
+COLOURS = (
+    *(N_("white"), N_("black"), N_("grey"), N_("red"), N_("blue"), N_("green"), N_("yellow")),
+    *(N_("orange"), N_("brown")),
+)
 """The colours of vehicles."""
-CLOTHES = ("dark", "light", *COLOURS)
+CLOTHES = (N_("dark"), N_("light"), *COLOURS)
 """The colours of people: what they wear, "in dark clothes", "in red"."""
 
 COUNTED = 3
 """More than these are several in `number_words`: in two pictures one of many is easily detected twice."""
 
-_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0))
-_SECONDS = 55.0  # shorter times are in seconds
+_NUMBERS = N_("zero one two three four five six seven eight nine ten")
+_UNITS = (
+    (86400.0, N_("a day"), NN_("{number} day", "{number} days")),
+    (3600.0, N_("an hour"), NN_("{number} hour", "{number} hours")),
+    (60.0, N_("a minute"), NN_("{number} minute", "{number} minutes")),
+)
+_ALMOST = 0.92  # of a unit, from which a time is rounded up to it
 
-_FROM = {"far": "from the background", "near": "from the foreground", "middle": "from the middle"}
-_TO = {"far": "towards the background", "near": "towards the camera", "middle": "to the middle"}
+_FROM = {
+    "left": N_("from the left"),
+    "right": N_("from the right"),
+    "far": N_("from the background"),
+    "near": N_("from the foreground"),
+    "middle": N_("from the middle"),
+}
+_TO = {
+    "left": N_("to the left"),
+    "right": N_("to the right"),
+    "far": N_("towards the background"),
+    "near": N_("towards the camera"),
+    "middle": N_("to the middle"),
+}
+_COURSE = {**_TO, "far": N_("to the background"), "near": N_("to the foreground")}
 _CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
 _GOES_OFF = {
-    "person": "walked off",
-    **dict.fromkeys(("cyclist", "motorcyclist", "rider"), "ridden off"),
-    **dict.fromkeys((*VEHICLES, "motorcycle"), "driven off"),
+    "person": NN_("{that} has walked off {target}{after}.", "{that} have walked off {target}{after}."),
+    **dict.fromkeys(
+        ("cyclist", "motorcyclist", "rider"),
+        NN_("{that} has ridden off {target}{after}.", "{that} have ridden off {target}{after}."),
+    ),
+    **dict.fromkeys(
+        (*VEHICLES, "motorcycle"),
+        NN_("{that} has driven off {target}{after}.", "{that} have driven off {target}{after}."),
+    ),
 }
+_PAINTED = {
+    False: NN_("{article} {colour} {noun}", "{colour} {noun}"),
+    True: NN_("{article} large {colour} {noun}", "large {colour} {noun}"),
+}
+_ARTICLES = N_("the"), N_("another")
+_WORN = {"dark": N_("{thing} in dark clothes"), "light": N_("{thing} in light clothes")}
+_NUMBERED = {"a": N_("{number} {thing}"), "the": N_("the {number} {thing}")}
+_NUMBERED |= {"another": N_("{number} other {thing}")}
+_SEVERAL = {"a": N_("several {thing}"), "the": N_("several {thing}"), "another": N_("several other {thing}")}
 _SAME_PLACE = {"far": ("background", "top edge"), "near": ("foreground", "bottom edge")}
-_COURSE = {**_TO, "far": "to the background", "near": "to the foreground"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +125,7 @@ class Statement:
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
             long it stands, waits or is in company.
+        at_least: `duration_s` is only how long it was seen.
         other: follows the same statement about another one.
         among: the place does not identify it: "a car on the left has gone", not "the car".
     """
@@ -104,6 +142,7 @@ class Statement:
     target: str = ""
     came_from: str = ""
     duration_s: float | None = None
+    at_least: bool = False
     other: bool = False
     among: bool = False
 
@@ -116,8 +155,11 @@ def render(statement: Statement) -> str:
     """
     if statement.action not in ACTIONS or statement.count < 1:
         raise ValueError(f"no words for {statement.count} {statement.object} that {statement.action}")
-    text = " ".join(_FORMS[statement.action](statement).split())
-    return f"{text[0].upper()}{text[1:].replace(' ,', ',')}."
+    messages = _MESSAGES[statement.action]
+    one, several = messages(statement) if callable(messages) else messages
+    text = ngettext(one, several, statement.count).format_map(_fields(statement))
+    text = " ".join(text.split()).replace(" ,", ",").replace(" .", ".")
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def noun_phrase(
@@ -136,7 +178,7 @@ def noun_phrase(
         count: how many.
         colour: see `Statement`.
         large: see `Statement`.
-        article: a, the, another or nothing.
+        article: a, the or another.
         several: say "several" in place of the number.
 
     Raises:
@@ -145,37 +187,71 @@ def noun_phrase(
     if name not in KINDS:
         raise ValueError(f"no noun for {name!r}")
     if name == "object" and count == 1:
-        return "something else" if article == "another" else "something"
-    words = KINDS[name].plural if count > 1 else name
-    if colour in CLOTHES and name in PEOPLE:
-        words += f" in {colour}{' clothes' if colour in ('dark', 'light') else ''}"
-    elif colour in COLOURS and name in VEHICLES:
-        words = f"{colour} {words}"
-    words = f"large {words}" if large else words
-    if count > 1:
-        number = "several" if several else _NUMBERS[count] if count < len(_NUMBERS) else f"{count}"
-        lead = {"the": "" if several else "the ", "another": ""}.get(article, "")
-        return f"{lead}{number} {'other ' if article == 'another' else ''}{words}"
-    if article == "a":
-        article = "an" if words[0] in "aeiou" else "a"
-    return f"{article} {words}".strip()
+        return _("something else") if article == "another" else _("something")
+    noun, nouns = (f"large {word}" if large else word for word in (name, KINDS[name].plural))
+    painted = colour in COLOURS and name in VEHICLES
+    lead = article_of(colour if painted and not large else noun) if article == "a" else article
+    named = f"{lead} {noun}"  # of `noun_messages`
+    thing = _(named) if count == 1 else ngettext(noun, nouns, count)
+    if painted:
+        bare = ngettext(name, KINDS[name].plural, count)
+        message = ngettext(*_PAINTED[large], count)
+        thing = message.format(article=_(lead), colour=_(colour), noun=bare, thing=thing)
+    elif colour in CLOTHES and name in PEOPLE:
+        thing = _(_WORN.get(colour, N_("{thing} in {colour}"))).format(thing=thing, colour=_(colour))
+    if count == 1:
+        return thing
+    messages = _SEVERAL if several else _NUMBERED
+    numbers = dict(enumerate(_(_NUMBERS).split()))
+    return _(messages[article]).format(number=numbers.get(count, count), thing=thing)
 
 
-def duration(seconds: float) -> str:
-    """Such as "14 s", "a minute" or "3 hours"."""
-    if seconds < _SECONDS:
-        return f"{max(round(seconds), 1)} s"
-    unit, length = next((each for each in _UNITS if seconds >= 0.92 * each[1]), _UNITS[-1])
-    number = max(round(seconds / length), 1)
-    return f"{'an' if unit == 'hour' else 'a'} {unit}" if number == 1 else f"{number} {unit}s"
+def noun_messages() -> Iterator[tuple[str, ...]]:
+    """The messages of nouns, which no call names in full: of one and several, and with their articles."""
+    kinds = {name: kind.plural for name, kind in KINDS.items()} | {"large vehicle": "large vehicles"}
+    for name, nouns in kinds.items():
+        yield name, nouns
+        yield from ((f"{article} {name}",) for article in (article_of(name), *_ARTICLES))
 
 
-def _indefinite(s: Statement) -> str:
-    return _subject(s, "a")
+def article_of(words: str) -> str:
+    """The indefinite article of English words: a or an."""
+    return N_("an") if words[0] in "aeiou" else N_("a")
 
 
-def _definite(s: Statement) -> str:
-    return _subject(s, "a" if s.among else "the")
+def duration(seconds: float, *, at_least: bool = False) -> str:
+    """Such as "14 s", "a minute" or "3 hours"; what lasted at least so long is rounded down."""
+    almost, whole = (1.0, math.floor) if at_least else (_ALMOST, round)
+    unit = next((each for each in _UNITS if seconds >= almost * each[0]), None)
+    if unit is None:
+        return _("{number} s").format(number=max(whole(seconds), 1))
+    length, one, several = unit
+    number = whole(seconds / length)
+    return _(one) if number == 1 else ngettext(*several, number).format(number=number)
+
+
+def _fields(s: Statement) -> dict[str, str]:
+    """What the messages of a sentence may name."""
+    the, place, after, lasting = _subject(s, "a" if s.among else "the"), _where(s.place), "", ""
+    arrived = N_("{the} who came in {origin}") if s.object in PEOPLE else N_("{the} that came in {origin}")
+    if s.duration_s:
+        length = duration(s.duration_s, at_least=s.at_least)
+        later = N_(", after at least {length}") if s.at_least else N_(", after {length}")
+        after, lasting = _(later).format(length=length), _("for {length}").format(length=length)
+    return {
+        "some": _subject(s, "a"),
+        "the": the,
+        "that": _(arrived if s.came_from else N_("{the} {place}")).format(
+            the=the, place=place, origin=_(_FROM.get(s.came_from, ""))
+        ),
+        "place": place,
+        "origin": _(_FROM.get(s.origin, "")),
+        "target": _(_TO.get(s.target, "")),
+        "course": f"{_(_FROM.get(s.origin, ''))} {_(_COURSE.get(s.target, ''))}",
+        "now": _now(s),
+        "after": after,
+        "lasting": lasting,
+    }
 
 
 def _subject(s: Statement, article: str) -> str:
@@ -183,125 +259,108 @@ def _subject(s: Statement, article: str) -> str:
     return noun_phrase(s.object, s.count, colour=s.colour, large=s.large, article=article, several=s.several)
 
 
-def _has(s: Statement) -> str:
-    return "have" if s.count > 1 else "has"
+def _where(words: str) -> str:
+    """A place of the picture, or a line with its direction; the names of zones and lines stay as they are."""
+    way = next((each for each in DIRECTIONS if words.endswith(each)), words)
+    return words.removesuffix(way) + _(way)
 
 
-def _way(origin: str, target: str, course: dict[str, str] | None = None) -> str:
-    start = _FROM.get(origin, f"from the {origin}") if origin else ""
-    end = (course or _TO).get(target, f"to the {target}") if target else ""
-    return f"{start} {end}".strip()
+def _now(s: Statement) -> str:
+    """Where it is now: where it moved to, or came to by a side that says less."""
+    came_there = any(word in s.place for word in _SAME_PLACE.get(s.origin, (s.origin,)))
+    place = s.end if s.action == "moved" else "" if came_there else s.place
+    now = ngettext("and is now {place}", "and are now {place}", s.count)
+    return now.format(place=_where(place)) if place else ""
 
 
-def _after_clause(s: Statement) -> str:
-    return f", after {duration(s.duration_s)}" if s.duration_s else ""
+def _entered(s: Statement) -> tuple[str, str]:
+    if s.origin and s.object in _CARRIED:
+        return NN_(
+            "{some} has been brought in {origin} {now}.", "{some} have been brought in {origin} {now}."
+        )
+    if s.origin:
+        return NN_("{some} has come in {origin} {now}.", "{some} have come in {origin} {now}.")
+    if s.place.startswith("in "):  # "has come in in the middle" is no English
+        return NN_("{some} has arrived {place}.", "{some} have arrived {place}.")
+    return NN_("{some} has come in {place}.", "{some} have come in {place}.")
 
 
-def _for(s: Statement) -> str:
-    return f"for {duration(s.duration_s)}" if s.duration_s else ""
+def _left(s: Statement) -> tuple[str, str]:
+    if s.object in _CARRIED:
+        return NN_(
+            "{that} has been taken away {target}{after}.", "{that} have been taken away {target}{after}."
+        )
+    left = NN_("{that} has left {target}{after}.", "{that} have left {target}{after}.")
+    return _GOES_OFF.get(s.object, left) if s.target else left
 
 
-def _named_subject(s: Statement) -> str:
-    """The object, by its arrival if that is known, else by its place."""
-    subject = _definite(s)
-    if not s.came_from:
-        return f"{subject} {s.place}"
-    who = "who" if s.object in PEOPLE else "that"
-    return f"{subject} {who} came in {_way(s.came_from, '')}"
+def _moved(s: Statement) -> tuple[str, str]:
+    if s.origin:
+        return NN_("{the} has moved {course} {now}.", "{the} have moved {course} {now}.")
+    return NN_("{the} {place} has moved {course} {now}.", "{the} {place} have moved {course} {now}.")
 
 
-def _entered_clause(s: Statement) -> str:
-    if not s.origin:  # "has come in in the middle" is no English
-        come = "arrived" if s.place.startswith("in ") else "come in"
-        return f"{_indefinite(s)} {_has(s)} {come} {s.place}"
-    come = "been brought in" if s.object in _CARRIED else "come in"
-    known = any(word in s.place for word in _SAME_PLACE.get(s.origin, (s.origin,)))
-    now = f"and {'are' if s.count > 1 else 'is'} now {s.place}" if s.place and not known else ""
-    return f"{_indefinite(s)} {_has(s)} {come} {_way(s.origin, '')} {now}"
-
-
-def _left_clause(s: Statement) -> str:
-    leave = (
-        "been taken away" if s.object in _CARRIED else _GOES_OFF.get(s.object, "left") if s.target else "left"
-    )
-    return f"{_named_subject(s)} {_has(s)} {leave} {_way('', s.target)}{_after_clause(s)}"
-
-
-def _disappeared_clause(s: Statement) -> str:
-    return f"{_named_subject(s)} {_has(s)} gone{_after_clause(s)}"
-
-
-def _moved_clause(s: Statement) -> str:
-    now = f"and {'are' if s.count > 1 else 'is'} now {s.end}" if s.end else ""
-    place = "" if s.origin else s.place
-    return f"{_definite(s)} {place} {_has(s)} moved {_way(s.origin, s.target, _COURSE)} {now}"
-
-
-def _halted_clause(s: Statement) -> str:
+def _halted(s: Statement) -> tuple[str, str]:
     """Stopped or parked; with a duration, that it still stands there."""
     if s.duration_s:
-        stands = "stand" if s.count > 1 else "stands"
-        return f"{_definite(s)} still {stands} {s.place}{_after_clause(s)}"
-    if s.action == "parked" and not s.origin:  # it was seen to stop
-        return f"{_definite(s)} {s.place} {_has(s)} parked"
-    start = f"come in {_way(s.origin, '')} and " if s.origin else ""
-    return f"{_indefinite(s)} {_has(s)} {start}{s.action} {s.place}"
+        return NN_("{the} still stands {place}{after}.", "{the} still stand {place}{after}.")
+    if s.origin and s.action == "parked":
+        return NN_(
+            "{some} has come in {origin} and parked {place}.",
+            "{some} have come in {origin} and parked {place}.",
+        )
+    if s.action == "parked":  # it was seen to stop
+        return NN_("{the} {place} has parked.", "{the} {place} have parked.")
+    if s.origin:
+        return NN_(
+            "{some} has come in {origin} and stopped {place}.",
+            "{some} have come in {origin} and stopped {place}.",
+        )
+    return NN_("{some} has stopped {place}.", "{some} have stopped {place}.")
 
 
-def _resumed_clause(s: Statement) -> str:
-    go = "walked on" if s.object == "person" else "set off"
-    return f"{_named_subject(s)} {_has(s)} {go} {_way('', s.target)}{_after_clause(s)}"
+def _resumed(s: Statement) -> tuple[str, str]:
+    if s.object == "person":
+        return NN_("{that} has walked on {target}{after}.", "{that} have walked on {target}{after}.")
+    return NN_("{that} has set off {target}{after}.", "{that} have set off {target}{after}.")
 
 
-def _removed_clause(s: Statement) -> str:
-    return f"{_named_subject(s)} {_has(s)} been taken away{_after_clause(s)}"
-
-
-def _boarded_clause(s: Statement) -> str:
-    way = "into" if s.action == "got_in" else "out of"
-    return f"{_indefinite(s)} {_has(s)} got {way} a vehicle {s.place}"
-
-
-def _met_clause(s: Statement) -> str:
+def _met(s: Statement) -> tuple[str, str]:
     if s.duration_s:
-        return f"{_indefinite(s)} have been standing together {s.place} {_for(s)}"
-    return f"{_indefinite(s)} have met {s.place}"
+        return NN_(
+            "{some} have been standing together {place} {lasting}.",
+            "{some} have been standing together {place} {lasting}.",
+        )
+    return NN_("{some} have met {place}.", "{some} have met {place}.")
 
 
-def _waiting_clause(s: Statement) -> str:
-    standing = "waiting" if s.object in PEOPLE else "standing"
-    return f"{_indefinite(s)} {_has(s)} been {standing} {s.place} {_for(s)}"
+def _waiting(s: Statement) -> tuple[str, str]:
+    if s.object in PEOPLE:
+        return NN_(
+            "{some} has been waiting {place} {lasting}.", "{some} have been waiting {place} {lasting}."
+        )
+    return NN_("{some} has been standing {place} {lasting}.", "{some} have been standing {place} {lasting}.")
 
 
-def _crossed_clause(s: Statement) -> str:
-    """Its place is the line, with the direction."""
-    return f"{_indefinite(s)} {_has(s)} crossed {s.place}"
-
-
-def _present_clause(s: Statement) -> str:
-    return f"there {'are' if s.count > 1 else 'is'} now {_indefinite(s)} {s.place}"
-
-
-def _absent_clause(s: Statement) -> str:
-    return f"{_definite(s)} {s.place} {'are' if s.count > 1 else 'is'} no longer there"
-
-
-_FORMS: dict[str, Callable[[Statement], str]] = {
-    "entered": _entered_clause,
-    "left": _left_clause,
-    "appeared": lambda s: f"{_indefinite(s)} {_has(s)} appeared {s.place}",
-    "disappeared": _disappeared_clause,
-    "moved": _moved_clause,
-    "stopped": _halted_clause,
-    "resumed": _resumed_clause,
-    "parked": _halted_clause,
-    "placed": lambda s: f"{_indefinite(s)} {_has(s)} been put down {s.place}",
-    "removed": _removed_clause,
-    "got_in": _boarded_clause,
-    "got_out": _boarded_clause,
-    "met": _met_clause,
-    "waiting": _waiting_clause,
-    "crossed": _crossed_clause,
-    "present": _present_clause,
-    "absent": _absent_clause,
+_MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] = {
+    "entered": _entered,
+    "left": _left,
+    "appeared": NN_("{some} has appeared {place}.", "{some} have appeared {place}."),
+    "disappeared": NN_("{that} has gone{after}.", "{that} have gone{after}."),
+    "moved": _moved,
+    "stopped": _halted,
+    "resumed": _resumed,
+    "parked": _halted,
+    "placed": NN_("{some} has been put down {place}.", "{some} have been put down {place}."),
+    "removed": NN_("{that} has been taken away{after}.", "{that} have been taken away{after}."),
+    "got_in": NN_("{some} has got into a vehicle {place}.", "{some} have got into a vehicle {place}."),
+    "got_out": NN_("{some} has got out of a vehicle {place}.", "{some} have got out of a vehicle {place}."),
+    "met": _met,
+    "waiting": _waiting,
+    "crossed": NN_(
+        "{some} has crossed {place}.", "{some} have crossed {place}."
+    ),  # a line, with the direction
+    "present": NN_("there is now {some} {place}.", "there are now {some} {place}."),
+    "absent": NN_("{the} {place} is no longer there.", "{the} {place} are no longer there."),
 }
+"""Sentences by action, of one and several."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, intersection, offset
 from models.families import PEOPLE, VEHICLES
+from models.language.catalogue import N_, _, in_english
 from models.language.places import place, zone_of
 from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
@@ -32,17 +33,18 @@ from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 _GAP_REASONS = {
-    "camera_down": "the camera gave no pictures",
-    "no_footage": "there is no footage of it",
-    "overload": "this machine was too slow",
-    "outage": "narrated was not running",
-    "mask": "a mask hides it",
+    "camera_down": N_("the camera gave no pictures"),
+    "no_footage": N_("there is no footage of it"),
+    "overload": N_("this machine was too slow"),
+    "outage": N_("narrated was not running"),
+    "mask": N_("a mask hides it"),
 }
 _HALTS = ("stopped", "parked")  # said a moment after
 _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
 _BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
+_LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
 _MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 
@@ -124,7 +126,7 @@ def narrate_event(
         context.settings_sha256,
         identity=hashlib.sha256(what.encode()).hexdigest(),
         event=SceneEvent.NONE,
-        sentences=(_sentence(event, change, changed, render(statement)),),
+        sentences=(_sentence(event, change, changed, statement),),
         l2=pair.l2,
         rate_hz=context.rate_hz,
         state_sha256=context.state_sha256,
@@ -133,13 +135,13 @@ def narrate_event(
     return narration, pair
 
 
-def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: str) -> Sentence:
+def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statement: Statement) -> Sentence:
     start = change.pair.before.time.timestamp()
     box = event.box_after or event.box_before
     assert box is not None  # noqa: S101 - an event is somewhere
     was, now = event.box_before, event.box_after
     return Sentence(
-        text,
+        render(statement),
         _change_type(event),
         event.object,
         box,
@@ -158,6 +160,7 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], text: st
         duration_s=event.duration_s,
         same_as=event.same_as,
         other=event.other,
+        english=in_english(render, statement),
     )
 
 
@@ -168,6 +171,8 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     zone = zone_of(box, options.zones)
     where = event.line or (zone.phrase if zone else place(box, depth=options.depth))
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
+    at_least = event.duration_s is None
+    stay_s, brief_s = (event.seen_s, _LEAST_S) if at_least else (event.duration_s or 0.0, _BRIEF_S)
     return Statement(
         event.kind,
         event.object,
@@ -177,9 +182,8 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
         origin=event.way if arrives else "",
         target=event.way if departs or event.kind == "resumed" else "",
         came_from=origin if departs or event.kind == "resumed" else "",
-        duration_s=event.duration_s
-        if event.kind not in _HALTS and (event.duration_s or 0) >= _BRIEF_S
-        else None,
+        duration_s=stay_s if event.kind not in _HALTS and stay_s >= brief_s else None,
+        at_least=at_least,
         among=among,
     )
 
@@ -232,7 +236,8 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         context: of the camera.
     """
     last, away_s = stamp(after), seconds_between(before, after)
-    text = f"Nothing was seen for {duration(away_s)}: {_GAP_REASONS[reason]}."
+    message = _("Nothing was seen for {length}: {reason}.")
+    text = message.format(length=duration(away_s), reason=_(_GAP_REASONS[reason]))
     return Narration.of(
         after.camera,
         after.clock,
@@ -251,11 +256,13 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
 def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narration:
     """The narration of masks: a share 0..1 of the picture is hidden until the next one; 0 ends it."""
     now = stamp(seen)
-    if hidden:
-        part = "the whole picture" if hidden >= _WHOLE else f"{max(round(100 * hidden), 1)} % of the picture"
-        text = f"Nothing is seen of {part}: a mask hides it."
+    if hidden >= _WHOLE:
+        text = _("Nothing is seen of the whole picture: a mask hides it.")
+    elif hidden:
+        message = _("Nothing is seen of {share} % of the picture: a mask hides it.")
+        text = message.format(share=max(round(100 * hidden), 1))
     else:
-        text = "No mask hides anything any more."
+        text = _("No mask hides anything any more.")
     gap = gap_narration(now, seen, "mask", context)
     sentence = replace(gap.sentences[0], text=text)
     return replace(gap, sentences=(sentence,), until=None if hidden else now.time)
@@ -276,8 +283,11 @@ def rule_narration(
         of: how it was met.
         context: of the camera.
     """
-    may_be, doubt = (" may be", " (its kind was not sure)") if of.maybe else (" was", "")
-    text = f'Rule "{name}"{may_be} met: {when}{doubt}.'
+    unsure, sure = (
+        _('Rule "{name}" may be met: {when} (its kind was not sure).'),
+        _('Rule "{name}" was met: {when}.'),
+    )
+    text = (unsure if of.maybe else sure).format(name=name, when=when)
     moment_s = (of.time - frames[0].time).total_seconds()
     return Narration.of(
         of.camera,

@@ -13,6 +13,7 @@ import numpy as np
 import rfc8785
 
 from models.boxes import Box, hull, intersection
+from models.language.catalogue import N_, _, in_english, join
 from models.language.places import place, zone_of
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
@@ -24,9 +25,9 @@ if TYPE_CHECKING:  # what a narration is can be known without its captioner
     from models.captioner import Captioner
 
 EVENT_SENTENCES = {
-    SceneEvent.LIGHT: "The light has changed.",
-    SceneEvent.VIEW: "The camera now shows another view.",
-    SceneEvent.OBSTRUCTED: "The camera's view is obstructed.",
+    SceneEvent.LIGHT: N_("The light has changed."),
+    SceneEvent.VIEW: N_("The camera now shows another view."),
+    SceneEvent.OBSTRUCTED: N_("The camera's view is obstructed."),
 }
 """The one sentence that a scene event is told with."""
 
@@ -224,13 +225,21 @@ def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
     zones = ((zone_of(box, options.zones), box) for box in boxes)
     named = (zone.phrase if zone else place(box) for zone, box in zones)
     places = [words for words in dict.fromkeys(named) if words]
-    where = f" {' and '.join(places)}" if len(places) <= _NAMED else " in several places"
-    text = f"Something has changed{where if places else ''}."
+    text = _something_changed(places)
     around = hull(boxes)
     if around:  # sums of shares may be a little more than 1
         left, top, width, height = around
         around = left, top, min(width, 1.0 - left), min(height, 1.0 - top)
-    return Sentence(text, "unknown", "something", around, salience=1.0, confidence=0.0)
+    english = in_english(_something_changed, places)
+    return Sentence(text, "unknown", "something", around, salience=1.0, confidence=0.0, english=english)
+
+
+def _something_changed(places: Sequence[str]) -> str:
+    if not places:
+        return _("Something has changed.")
+    if len(places) > _NAMED:
+        return _("Something has changed in several places.")
+    return _("Something has changed {place}.").format(place=join(map(_, places), N_("{one} and {other}")))
 
 
 def _all_sentences(
@@ -288,7 +297,7 @@ def _finish(sentences: list[Sentence], change: Change, options: DescribeOptions)
 def _event_sentence(event: SceneEvent) -> Sentence:
     """The one sentence that a scene event is told with."""
     return Sentence(
-        EVENT_SENTENCES[event], type="none", object="scene", box=None, salience=1.0, confidence=1.0
+        _(EVENT_SENTENCES[event]), type="none", object="scene", box=None, salience=1.0, confidence=1.0
     )
 
 

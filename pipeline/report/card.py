@@ -8,6 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Literal
 
+from models.language.catalogue import N_, _
 from models.language.templates import PAST
 from models.sentences import Sentence
 from pipeline.feedback import Feedback, Remarks
@@ -31,6 +32,16 @@ Point = tuple[float, float]
 COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 0), (100, 70, 200))
 """RGB of the marks, in turn, as in page.css; distinct for colour-blind eyes, readable below white."""
 
+
+STEPS = {
+    **{action: one for action, (one, _several) in PAST.items()},
+    "moved": N_("moved"),
+    "placed": N_("put down"),
+    "removed": N_("taken"),
+    "opened": N_("opened"),
+    "closed": N_("closed"),
+}
+"""What happened, in a word or two, by action."""
 
 MarkedSentence = Sentence | RecordSentence
 
@@ -146,7 +157,7 @@ class Card:
         return [
             (
                 card.time_words(datetime.fromisoformat(s.time)) if s.time else card.clock,
-                PAST.get(s.action or "", (s.action or s.type).replace("_", " ")).removeprefix("were "),
+                _(STEPS.get(s.action or "", s.action or s.type)),
                 card.address,
             )
             for card, s in every

@@ -12,6 +12,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from models.language.catalogue import language
 from pipeline.report.card import COLOURS, SIDES, Card
 from pipeline.report.words import many
 
@@ -60,7 +61,9 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    made.install_gettext_callables(language.gettext, language.ngettext, newstyle=True)  # type: ignore[attr-defined]
     static = resources.files(__package__).joinpath("static")
     files = {name: static.joinpath(name).read_bytes() for name in ("page.css", "page.js", "icon.svg")}
     made.globals |= {

@@ -1,24 +1,26 @@
-"""English words for the names, reasons and numbers of records."""
+"""Words for the names, reasons and numbers of records."""
 
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
+
+from models.language.catalogue import N_, _, ngettext, tell
 
 if TYPE_CHECKING:
     from pipeline.record import Record
 
 EVENTS = {
-    "light_changed": "light changed",
-    "view_changed": "view changed",
-    "obstructed": "view blocked",
-    "summary": "summary",
-    "rule": "rule met",
-    "gap": "not recorded",
-    "deletion": "records deleted",
-    "cap_reached": "hourly limit reached",
-    "cap_ended": "held back by the hourly limit",
+    "light_changed": N_("light changed"),
+    "view_changed": N_("view changed"),
+    "obstructed": N_("view blocked"),
+    "summary": N_("summary"),
+    "rule": N_("rule met"),
+    "gap": N_("not recorded"),
+    "deletion": N_("records deleted"),
+    "cap_reached": N_("hourly limit reached"),
+    "cap_ended": N_("held back by the hourly limit"),
 }
 """Labels of events that are not about objects."""
 
@@ -26,67 +28,85 @@ NOT_RECORDED = ("gap", "deletion", "cap_ended")
 """Events of records that say what is missing; `cap_ended` in narrated/1 alone."""
 
 TYPES = {
-    "appeared": "came or appeared",
-    "disappeared": "left or disappeared",
-    "moved": "moved",
-    "more": "more of them",
-    "fewer": "fewer of them",
-    "replaced": "replaced by another",
-    "unknown": "changed in some way",
-    "none": "no change",
+    "appeared": N_("came or appeared"),
+    "disappeared": N_("left or disappeared"),
+    "moved": N_("moved"),
+    "more": N_("more of them"),
+    "fewer": N_("fewer of them"),
+    "replaced": N_("replaced by another"),
+    "unknown": N_("changed in some way"),
+    "none": N_("no change"),
 }
 """Labels of types of sentences."""
 
 GAPS = {
-    "overload": "the computer could not keep up",
-    "camera_down": "the camera was down",
-    "outage": "narrated was not running",
-    "mask": "a mask hides it",
-    "limit": "the hourly limit was reached",
+    "overload": N_("the computer could not keep up"),
+    "camera_down": N_("the camera was down"),
+    "outage": N_("narrated was not running"),
+    "mask": N_("a mask hides it"),
+    "limit": N_("the hourly limit was reached"),
 }
 _FALLBACKS = {
-    "late": "the computer could not keep up",
-    "captioner failed": "the captioner failed",
+    "late": N_("the computer could not keep up"),
+    "captioner failed": N_("the captioner failed"),
 }
 _ABSTAINED = {
-    "unsure": "Something else may have changed here, but with too little confidence to be reported.",
-    "held": "The list is shortened, because a limit held this record: its first line has everything.",
-    "nothing of an object": "What changed is nothing that the program has a name for.",
+    "unsure": N_("Something else may have changed here, but with too little confidence to be reported."),
+    "held": N_("The list is shortened, because a limit held this record: its first line has everything."),
+    "nothing of an object": N_("What changed is nothing that the program has a name for."),
 }
+_CALENDAR = {
+    "%A": N_("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
+    "%a": N_("Mon Tue Wed Thu Fri Sat Sun"),
+    "%B": N_("January February March April May June July August September October November December"),
+    "%b": N_("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"),
+}
+"""Names by their code in shapes of dates."""
 _NO_CLOCK = 1970  # footage without a time of its own begins there
 _IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
     """The reason of a record's `fallback`, such as "the computer could not keep up"."""
-    return _FALLBACKS.get(reason, reason)
+    return _(_FALLBACKS.get(reason, reason))
 
 
 def abstained_words(reason: str) -> str:
     """The sentence of a record's `abstained`."""
-    return _ABSTAINED.get(reason, f"Not everything is reported here: {reason}.")
+    known = _ABSTAINED.get(reason)
+    return _(known) if known else tell("Not everything is reported here: {reason}.", reason=reason)
 
 
 def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
     """The sentence of a record of `NOT_RECORDED`: camera, span and reason."""
     if record.deletion:
-        number = many(record.deletion.records, "record")
-        return (
-            f"{record.camera}: retention deleted {number}, up to {moment_words(record.before.moment, zone)}."
-        )
+        number, last = counted(record.deletion.records, "record"), moment_words(record.before.moment, zone)
+        message = N_("{camera}: retention deleted {records}, up to {last}.")
+        return tell(message, camera=record.camera, records=number, last=last)
     if record.reason == "mask":
-        return f"{record.camera}, from {moment_words(record.after.moment, zone)} on: {record.text}"
+        begin = moment_words(record.after.moment, zone)
+        return tell("{camera}, from {begin} on: {text}", camera=record.camera, begin=begin, text=record.text)
     since, until = record.since or record.before.time, record.until or record.after.time
     begin, end = (moment_words(datetime.fromisoformat(text), zone) for text in (since, until))
-    why = GAPS[record.reason or "limit"]
-    return f"Nothing was recorded of {record.camera} from {begin} to {end}: {why}."
+    message = N_("Nothing was recorded of {camera} from {begin} to {end}: {reason}.")
+    why = _(GAPS[record.reason or "limit"])
+    return tell(message, camera=record.camera, begin=begin, end=end, reason=why)
 
 
-def moment_words(moment: datetime, zone: tzinfo | None = UTC, shape: str = "%-d %B %Y, %H:%M:%S") -> str:
+def moment_words(moment: datetime, zone: tzinfo | None = UTC, shape: str = N_("%-d %B %Y, %H:%M:%S")) -> str:
     """A time by its zone, None is this machine's; of footage without a date how far into it."""
     if not has_date(moment):
         return format_offset(moment.timestamp())
-    return moment.astimezone(zone).strftime(shape)
+    return format_date(moment.astimezone(zone), shape)
+
+
+def format_date(moment: datetime | date, shape: str) -> str:
+    """As `strftime`, by the language's own shape and names."""
+    shape = _(shape)
+    for code, names in _CALENDAR.items():
+        number = moment.weekday() if code in ("%A", "%a") else moment.month - 1
+        shape = shape.replace(code, "".join(_(names).split()[number : number + 1]))
+    return moment.strftime(shape)
 
 
 def plural(noun: str) -> str:
@@ -99,13 +119,18 @@ def plural(noun: str) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """Such as "1 car" or "1,200 people"."""
+    """Such as "1 car" or "1,200 people", for commands and logs."""
     return f"{count:,} {noun if count == 1 else plural(noun)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Likewise, in the language."""
+    return tell("{number} {nouns}", number=f"{count:,}", nouns=ngettext(noun, plural(noun), count))
 
 
 def confidence_words(confidence: float) -> str:
     """Such as "87% sure", rounded down."""
-    return f"{math.floor(100 * confidence + 1e-9)}% sure"
+    return tell("{percent}% sure", percent=math.floor(100 * confidence + 1e-9))
 
 
 def has_date(time: datetime) -> bool:
@@ -118,8 +143,10 @@ def duration_words(seconds: float) -> str:
     rest = max(0, round(seconds))
     if rest >= 3600:  # noqa: PLR2004
         rest = round(rest / 60) * 60
-    parts = [(rest // 3600, "hour"), (rest // 60 % 60, "minute"), (rest % 60, "second")]
-    return " ".join(many(n, unit) for n, unit in parts if n) or "0 seconds"
+    hours, minutes, seconds = rest // 3600, rest // 60 % 60, rest % 60
+    parts = hours and counted(hours, "hour"), minutes and counted(minutes, "minute")
+    second = counted(seconds, "second") if seconds or not rest else ""
+    return " ".join(part for part in (*parts, second) if part)
 
 
 def format_offset(seconds: float) -> str:

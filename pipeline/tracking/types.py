@@ -33,8 +33,9 @@ _NAMES = {
 
 # Shares of votes, chosen on validation cameras: sure cars have .75 for vehicles and .02 for two-wheelers.
 _RIDDEN, _WHEELS = 0.3, 0.1  # observations with somebody astride, votes for two-wheelers: it is ridden
+_RIDDEN_OPEN = 0.7  # ... by a rider whose kind is open, which pushed prams and bicycles are, too
 _RARELY, _ENGINE, _ENGINES = 0.1, 0.14, 2.0  # in dense traffic, if a bicycle is unlikely
-_KIND_ON_WHEELS = 0.57  # of the votes for two-wheelers, to call the rider a cyclist or a motorcyclist
+_KIND_ON_WHEELS = 0.64  # of the votes for two-wheelers, to call the rider a cyclist or a motorcyclist
 _VEHICLE = 0.7  # votes for vehicles below which the kind of vehicle is left open
 _KIND_OF_VEHICLE = 0.6  # of the votes for vehicles, to name the kind
 
@@ -149,11 +150,11 @@ def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
     wheels = families["two-wheeler"]
     is_engine = wheels >= _ENGINE and votes["motorcycle"] >= _ENGINES * votes["bicycle"]
     is_engine = is_engine and families["person"] > families["vehicle"]
-    if (ridden >= _RIDDEN and wheels >= _WHEELS) or (ridden >= _RARELY and is_engine):
-        share = wheels + families["person"]
-        if votes["bicycle"] >= _KIND_ON_WHEELS * wheels:
-            return "cyclist", share
-        return ("motorcyclist" if votes["motorcycle"] >= _KIND_ON_WHEELS * wheels else "rider"), share
+    kinds = {"cyclist": votes["bicycle"], "motorcyclist": votes["motorcycle"]}
+    rider = next((name for name, share in kinds.items() if share >= _KIND_ON_WHEELS * wheels), "rider")
+    often = _RIDDEN_OPEN if rider == "rider" else _RIDDEN
+    if (ridden >= often and wheels >= _WHEELS) or (ridden >= _RARELY and is_engine):
+        return rider, wheels + families["person"]
     family = max(families, key=families.__getitem__)
     name = max(_NAMES[family], key=votes.__getitem__)
     share = families[family]
@@ -178,6 +179,7 @@ class Event:
         since_s: when the track came; None where nobody saw that.
         duration_s: how long it was there (departures), has rested (stopped, parked, waiting, met) or had
             rested (resumed); None where that is not known.
+        seen_s: for how long it was seen before it left, where nobody saw it come.
         rests: True where it stands still at the end of the event.
         edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
         way: where it came from or went to, of `SIDES`; empty where that is not clear.
@@ -200,6 +202,7 @@ class Event:
     box_after: Box | None
     since_s: float | None = None
     duration_s: float | None = None
+    seen_s: float = 0.0
     rests: bool = False
     edge: str = ""
     way: str = ""

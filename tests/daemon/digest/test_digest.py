@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pseudo_language import left_in_english, speaking, write_catalogue
 
 from daemon.digest.counts import chances, usual_words
 from daemon.digest.digest import Digest, DigestSentence, week, write_digest
@@ -32,6 +33,20 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Search, l
     with Search(folder, LOCAL) as search:
         search.index.update()
         yield search, events
+
+
+def test_a_digest_is_in_the_language(record, tmp_path):
+    search, _ = record
+    with speaking(write_catalogue(tmp_path / "xx.mo")):
+        digests = [
+            digest_of_day(search, planted.FIRST + timedelta(days=n)) for n in range(10, planted.DAYS, 2)
+        ]
+        digests += week(search, END - timedelta(hours=10))
+        told = [*(line for each in digests for line in text_lines(each))]
+    ids = {identity for each in digests for sentence in each.sentences for identity in sentence.records}
+    assert len(told) > 100
+    data = (*ids, "door", "yard", "hall", "json", "horse", "cat", "bird", "suitcase")  # of papers' captioners
+    assert not [line for line in told if left_in_english(line, data)]
 
 
 def digest_of_day(search: Search, day: date) -> Digest:

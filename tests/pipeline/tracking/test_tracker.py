@@ -433,6 +433,7 @@ def test_how_long_is_not_known_of_what_nobody_watched(away_s: float) -> None:
     assert [e.kind for e in events] == ["entered", "stopped"]
     assert [e.kind for e in more] == ["resumed", "left"]
     assert {(e.duration_s, e.since_s) for e in more} == {(None, None)}
+    assert more[1].seen_s == pytest.approx(more[1].time_s - again, abs=0.1)
 
 
 def test_no_new_track_is_named_like_one_begun_after_the_last_save() -> None:
@@ -722,7 +723,8 @@ def test_a_bag_that_is_put_down_and_taken_away_again_is_told_both_times() -> Non
         ({"car": 0.4, "truck": 0.25, "bus": 0.15}, 0.0, "vehicle"),
         ({"car": 0.3, "motorcycle": 0.16, "person": 0.16}, 0.1, "vehicle"),
         ({"person": 0.3, "motorcycle": 0.25, "bicycle": 0.05}, 0.7, "motorcyclist"),
-        ({"person": 0.3, "motorcycle": 0.15, "bicycle": 0.15}, 0.4, "rider"),
+        ({"person": 0.3, "motorcycle": 0.15, "bicycle": 0.15}, 0.8, "rider"),
+        ({"person": 0.3, "motorcycle": 0.18, "bicycle": 0.12}, 0.6, "person"),
         ({"person": 0.5, "motorcycle": 0.05}, 0.5, "person"),
         ({"person": 0.55, "motorcycle": 0.15, "bicycle": 0.05}, 0.15, "motorcyclist"),
         ({"person": 0.55, "motorcycle": 0.11, "bicycle": 0.08}, 0.15, "person"),
