@@ -32,6 +32,7 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "hour of the day": "hour-of-day",
     "day of the week": "weekday",
     "change": "kind",
+    "type": "object",
 }
 _UNIT = either(_GROUPINGS)
 REWRITES = [
@@ -47,6 +48,15 @@ _PARTICLES = {"in": CAME, "out": LEFT}
 """The last person out; people in today, not in the yard."""
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
+_CAMERA_DOES = {
+    *_FILLERS,
+    *" ".join(KIND_OF).split(),
+    *_WORDS["going"].split("|"),
+    *_TIMES,
+    "is",
+    "are",
+    "last",
+}
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed", "placed", "removed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
@@ -265,8 +275,8 @@ class Parser:
             rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
         if not match:
-            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
+            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?camera (\S+)")
+            if unknown and unknown[1] not in _CAMERA_DOES:
                 raise not_here(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]

@@ -26,7 +26,7 @@ AROUND = 15
 
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
-_NOON, _MORNING, _NIGHT = 12 * 60, 6 * 60, 22 * 60
+_NOON, _MORNING, _AFTERNOON, _NIGHT = 12 * 60, 6 * 60, 17 * 60, 22 * 60
 _EARLY = 0, 6
 """The small hours."""
 _TWELVE = 12
@@ -225,9 +225,11 @@ class SpanReader:
             self._set(low=clock, high=end, days=day or other)
         elif day and other and not clock and not end:
             self._set(since=day.begin, until=other.end)
-        elif word or other or end:
+        elif word:
             raise SearchError("a day needs a day on the other side, and a time needs a time")
-        return bool(word or other or end)
+        else:
+            return False
+        return True
 
     def _hours(self) -> bool:
         """Hours of every day: at night, in the mornings, every day."""
@@ -461,6 +463,15 @@ class SpanReader:
         Raises:
             SearchError: a clock may mean two times, or a time is to come.
         """
+        clocks = [
+            each.halves[1] if each.is_bare else each.minutes
+            for each in (self.low, self.high, self.at)
+            if each
+        ]
+        evening = any(_AFTERNOON <= each < _NIGHT for each in clocks)
+        if self.days and self.days.is_part and evening and self.local.of(self.days.begin).hour * 60 == _NIGHT:
+            day = self.local.of(self.days.begin).date()  # "at 9 last night"
+            self.days = Days(self._wall(day, _AFTERNOON), self.days.end, self.days.words)
         since, until, days = self.since, self.until, self.days
         if days:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
