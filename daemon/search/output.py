@@ -102,7 +102,7 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
 
 
 def caveats(search: Search, question: Question) -> list[str]:
-    """Sentences about what an answer leaves open: not recorded, not watched now, or not sure; mostly none."""
+    """Sentences beside an answer: not recorded, not watched now, not sure, the average; mostly none."""
     local, selection = search.local, search.selection
     said = _gap_sentences(selection.gaps(question), local)
     asked = question.filters.cameras
@@ -117,12 +117,16 @@ def caveats(search: Search, question: Question) -> list[str]:
             "when it was last watched"
             for camera, last in selection.unwatched(question).items()
         ]
+    visits = selection.visits(question) if question.measure.durations else []
+    if len(visits) > 1:
+        mean = sum(visit.seconds for visit in visits) / len(visits)
+        said.append(f"on average {duration_words(mean)}, over {len(visits):,} visits")
     for each in selection.unsure(question):
         seen = " and ".join(dict.fromkeys(local_words(at, local) for at in (each.first, each.last)))
-        visits = f"{each.visits:,} more {'visit' if each.visits == 1 else 'visits'}"
+        more = f"{each.visits:,} more {'visit' if each.visits == 1 else 'visits'}"
         ends = ", the first and the last" if each.visits > 1 else ""
         said.append(
-            f"{visits} recorded as {each.open_class}, whose kind was not sure, may be of a {each.classes}: "
+            f"{more} recorded as {each.open_class}, whose kind was not sure, may be of a {each.classes}: "
             f"{seen}{ends} (--object {each.open_class} finds them)"
         )
     return said
