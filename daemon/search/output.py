@@ -105,7 +105,7 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
 
 
 def caveats(search: Search, question: Question) -> list[str]:
-    """Sentences about what an answer leaves open: not recorded, not watched now, or not sure; mostly none."""
+    """Sentences beside an answer: not recorded, not watched now, not sure, the average; mostly none."""
     local, selection = search.local, search.selection
     said = _gap_sentences(selection.gaps(question), local)
     asked = question.filters.cameras
@@ -120,6 +120,10 @@ def caveats(search: Search, question: Question) -> list[str]:
         )
         for camera, last in selection.unwatched(question).items():
             said.append(tell(message, camera=camera, last=local_words(last, local)))
+    visits = selection.visits(question) if question.measure.durations else []
+    if len(visits) > 1:
+        mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
+        said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))
     for each in selection.unsure(question):
         seen = dict.fromkeys(local_words(at, local) for at in (each.first, each.last))
         message = ngettext(

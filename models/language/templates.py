@@ -6,6 +6,7 @@ in from the right."
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -65,7 +66,7 @@ _UNITS = (
     (3600.0, N_("an hour"), NN_("{number} hour", "{number} hours")),
     (60.0, N_("a minute"), NN_("{number} minute", "{number} minutes")),
 )
-_SECONDS = 55.0  # shorter times are in seconds
+_ALMOST = 0.92  # of a unit, from which a time is rounded up to it
 
 _FROM = {
     "left": N_("from the left"),
@@ -124,6 +125,7 @@ class Statement:
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
             long it stands, waits or is in company.
+        at_least: `duration_s` is only how long it was seen.
         other: follows the same statement about another one.
         among: the place does not identify it: "a car on the left has gone", not "the car".
     """
@@ -140,6 +142,7 @@ class Statement:
     target: str = ""
     came_from: str = ""
     duration_s: float | None = None
+    at_least: bool = False
     other: bool = False
     among: bool = False
 
@@ -217,12 +220,14 @@ def article_of(words: str) -> str:
     return N_("an") if words[0] in "aeiou" else N_("a")
 
 
-def duration(seconds: float) -> str:
-    """Such as "14 s", "a minute" or "3 hours"."""
-    if seconds < _SECONDS:
-        return _("{number} s").format(number=max(round(seconds), 1))
-    length, one, several = next((each for each in _UNITS if seconds >= 0.92 * each[0]), _UNITS[-1])
-    number = max(round(seconds / length), 1)
+def duration(seconds: float, *, at_least: bool = False) -> str:
+    """Such as "14 s", "a minute" or "3 hours"; what lasted at least so long is rounded down."""
+    almost, whole = (1.0, math.floor) if at_least else (_ALMOST, round)
+    unit = next((each for each in _UNITS if seconds >= almost * each[0]), None)
+    if unit is None:
+        return _("{number} s").format(number=max(whole(seconds), 1))
+    length, one, several = unit
+    number = whole(seconds / length)
     return _(one) if number == 1 else ngettext(*several, number).format(number=number)
 
 
@@ -231,8 +236,9 @@ def _fields(s: Statement) -> dict[str, str]:
     the, place, after, lasting = _subject(s, "a" if s.among else "the"), _where(s.place), "", ""
     arrived = N_("{the} who came in {origin}") if s.object in PEOPLE else N_("{the} that came in {origin}")
     if s.duration_s:
-        length = duration(s.duration_s)
-        after, lasting = _(", after {length}").format(length=length), _("for {length}").format(length=length)
+        length = duration(s.duration_s, at_least=s.at_least)
+        later = N_(", after at least {length}") if s.at_least else N_(", after {length}")
+        after, lasting = _(later).format(length=length), _("for {length}").format(length=length)
     return {
         "some": _subject(s, "a"),
         "the": the,

@@ -44,6 +44,7 @@ _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
 _BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
+_LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
 _MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 
@@ -170,6 +171,8 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     zone = zone_of(box, options.zones)
     where = event.line or (zone.phrase if zone else place(box, depth=options.depth))
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
+    at_least = event.duration_s is None
+    stay_s, brief_s = (event.seen_s, _LEAST_S) if at_least else (event.duration_s or 0.0, _BRIEF_S)
     return Statement(
         event.kind,
         event.object,
@@ -179,9 +182,8 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
         origin=event.way if arrives else "",
         target=event.way if departs or event.kind == "resumed" else "",
         came_from=origin if departs or event.kind == "resumed" else "",
-        duration_s=event.duration_s
-        if event.kind not in _HALTS and (event.duration_s or 0) >= _BRIEF_S
-        else None,
+        duration_s=stay_s if event.kind not in _HALTS and stay_s >= brief_s else None,
+        at_least=at_least,
         among=among,
     )
 

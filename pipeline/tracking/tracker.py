@@ -285,17 +285,20 @@ class Tracker:
             yield event if end.coming else self._of_eldest(event, end.track)
 
     def _of_eldest(self, event: Event, track: Track) -> Event:
-        """A departure as that of the track which has followed the same object for longer."""
+        """A departure as that of the track which has followed the same object for longest."""
         if track.arrived:
             return event
+        since_s = None
         for other in sorted(self.tracks, key=lambda each: each.first.time_s):
             together = abs(other.last.time_s - track.last.time_s) <= _DOUBLE_S and not other.departed
             if together and other.first.time_s < track.first.time_s and are_one(other, track):
                 other.departed, other.state = True, "ended"
                 since_s = other.since_s if other.arrived else None
-                stay_s = None if since_s is None else event.time_s - since_s
-                return replace(event, track=other.id, since_s=since_s, duration_s=stay_s)
-        return event
+                track = other
+                break
+        stay_s = None if since_s is None else event.time_s - since_s
+        seen_s = event.time_s - max(track.first.time_s, self._watching_since)
+        return replace(event, track=track.id, since_s=since_s, duration_s=stay_s, seen_s=seen_s)
 
     def _is_double(self, event: Event) -> bool:
         """True where the same object, followed twice, has just had the same event."""

@@ -179,6 +179,7 @@ class Event:
         since_s: when the track came; None where nobody saw that.
         duration_s: how long it was there (departures), has rested (stopped, parked, waiting, met) or had
             rested (resumed); None where that is not known.
+        seen_s: for how long it was seen before it left, where nobody saw it come.
         rests: True where it stands still at the end of the event.
         edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
         way: where it came from or went to, of `SIDES`; empty where that is not clear.
@@ -201,6 +202,7 @@ class Event:
     box_after: Box | None
     since_s: float | None = None
     duration_s: float | None = None
+    seen_s: float = 0.0
     rests: bool = False
     edge: str = ""
     way: str = ""

@@ -21,6 +21,14 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             "The person in dark clothes who came in from the right has walked off to the left, after 14 s.",
         ),
         (
+            replace(LEAVING, place="on the right", duration_s=59.9, at_least=True),
+            "The person in dark clothes on the right has walked off to the left, after at least 59 s.",
+        ),
+        (
+            replace(LEAVING, place="on the right", duration_s=119.0, at_least=True),
+            "The person in dark clothes on the right has walked off to the left, after at least a minute.",
+        ),
+        (
             Statement("entered", "person", 2, place="on the left", origin="left"),
             "Two people have come in from the left.",
         ),

@@ -105,6 +105,14 @@ def test_a_stay_of_a_second_is_recorded_but_not_said() -> None:
     assert "after" not in sentence.text
 
 
+@pytest.mark.parametrize(("seen_s", "said"), [(12.6, ", after at least 12 s."), (3.0, "right.")])
+def test_who_was_not_seen_to_come_was_there_for_at_least_so_long(seen_s: float, said: str) -> None:
+    gone = event("left", HALL, None, edge="right", way="right", seen_s=seen_s)
+    (sentence,) = narrate(gone)[0].sentences
+    assert sentence.duration_s is None
+    assert sentence.text.endswith(said)
+
+
 def test_one_of_several_at_a_place_is_not_called_the_one() -> None:
     gone = event("left", HALL, None, edge="right", way="right")
     assert narrate(gone)[0].sentences[0].text.startswith("The red car on the right")

@@ -433,6 +433,7 @@ def test_how_long_is_not_known_of_what_nobody_watched(away_s: float) -> None:
     assert [e.kind for e in events] == ["entered", "stopped"]
     assert [e.kind for e in more] == ["resumed", "left"]
     assert {(e.duration_s, e.since_s) for e in more} == {(None, None)}
+    assert more[1].seen_s == pytest.approx(more[1].time_s - again, abs=0.1)
 
 
 def test_no_new_track_is_named_like_one_begun_after_the_last_save() -> None:
