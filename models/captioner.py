@@ -109,6 +109,9 @@ class Captioner(ABC):
     def release_memory(self) -> None:  # noqa: B027 - most hold none
         """Give back what its device's memory holds for later."""
 
+    def rest(self) -> None:  # noqa: B027 - most hold nothing that is quickly made again
+        """Let go of what was not used since the last call, and is made again where it is needed."""
+
     @property
     def min_confidence(self) -> float:
         """Least confidence of a sentence, unless the options say otherwise."""

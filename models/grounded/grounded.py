@@ -160,6 +160,11 @@ class Grounded(Captioner):
 
             torch.cuda.empty_cache()
 
+    def rest(self) -> None:
+        """See `Captioner`."""
+        if isinstance(self.detector, OnnxDetector):
+            self.detector.rest()
+
     @cached_property
     def appearance(self) -> AppearanceEmbedding | None:  # type: ignore[override]
         """See `Captioner`."""

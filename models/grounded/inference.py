@@ -113,13 +113,23 @@ class OnnxDetector:
     """
 
     def __init__(self, graph: bytes, threads: int | None = None) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads or default_threads()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._graph, self._options = graph, onnxruntime.SessionOptions()
+        self._options.intra_op_num_threads = threads or default_threads()
+        self._options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits burn a core
+        self._options.log_severity_level = 3
+        self._session: onnxruntime.InferenceSession | None = self._load()
+        self._is_used = True
         self._let_go = onnxruntime.RunOptions()
         self._let_go.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+
+    def _load(self) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(self._graph, self._options, providers=["CPUExecutionProvider"])
+
+    def rest(self) -> None:
+        """Let go of the session, 30 MB, unless it was used since the last call; a picture loads it again."""
+        if not self._is_used:
+            self._session = None
+        self._is_used = False
 
     def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
         """See `models.detections.Detector`; one by one: eight at once take more memory and no less time."""
@@ -128,7 +138,9 @@ class OnnxDetector:
     def answers(self, image: NDArray[np.uint8]) -> Answers:
         """The detector's outputs for an image RGB ``(h, w, 3)``, sides multiples of 32."""
         is_large = image.shape[0] * image.shape[1] > _LARGE_PIXELS
-        cells, *maps = self._session.run(None, {"pictures": image[None]}, self._let_go if is_large else None)
+        self._is_used = True
+        session = self._session = self._session or self._load()
+        cells, *maps = session.run(None, {"pictures": image[None]}, self._let_go if is_large else None)
         return Answers(cells[0], tuple(level[0] for level in maps))
 
 

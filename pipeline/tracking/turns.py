@@ -105,7 +105,8 @@ class Turns:
         self._learn(track, end - start)
         if end - start < HALT_S or time_s - end > PAIR_S or not _stops(track):
             return
-        if _is_seen(track, max(start, end - 2), end, memory) and memory.likeness(box, end, time_s) <= _ANOTHER:
+        is_away = memory.likeness(box, end, time_s) <= _ANOTHER
+        if is_away and _is_seen(track, max(start, end - 2), end, memory):
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
             yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)

@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models import load_captioner
 from models.boxes import suppress
 from models.detections import Detections
 from models.families import CLASSES, OBJECTS
+from models.grounded.grounded import Grounded
 from models.grounded.inference import (
     BINS,
     STRIDES,
     Answers,
+    OnnxDetector,
     canvas,
     cells_of,
     decode,
@@ -166,3 +169,19 @@ def test_histograms_tell_colours_and_halves_apart() -> None:
     assert len(colour_histograms(picture, np.zeros((0, 4), np.float32))) == 0
     white = colour_histograms(np.full((20, 20, 3), 255, np.uint8), np.array([[0, 0, 1, 1]], np.float32))
     assert np.flatnonzero(white[0]).tolist() == [8, 16, 25, 33]  # grey, and the last step of lightness
+
+
+def test_a_detector_that_rests_answers_as_before() -> None:
+    captioner = load_captioner()
+    assert isinstance(captioner, Grounded)
+    detector = captioner.detector
+    assert isinstance(detector, OnnxDetector)
+    image = np.random.default_rng(1).integers(0, 256, (96, 128, 3), np.uint8)
+    before = detector.answers(image)
+    captioner.rest()
+    assert detector._session is not None, "it was used since it was loaded"
+    captioner.rest()
+    assert detector._session is None
+    after = detector.answers(image)
+    assert np.array_equal(after.cells, before.cells)
+    assert detector._session is not None
