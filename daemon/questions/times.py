@@ -14,6 +14,7 @@ from itertools import product
 from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
 from daemon.questions.question import SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading, either
+from daemon.questions.words import COLOURS, OBJECT_WORDS
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -54,6 +55,7 @@ _CLOCK = (
 )
 _AFTER, _UNTIL = "after|later than|past", rf"until|till|up to|by(?= (?:\d|noon|midnight|{WEEKDAY}))"
 _TO = "to|until|till|-"
+_BEFORE_DAYS = {"on", "since", "from", "until", "till", "to", "of", "before", "after", "between", "and"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,9 @@ class SpanReader:
         if not (match := self.read.take(_CLOCK)):
             return None
         hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").replace("o'clock", "")
+        if match[0].isdecimal() and (self.read.next in OBJECT_WORDS or self.read.next in COLOURS):
+            self.read.place -= 1  # 5 cars
+            return None
         if match["mark"] == "." and int(minute) <= _TWELVE and not match["half"]:
             month = MONTHS[(int(minute) or 1) - 1].capitalize()
             clock = match["clock"].replace(".", ":")
@@ -388,12 +393,16 @@ class SpanReader:
         return self.today - timedelta(days=back or 7 * (match[1] == "last"))
 
     def _date(self) -> date | None:
+        before = self.read.words[: self.read.place]
         result = next(filter(None, map(self.read.take, _DATES)), None)
         if result is None:
             return None
         parts = result.groupdict()
         day, given = int(parts["d"]), parts.get("y")
-        if "name" not in parts and "m" not in parts:  # the 10th
+        if "name" not in parts and "m" not in parts:  # on the 10th, not the 10th van
+            if not {*before[-2:]} & _BEFORE_DAYS:
+                self.read.place = len(before)
+                return None
             first = self.today.replace(day=1)
             first -= timedelta(days=day > self.today.day)
             with suppress(ValueError):
