@@ -9,52 +9,48 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from jinja2.ext import extract_from_ast  # noqa: E402
+
+from models.language.templates import noun_messages  # noqa: E402
+from pipeline.report.pages import environment  # noqa: E402
+from pipeline.report.words import plural  # noqa: E402
+
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\nLanguage: \\nPlural-Forms: \\n"\n'
+FUNCTIONS = ("_", "gettext", "N_", "NN_", "ngettext", "tell", "counted")
 
 
 def messages() -> dict[str, str]:
     """Each message, and its English for several, or empty."""
     found: dict[str, str] = {}
-    for one, *several in (*_of_code(), *_of_templates(), *_of_nouns()):
-        found[one] = found.get(one) or "".join(several)
+    for function, texts in (*_of_code(), *_of_templates()):
+        for one, *several in filter(None, [texts]):
+            found[one] = plural(one) if function == "counted" else found.get(one) or "".join(several)
+    for one, *several in noun_messages():
+        found[one] = "".join(several)
     return found
 
 
-def _of_code() -> Iterator[tuple[str, ...]]:
-    from pipeline.report.words import plural  # noqa: PLC0415
-
-    for path in sorted(
-        path for room in ("models", "pipeline", "daemon") for path in ROOT.glob(f"{room}/**/*.py")
-    ):
+def _of_code() -> Iterator[tuple[str, list[str]]]:
+    """Calls, with the texts among their arguments."""
+    paths = (path for room in ("models", "pipeline", "daemon") for path in ROOT.glob(f"{room}/**/*.py"))
+    for path in sorted(paths):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-                continue
-            texts = [each.value for each in call.args if isinstance(each, ast.Constant)]
-            texts = [text for text in texts if isinstance(text, str)]
-            if call.func.id in ("_", "N_", "NN_", "ngettext", "tell") and texts:
-                yield tuple(texts)
-            elif call.func.id == "counted" and texts:
-                yield texts[0], plural(texts[0])
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in FUNCTIONS:
+                values = (getattr(argument, "value", None) for argument in call.args)
+                yield call.func.id, [value for value in values if isinstance(value, str)]  # type: ignore[attr-defined]
 
 
-def _of_templates() -> Iterator[tuple[str, ...]]:
-    from pipeline.report.pages import environment  # noqa: PLC0415
-
+def _of_templates() -> Iterator[tuple[str, list[str]]]:
     pages = environment()
     for name in pages.list_templates():
-        source, *_ = pages.loader.get_source(pages, name) if pages.loader else ("",)
-        for _, _, message in pages.extract_translations(source):  # type: ignore[attr-defined]
-            yield (message,) if isinstance(message, str) else tuple(text for text in message if text)
-
-
-def _of_nouns() -> Iterator[tuple[str, ...]]:
-    from models.language.templates import noun_messages  # noqa: PLC0415
-
-    return noun_messages()
+        source = ROOT.joinpath("pipeline/report/templates", name).read_text(encoding="utf-8")
+        for _, function, texts in extract_from_ast(pages.parse(source), FUNCTIONS):
+            yield function, [text for text in ([texts] if isinstance(texts, str) else texts or ()) if text]
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     print(HEADER)
     for one, several in messages().items():
         quoted, others = (json.dumps(text, ensure_ascii=False) for text in (one, several))

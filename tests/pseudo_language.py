@@ -8,6 +8,7 @@ import struct
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 
 from doc_pages import ROOT
@@ -18,6 +19,9 @@ _PLAIN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _WIDE = str.maketrans({letter: chr(ord(letter) + 0xFEE0) for letter in _PLAIN})
 _KEPT = re.compile(r"(\{\w*\}|%\(\w+\)s|%-?[A-Za-z]|<[^>]*>|&\w+;)")
 """Fields, parts of dates, and markup."""
+_READ = ("alt", "title", "aria-label", "placeholder")
+_READ += ("data-copied", "data-refused", "data-more", "data-following", "data-lost")
+"""Attributes whose values people read or hear."""
 
 
 @cache
@@ -67,3 +71,27 @@ def left_in_english(text: str, data: Collection[str] = ()) -> list[str]:
     for each in sorted(data, key=len, reverse=True):
         text = text.replace(each, " ")
     return re.findall(r"[A-Za-z]+", text)
+
+
+class Shown(HTMLParser):
+    """The texts of a page that people read or hear."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts, self._hidden = list[str](), list[str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "style", "code", "pre", "datalist"):  # a list of objects as records name them
+            self._hidden.append(tag)
+        for name, value in attrs:
+            if ("name", "object") not in attrs and name in _READ:
+                self.texts.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._hidden[-1:] == [tag]:
+            self._hidden.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden and data.strip():
+            self.texts.append(data.strip())

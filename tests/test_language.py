@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,9 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from pseudo_language import left_in_english, messages, speaking, write_catalogue
+from doc_pages import ROOT
+from jinja2.nodes import TemplateData
+from pseudo_language import Shown, left_in_english, messages, speaking, write_catalogue
 from still import NOON, shown
 
 from daemon.config.configuration import ConfigurationError, load_configuration
@@ -35,11 +38,16 @@ from pipeline.narration.events import EventContext, RuleMet
 from pipeline.narration.narration import EVENT_SENTENCES, ModelStamp, Narration, facts_sentence, stamp
 from pipeline.record import ChainEnd, build_record
 from pipeline.record_format import Action
+from pipeline.report.pages import environment
 from pipeline.sources import Clock
 from pipeline.tracking import Event
 
 GATE = Zone("at the gate", ((0, 0), (1, 0), (1, 1), (0, 1)))
 DATA = ("at the gate", "the line ")
+EXAMPLES = (  # and names of programs, and units
+    *("When did a person last come to the entrance?", "since I left at 8", "10m", "narrated"),
+    "a van stands at the gate longer than 10 min",
+)
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +179,14 @@ def test_a_message_that_no_translation_has_stays_english(tmp_path: Path) -> None
     path = write_catalogue(tmp_path / "some.mo", {"from the left": "von links"})
     with speaking(path):
         assert render(Statement("entered", "car", origin="left")) == "A car has come in von links."
+
+
+@pytest.mark.parametrize("name", environment().list_templates())
+def test_no_text_of_a_template_is_bare(name: str) -> None:
+    source = (ROOT / "pipeline/report/templates" / name).read_text()
+    source = re.sub("(?<={% block kind %})[a-z]+", "", source)  # a class of the style sheet
+    bare = (node.data for node in environment().parse(source).find_all(TemplateData))
+    assert not [text for text in Shown(" ".join(bare)).texts if left_in_english(text, EXAMPLES)]
 
 
 def test_fields_are_named() -> None:

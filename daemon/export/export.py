@@ -19,6 +19,7 @@ from daemon.export.files import MANIFEST, ExportError, export_folder, write_sums
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.search import SearchResult
+from models.language.catalogue import _
 from pipeline.journal.attestations import Attestation
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Signature
@@ -103,9 +104,9 @@ class Export:
         manifest, folder = self.manifest, self._folder
         for name in ("chain", "pictures"):
             (folder / name).mkdir()
-        facts = [("Selected", manifest.selection or "everything"), ("How to check it", "README.md")]
+        facts = [(_("Selected"), manifest.selection or _("everything")), (_("How to check it"), "README.md")]
         missing = [gap[:1].upper() + gap[1:] for gap in manifest.gaps]
-        head = Head("What was narrated", facts, missing=missing or None, sources=BESIDE)
+        head = Head(_("What was narrated"), facts, missing=missing or None, sources=BESIDE)
         with (folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
         for camera, places in sorted(self._places.items()):

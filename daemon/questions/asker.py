@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -21,28 +21,44 @@ from daemon.questions.question import (
     not_here,
 )
 from daemon.questions.reading import NUMBERS, Reading, either
-from daemon.questions.times import MONTHS, PARTS, SpanReader, read_span
+from daemon.questions.times import MONTH, MONTHS, PARTS, WEEKDAY, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
 
 _WORDS: dict[str, str] = LEXICON["words"]
 _FILLERS, _PICTURE = ({*_WORDS[name].split("|")} for name in ("fillers", "picture"))
 _VERBS, _PREPOSITIONS = either(KIND_OF), either(_WORDS["prepositions"].split("|"))
-_UNKNOWABLE = {word: each["reason"] for each in LEXICON["unknowable"] for word in each["words"].split("|")}
+_UNKNOWABLE = {word: why for why, words in LEXICON["unknowable"].items() for word in words.split("|")}
 _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kind"} | {
     "hour of the day": "hour-of-day",
     "day of the week": "weekday",
     "change": "kind",
+    "type": "object",
 }
 _UNIT = either(_GROUPINGS)
 REWRITES = [
-    (pattern.replace("UNIT", _UNIT).replace("MONTH", either(MONTHS)), instead)
+    (pattern.replace("UNIT", _UNIT).replace("MONTH", MONTH).replace("WEEKDAY", WEEKDAY), instead)
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
 _WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*(?:in|on|at|inside|near|by) ")
 _ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
-_PUT_DOWN = {"object", "bag", "bottle"}
-_MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed"}
+_THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
+"""What does not leave by itself."""
+_PARTICLES = {"in": CAME, "out": LEFT}
+"""The last person out; people in today, not in the yard."""
+_STANDING = {"waiting", "stopped", "parked"}
+_WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
+_CAMERA_DOES = {
+    *_FILLERS,
+    *" ".join(KIND_OF).split(),
+    *_WORDS["going"].split("|"),
+    *_TIMES,
+    "is",
+    "are",
+    "last",
+}
+_CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
+_MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed", "placed", "removed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
 
@@ -101,7 +117,7 @@ class Parser:
         self.filters: dict[str, Any] = defaultdict(tuple)
         self.measure: dict[str, Any] = {}
         self.direction = ""
-        self.present = self.past = self.known = False
+        self.present = self.past = self.known = self.told = False
         self.conjunction = self.after_verb = self.after_noun = False
         self.camera_names: dict[str, list[str]] = defaultdict(list)
         for name in asker.cameras:
@@ -115,35 +131,60 @@ class Parser:
         if not self.known and not self.span.phrases:
             word = self.read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
-        filters, measure = Filters(**self.filters), Measure(**self.measure)
-        timed, still = bool(self.span.phrases), filters.open
+        kinds, objects, words = {*self.filters["kinds"]}, self.filters["objects"], {*self.read.words}
+        if kinds & {"placed", "removed"} and (self._of_people() or objects == ("object",)):
+            if self._of_people() and not words & {"something", "anything", "things"}:
+                raise SearchError("of what? write a bag, or something: who does it is not told")
+            objects = self.filters["objects"] = ()  # an item is any of them
+        if kinds & _STANDING and "longer_s" in self.filters:
+            kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
+        if (
+            self.measure.get("count")
+            and not self.measure.get("by")
+            and len(objects) > 1
+            and "or" not in words
+        ):
+            self._count(by=("object",))  # people and vehicles are counted beside each other
+        measure = Measure(**self.measure)
+        timed, still = bool(self.span.phrases), bool(self.filters["open"])
+        self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
+        if measure.count and self.past and not kinds and self.span.at and not self.span.near:
+            self.span.at = replace(self.span.at, exact=True)  # how many were there at once
         span = self.span.span()
         if measure.order == "first" and not timed:
             span = read_span("today", self.now, self.asker.local)
-        if filters.kinds and (self.present or still) and not (self.past or timed):
-            kind = filters.kinds[0]
-            state = "open" if kind == "opened" else kind
-            raise SearchError(f"what is {state} now is not known; ask when it {kind}")
-        came = still and filters.kinds == (CAME,)  # "came yesterday and is still there"
+        came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
         if still and timed and not self.past and not came:
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
-        what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not filters.kinds
-        lasting = still or (self.present and not self.past and (what or bool(filters.objects)))
-        self.filters["open"] = lasting and (came or not timed)
-        words = {*self.read.words}
-        if {*filters.kinds} & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
+        what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
+        lasting = self.present and not self.past and (what or bool(objects) or measure.count)
+        self.filters["open"] = (still or lasting) and (came or not timed)
+        moving = words & {*_WORDS["motion"].split("|")}
+        things = what or bool(objects) or ("there" in words and not moving)
+        presence = things and not kinds and not measure.by_time
+        return Question(Filters(**self.filters), span, measure, presence, self.now)
+
+    def _check(self, measure: Measure, kinds: set[str], words: set[str]) -> None:
+        """Refuse what records do not answer, or what may mean two things."""
+        named = self.told or self.filters["objects"] or kinds - {CAME, LEFT} or measure.by
+        if measure.count and not named:
+            raise SearchError("of what? write how many people, or how many visits")
+        if measure.order in ("first", "last") and (measure.count or self.span.every):
+            raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
+        if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):
+            kind = self.filters["kinds"][0]
+            raise SearchError(
+                f"what is {'open' if kind == 'opened' else kind} now is not known; ask when it {kind}"
+            )
+        if kinds & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
-        if LEFT in filters.kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
+        if LEFT in kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
             raise SearchError("whether 'all' have left is not counted: ask who is still there")
         if {"been", "since"} <= words and words & {"has", "have"}:
             raise SearchError(
                 "'been since' may mean ever since: ask who is still there, or who was there since"
             )
-        moving = words & {*_WORDS["motion"].split("|")}
-        things = what or bool(filters.objects) or ("there" in self.read.words and not moving)
-        presence = things and not filters.kinds and not measure.by_time
-        return Question(Filters(**self.filters), span, measure, presence, self.now)
 
     def take_all(self) -> None:
         """Read all words into `filters`, `span` and `measure`."""
@@ -153,9 +194,18 @@ class Parser:
             if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
                 raise self._not_understood(word)
         parts = (
-            *(self._grouping, self._camera, self._length, self._sureness, self._wanted),
-            *(self._now, self._time, self._order, self._colour, self._verb, self._place, self._noun),
-            *(self._quoted, self._filler),
+            *(self._grouping, self._compare, self._camera, self._length, self._sureness, self._wanted),
+            *(
+                self._now,
+                self._particle,
+                self._time,
+                self._order,
+                self._colour,
+                self._excluding,
+                self._verb,
+                self._place,
+            ),
+            *(self._noun, self._quoted, self._filler, self._bare_place),
         )
         while read.next:
             begin = read.place
@@ -165,7 +215,7 @@ class Parser:
                 read.place = begin
             else:
                 raise self._not_understood(read.next)
-            self.conjunction = read.previous in ("and", "or")
+            self.conjunction = read.previous in ("and", "or", "than")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
@@ -174,7 +224,8 @@ class Parser:
     def _grouping(self) -> bool:
         unit = rf"(?:{_UNIT})(?! (?:{self.cameras})(?!\S))"
         match = self.read.take(
-            rf"(?:(by)|per|for each|for every|each) ({unit}(?: and (?:(?:by|per|each) )?{unit})*)"
+            r"(?:(by)|per|(?:(?:for|on|at|in) )?each|for every) "
+            rf"({unit}(?: and (?:(?:by|per|each) )?{unit})*)"
         )
         if match:
             names = re.findall(rf"(?<!\S)(?:{_UNIT})(?!\S)", match[2])
@@ -183,6 +234,40 @@ class Parser:
             raise SearchError("'kind' may be of things or of changes: write by object, or by change")
         return bool(match)
 
+    def _compare(self) -> bool:
+        """A count of two days beside each other, with those between them."""
+        read = self.read
+        if read.take("(?:any )?(?:more|fewer|less)(?= (?!than).* than )"):
+            self._count()
+            return True
+        match = read.take("(?:than|(?:as )?compared (?:to|with)|versus|vs)(?: (?:on|in|at|for))?")
+        if match and read.next in OBJECT_WORDS:  # "more vans than lorries"
+            unit = "object"
+        else:
+            unit = self.span.compare() if match and self.measure.get("count") else ""
+        if unit:
+            self._count(by=(unit,))
+        return bool(unit)
+
+    def _excluding(self) -> bool:
+        """Things of a group but one."""
+        read, objects = self.read, self.filters["objects"]
+        if not read.take("excluding(?: the| any)?"):
+            return False
+        noun = f"(?:{either(OBJECT_WORDS)})"
+        match = read.take(f"{noun}(?: (?:and|or) {noun})*")
+        names = {OBJECT_WORDS[word] for word in match[0].split()[::2]} if match else set[str]()
+        if not names or not objects or names & {*objects, *GROUPS}:
+            raise SearchError("'except' is of things alone, and of a group: write vehicles except cars")
+        held = {group: [each for each in GROUPS.get(group, ()) if each != group] for group in objects}
+        self.filters["objects"] = tuple(
+            each
+            for group in objects
+            for each in (held[group] if names & {*held[group]} else (group,))
+            if each not in names
+        )
+        return True
+
     def _camera(self) -> bool:
         read, name = self.read, rf"(?:{self.cameras})"
         match = read.take(
@@ -190,8 +275,8 @@ class Parser:
             rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
         if not match:
-            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
+            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?camera (\S+)")
+            if unknown and unknown[1] not in _CAMERA_DOES:
                 raise not_here(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
@@ -200,16 +285,26 @@ class Parser:
             thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
+        self._check_joined("zones")
+        if self.filters["cameras"] and not self.conjunction:
+            raise SearchError(f"{name!r} is a second camera: join cameras with and, or ask for one at a time")
+        self._check_way((match["at"] or "").strip(), name)
         more = re.findall(rf"(?<!\S)(?:{self.cameras})(?!\S)", match["more"])
         self._add(cameras=[each for words in (name, *more) for each in self.camera_names[words]])
         return True
 
     def _length(self) -> bool:
-        read, longer = self.read, _WORDS["longer"]
+        read, longer, begin = self.read, _WORDS["longer"], self.read.place
         match = read.take(rf"(?:for |that stayed |who stayed )?(?:({longer})|({_WORDS['shorter']}))")
-        length = read.take_duration() if match else None
-        if match and length:
-            self._add(**{"longer_s" if match[1] else "shorter_s": length.total_seconds()})
+        read.take("for")
+        length = read.take_duration()
+        if not match and (
+            read.take("ago") or not (read.take("or (?:more|longer)") or "for" in read.words_from(begin))
+        ):
+            return False
+        if length:
+            shorter = bool(match and match[2])
+            self._add(**{"shorter_s" if shorter else "longer_s": length.total_seconds()})
         elif match and match[0].endswith(("longer than", "shorter than")):
             raise SearchError(f"{read.next!r} is no length: write {match[0]} 10 minutes")
         return length is not None
@@ -231,8 +326,9 @@ class Parser:
     def _wanted(self) -> bool:
         """The measure: number, duration, busiest camera or busiest hour."""
         read = self.read
-        if read.take(_WORDS["count"]):
+        if match := read.take(_WORDS["count"]):
             self.measure["count"] = True
+            self.told |= match[0] in ("how busy", "how often", "how many times")
         elif read.take("how long ago"):
             return True
         elif read.take("how long"):
@@ -270,13 +366,22 @@ class Parser:
         read.take("time")
         return True
 
+    def _particle(self) -> bool:
+        when = rf"(?=$| (?:and|today|yesterday|since|before|after|(?:on )?(?:{WEEKDAY})))"
+        if not self.after_noun or not (match := self.read.take(f"(in|out){when}")):
+            return False
+        self.direction = _PARTICLES[match[1]]
+        self._add(kinds=[self.direction])
+        return True
+
     def _colour(self) -> bool:
         read = self.read
-        worn = read.take("in|wearing|dressed in")
+        worn = read.take("(?:in|wearing|dressed in|with)(?: an?| the)?")
         match = read.take(either(COLOURS))
         if not match or (not worn and (not read.next or match[0] in ("light", "dark"))):
             return False
-        read.take("clothes|clothing")
+        if read.take(_CLOTHES) and not self.filters["objects"]:
+            self._add(objects=["somebody"])
         if self.filters["objects"] and not worn:
             raise SearchError(f"{match[0]!r} is of one thing of several: ask for one at a time")
         self._add(colours=[COLOURS[match[0]]])
@@ -288,15 +393,20 @@ class Parser:
             return False
         verb, kind = match[0], self._kind_of(match[0])
         self._check_verb(verb, kind, before)
+        begin = read.place
+        if kind in ("got_in", "got_out") and read.take("(?:of )?(?:a|the|an)"):
+            thing = OBJECT_WORDS.get(read.next, "")
+            read.place += 1
+            if not thing and kind == "got_in" and read.previous not in COLOURS:  # "got in the yard"
+                kind, read.place = CAME, begin
+            elif not thing or read.previous == "who":
+                raise self._not_understood(read.previous)
+            elif thing not in ("car", "vehicle"):
+                raise SearchError(f"of which {read.previous} is not known: ask who {verb}")
         self.direction = kind if kind in (CAME, LEFT) else ""
         self.past |= verb not in ("open", "closed", "close", "shut", "parked")
-        self._add(kinds=[kind] if kind else [])
-        if kind in ("got_in", "got_out") and read.take("(?:of )?(?:a|the|an)"):
-            thing = read.take(r"\S+")
-            if thing is None or thing[0] == "who" or thing[0] not in OBJECT_WORDS:
-                raise self._not_understood(read.previous)
-            if OBJECT_WORDS[thing[0]] not in ("car", "vehicle"):
-                raise SearchError(f"of which {thing[0]} is not known: ask who {match[0]}")
+        carried = kind == "moved" and {*self.filters["objects"]} & _THINGS
+        self._add(kinds=["moved", "removed"] if carried else [kind] if kind else [])
         return True
 
     def _check_verb(self, verb: str, kind: str, before: str) -> None:
@@ -308,10 +418,19 @@ class Parser:
             raise SearchError(
                 f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
             )
-        if verb == "left" and kind == LEFT and self._is_passive():
+        going = before in _WORDS["going"].split("|")
+        if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
-        if kind == "parked" and before in ("were", "was", "is", "are"):
+        if kind in ("placed", "removed") and self._of_people() and self._is_passive():
+            raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
+        if kind == "parked" and self._is_passive() and not self.measure.get("order"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
+
+    def _remains(self) -> bool:
+        """True of "a van left in the yard", false of "a van left in the evening"."""
+        there = re.match(r"(?:in|inside|on|at|by|near) (?:the )?(?!camera)(\S+)", self.read.rest)
+        place = there[1] if there and self.after_noun else ""
+        return bool(place) and (place in self.camera_names or self._names_place(place))
 
     def _is_passive(self) -> bool:
         """True after "was a bag" or "is anybody", False after "who was there and"."""
@@ -322,21 +441,24 @@ class Parser:
 
     def _kind_of(self, verb: str) -> str:
         """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
-        if verb == "left" and {*self.filters["objects"]} <= _PUT_DOWN and self._is_passive():
+        objects = {*self.filters["objects"]}
+        put = self._is_passive() or (objects and self.after_noun)
+        if verb == "left" and objects <= _THINGS and put and self.read.next != "the":
             return "placed"
+        if verb == "parked" and self.measure.get("durations") and self._is_passive():
+            return ""  # how long it stood there
         if verb in KIND_OF:
             return KIND_OF[verb]
-        if self.read.next in _WORDS["to"].split("|"):
-            return CAME
-        if self.read.next in ("from", "out"):
-            return LEFT
-        if not self.read.take("past|by|through"):
+        where = self.read.next
+        if where in (*_WORDS["to"].split("|"), "from", "out"):
+            return LEFT if where in ("from", "out") else CAME
+        if where not in _WAYS and not self.read.take("past|by|through") and not verb.endswith("ing"):
             raise SearchError(f"{verb!r} needs where to, or from where: write {verb} to the entrance")
         return ""
 
     def _noun(self) -> bool:
         read, objects = self.read, self.filters["objects"]
-        read.take("the|an?")
+        read.take("the|an?|every|each|all|any")
         word, known = read.next, {name.lower() for name in self.asker.objects} - {"scene"}
         noun = word if word in OBJECT_WORDS or word in known else word.removesuffix("s")
         if word in NUMBERS or word in _UNKNOWABLE or not (noun in OBJECT_WORDS or noun in known):
@@ -351,7 +473,11 @@ class Parser:
             and noun not in _WORDS["same"].split("|")
         ):
             raise SearchError(f"{word!r} is ambiguous: ask for {name}")
-        if objects == ("somebody",) and name in GROUPS["somebody"] and "who" in read.words[: read.place]:
+        if name in _THINGS and self.after_verb and self.filters["kinds"] == (LEFT,) and read.previous == word:
+            self.filters["kinds"] = ("placed",)  # who left a bag
+        moved = bool({*self.filters["kinds"]} & {"placed", "removed"}) and name in _THINGS
+        narrower = name in GROUPS["somebody"] and "who" in read.words[: read.place]
+        if (moved and self._of_people()) or (narrower and objects == ("somebody",)):
             self.filters["objects"] = ()
         elif objects and not (self.conjunction and self.after_noun) and name not in objects:
             raise SearchError(f"{word!r} is a second thing: join things with and, or ask for one at a time")
@@ -369,28 +495,53 @@ class Parser:
             return False
         return self._named_place(match[0])
 
+    def _bare_place(self) -> bool:
+        return self._named_place("")
+
     def _named_place(self, preposition: str) -> bool:
         read, filters = self.read, self.filters
         article = bool(read.take("the|an?|my|our")) or preposition == "the"
         begin = read.place
         for length in range(min(6, len(read.words) - begin), 0, -1):
             words = read.words[begin : begin + length]
-            name, ends = " ".join(words), {words[0], words[-1]}
-            if name not in _PICTURE and (ends & _NO_PLACE or not self.asker.names_place(name)):
-                continue
+            name = " ".join(words)
+            if not preposition and name in _PICTURE:  # "going right"
+                return False
+            if not self._names_place(name):
+                name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)  # "the fence line"
+                if not self._names_place(name):
+                    continue
             read.place = begin + length
             if filters["zones"] and not self.conjunction:
                 raise SearchError(f"{name!r} is a second place: ask for one at a time")
-            if preposition in _WORDS["to"].split("|") and self.direction == LEFT:
-                raise SearchError(f"who left to {name!r} is not known: ask who came there")
-            if preposition in _WORDS["from"].split("|") and self.direction == CAME:
-                raise SearchError(f"who came from {name!r} is not known: ask who left there")
+            self._check_joined("cameras")
+            self._check_way(preposition, name)
             self._add(zones=[name])
             return True
-        if not read.next or preposition == "the" or (not article and read.next in _FILLERS):
+        if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
             return False
         error = not_here(read.next, "place", self.asker.places()[:8])
         raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
+
+    def _check_joined(self, others: str) -> None:
+        """Refuse a camera or a place: filters of both mean both at once."""
+        if self.conjunction and self.filters[others]:
+            raise SearchError("a camera and a place are not alternatives here: ask for one at a time")
+
+    def _check_way(self, preposition: str, name: str) -> None:
+        """Refuse where somebody left to or came from; "over the fence" crosses it."""
+        if preposition in _WORDS["to"].split("|") and self.direction == LEFT:
+            raise SearchError(f"who left to {name!r} is not known: ask who came there")
+        if preposition in _WORDS["from"].split("|") and self.direction == CAME:
+            raise SearchError(f"who came from {name!r} is not known: ask who left there")
+        if (kind := _WAYS.get(preposition)) and not self.filters["kinds"]:
+            self._add(kinds=[kind])
+
+    def _names_place(self, name: str) -> bool:
+        words = name.split()
+        ends = {words[0], words[-1]}
+        known = re.search(r"\w", name) and not ends & _NO_PLACE and self.asker.names_place(name)
+        return name in _PICTURE or bool(known)
 
     def _quoted(self) -> bool:
         match = self.read.take('(?:(?:saying|with the words?|that say|about) )?("[^"]+")')
@@ -403,12 +554,17 @@ class Parser:
         if word not in _FILLERS and word not in ("is", "are"):
             return False
         self.read.place += 1
-        self.present |= word in ("is", "are", "does", "do")
+        self.present |= word in ("is", "are")
         self.past |= word in ("was", "were", "did", "had")
-        self.known |= word in _WORDS["everything"].split("|")
+        told = word in _WORDS["everything"].split("|")
+        self.known, self.told = self.known or told, self.told or told
         return True
 
     # What they share
+
+    def _of_people(self) -> bool:
+        objects = {*self.filters["objects"]}
+        return bool(objects) and objects <= {"somebody", *GROUPS["somebody"]}
 
     def _count(self, **more: Any) -> None:
         self.known = True

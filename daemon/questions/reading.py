@@ -19,7 +19,7 @@ _TOKEN = re.compile(
 )
 _SKIPPED = set("?!,;.:()")
 _CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
-_UNIT_S = {"second": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+_UNIT_S = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 _LONG_UNIT_S = {"month": 30 * 86400, "year": 365 * 86400}
 UNITS = "|".join([*_UNIT_S, *_LONG_UNIT_S])
 _MOST = 10**6
@@ -57,13 +57,18 @@ class Reading:
         return self.words[self.place] if self.place < len(self.words) else ""
 
     @property
+    def rest(self) -> str:
+        """All words that come next."""
+        return " ".join(self.words[self.place :])
+
+    @property
     def previous(self) -> str:
         """The word before, empty at the begin."""
         return self.words[self.place - 1] if self.place else ""
 
     def take(self, pattern: str) -> re.Match[str] | None:
         """Go past the next words if they begin with a match that ends where a word does."""
-        match = re.match(rf"(?:{pattern})(?!\S)", " ".join(self.words[self.place :]))
+        match = re.match(rf"(?:{pattern})(?!\S)", self.rest)
         if not match or not match[0]:
             return None
         self.place += len(_TOKEN.findall(match[0]))
@@ -90,13 +95,15 @@ class Reading:
     def take_duration(self, *, recent: bool = False) -> timedelta | None:
         """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour" and "3 months"."""
         begin = self.place
-        half = self.take("half(?: an?)?")
-        number = None if half else self.take_number()
+        part = self.take("half(?: an?)?|(?:an? )?quarter(?: of)? an|(?:three|3) quarters of an")
+        number = None if part else self.take_number()
         more = 0.5 if number is not None and self.take("and a half") else 0.0
         units = _UNIT_S | (_LONG_UNIT_S if recent else {})
         unit = self.take(f"({'|'.join(units)})s?")
-        if not unit or (number is None and not half and not recent):
+        if not unit or (number is None and not part and not recent):
             self.place = begin
             return None
-        count = 0.5 if half else (1 if number is None else number) + more
+        count = (1 if number is None else number) + (more or 0.5 * bool(self.take("and a half")))
+        if part:
+            count = 0.5 if part[0].startswith("half") else 0.75 if "quarters" in part[0] else 0.25
         return timedelta(seconds=units[unit[1]] * count)

@@ -13,35 +13,49 @@ from itertools import product
 
 from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
 from daemon.questions.question import SearchError, Span
-from daemon.questions.reading import UNITS, Reading, either
+from daemon.questions.reading import NUMBERS, UNITS, Reading, either
+from daemon.questions.words import COLOURS, OBJECT_WORDS
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 22), "night": (22, 6)}
+PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 22), "night": (22, 6), "lunch": (12, 14)}
 """Hours of the parts of a day; a night ends on the next one."""
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
 
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
-_WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, len(name))}
-_NOON, _MORNING, _NIGHT = 12 * 60, 6 * 60, 22 * 60
+_WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
+_NOON, _MORNING, _AFTERNOON, _NIGHT = 12 * 60, 6 * 60, 17 * 60, 22 * 60
+_EARLY = 0, 6
+"""The small hours."""
 _TWELVE = 12
 _ALMOST_A_DAY, _LONGEST_DAY = timedelta(hours=22, minutes=59), timedelta(hours=25)
 _ORDINAL = "(?: ?(?:st|nd|rd|th))?"
-_MONTH, _WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), "|".join(PARTS)
+MONTH, WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), "|".join(PARTS)
 _DATES = (
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
     r"(?P<d>\d\d?)(?P<mark>[./])(?P<m>\d\d?)(?:[./](?P<y>\d{4})|\.)",
-    rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{_MONTH})(?: (?P<y>\d{{4}}))?",
-    rf"(?P<name>{_MONTH}) (?P<d>\d\d?){_ORDINAL}(?: (?P<y>\d{{4}}))?",
+    rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{MONTH})(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?",
+    rf"(?P<name>{MONTH}) (?P<d>\d\d?){_ORDINAL}(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?",
+    r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d)(?! /)",
+    r"(?P<d>\d\d?) ?(?:st|nd|rd|th)",
 )
+_MINUTES = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty-five": 25}
+_SPOKEN = (
+    rf"(?:a )?(?:({either(_MINUTES)}|\d\d?)(?: min(?:ute)?s?)? past|quarter to) (\d\d?|{either(NUMBERS)})"
+    r"(?: (am|pm))?( in the (?:morning|afternoon|evening)| at night)?"
+)
+_MILITARY = r"((?:[01]\d|2[0-4])(?!(?<=20)2\d)[0-5]\d)(?: (?:hrs|hours|h))?"
+"""0700 hours; no year."""
 _CLOCK = (
     r"(?P<clock>(?P<hour>\d\d?)(?:(?P<mark>[:.])(?P<minute>\d\d))?(?: (?P<half>am|pm|o'clock))?)"
-    rf"(?P<part> in the (?:morning|afternoon|evening)| at night)?(?! (?:%|percent|people|{UNITS}|{_MONTH}))"
+    rf"(?P<part> in the (?:morning|afternoon|evening)| at night)?(?! (?:%|percent|people|/|{UNITS}|{MONTH}))"
 )
-_AFTER, _UNTIL = "after|later than", "until|till|up to"
+_AFTER, _UNTIL = "after|later than|past", rf"until|till|up to|by(?= (?:\d|noon|midnight|{WEEKDAY}))"
+_TO = "to|until|till|-"
+_BEFORE_DAYS = {"on", "since", "from", "until", "till", "to", "of", "before", "after", "between", "and"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +92,8 @@ class Clock:
 
     @property
     def is_bare(self) -> bool:
-        """An hour that may be of the morning or of the evening."""
-        return self.twelve and not self.exact
+        """It may be of the morning or of the evening: 8, and 3:15, but not 8:30."""
+        return self.twelve and not (self.exact and self.minutes >= _MORNING)
 
     @property
     def halves(self) -> tuple[int, int]:
@@ -98,6 +112,7 @@ class SpanReader:
         at: a clock, with `near` not to the minute.
         lasting: the end is open.
         every: hours are of every day; `nightly` only where no day is given.
+        apart: before one clock and after another.
         phrases: the words of each part.
     """
 
@@ -114,6 +129,7 @@ class SpanReader:
     lasting: bool = False
     every: bool = False
     nightly: bool = False
+    apart: bool = False
     phrases: list[str] = field(default_factory=list)
 
     @property
@@ -144,7 +160,7 @@ class SpanReader:
     # Parts: each reads on and is true, or is false
 
     def _recent(self) -> bool:
-        match = self.read.take("(?:(?:in|within|during|over|for) )?(the )?(last|past|previous)")
+        match = self.read.take("(?:(?:in|within|during|over|for) )?(the |these )?(last|past|previous)")
         unit = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
         length = self.read.take_duration(recent=True) if match and not unit else None
         if length is not None:
@@ -169,7 +185,7 @@ class SpanReader:
         if not match:
             return False
         begin, word = self.read.place, match[0]
-        low = word in f"since|{_AFTER}".split("|")
+        low, ends = word in f"since|{_AFTER}".split("|"), word not in ("before", "earlier than")
         day, clock = self._moment()
         if clock is None and day is None:
             raise self._no_time(f"write {word} 18:00, or {word} yesterday")
@@ -177,6 +193,7 @@ class SpanReader:
             self._set(since=self._at(day, clock) if clock else day.begin)
         elif clock:
             self.lasting |= word == "since"
+            self.apart |= low and self.high is not None
             self._set(**{"low" if low else "high": clock}, days=day)
         elif day and low:
             self._set(since=day.end)
@@ -185,24 +202,24 @@ class SpanReader:
                 f"{word} {self.read.words_from(begin)!r} may mean its begin or its end: write a time"
             )
         elif day:
-            self._set(until=day.end if word in _UNTIL.split("|") else day.begin)
+            self._set(until=day.end if ends else day.begin)
         return True
 
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
-        read = self.read
-        if not (match := read.take("between|from")):
-            return False
-        word, middle = match[0], "and" if match[0] == "between" else "to|until|till|and"
+        read, match = self.read, self.read.take("between|from")
+        word = match[0] if match else ""
+        if not word:
+            read.take("on|in|during|over|for")
         day, clock = self._moment()
         if day is None and clock is None:
             return False
-        if not read.take(middle):
-            if clock:
+        if not read.take("and" if word == "between" else f"{_TO}|and" if word else _TO):
+            if word and clock:
                 raise SearchError(f"{word} {clock.words} until when? write since {clock.words}, or a time")
             return False
         other, end = self._moment()
-        if other is None and end is None:
+        if word and other is None and end is None:
             raise self._no_time("write between 9:00 and 17:00, or from 9 am to 5 pm")
         if day and other and clock and end:
             self._set(since=self._at(day, clock), until=self._at(other, end))
@@ -210,8 +227,10 @@ class SpanReader:
             self._set(low=clock, high=end, days=day or other)
         elif day and other and not clock and not end:
             self._set(since=day.begin, until=other.end)
-        else:
+        elif word:
             raise SearchError("a day needs a day on the other side, and a time needs a time")
+        else:
+            return False
         return True
 
     def _hours(self) -> bool:
@@ -235,10 +254,10 @@ class SpanReader:
                 return True
             if match[0] == "at" and read.next[:1].isdecimal():
                 raise SearchError(f"{read.next!r} is not a time of day: write 22:00, 6 pm or noon")
-        read.take("on|in|during|from|of")
+        read.take("on|in|during|from|of|over|for|at")
         if day := self._day():
             self._set(days=day)
-        elif part := read.take("the (morning|afternoon|evening)"):
+        elif part := read.take("(?:the )?(morning|afternoon|evening|lunch)(?: ?time)?"):
             self._set_part(part[1])
         elif (clock := self._clock()) and not clock.words.isdecimal():
             self._set(at=clock)
@@ -261,6 +280,21 @@ class SpanReader:
             if value is not None:
                 setattr(self, name, value)
 
+    def compare(self) -> str:
+        """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
+        begin, days, other = self.read.place, self.days, self._day()
+        if days is None or other is None:
+            self.read.place = begin
+            return ""
+        self.days = Days(min(days.begin, other.begin), max(days.end, other.end), self.read.words_from(begin))
+        self.phrases.append(self.days.words)
+        lengths = {round((each.end - each.begin) / timedelta(days=1)) for each in (days, other)}
+        if lengths == {1} and not (days.is_part or other.is_part):
+            return "day"
+        if lengths == {7} or lengths <= {28, 29, 30, 31}:
+            return "week" if lengths == {7} else "month"
+        raise SearchError(f"{days.words} and {other.words} are not alike: compare two days, weeks or months")
+
     # Days and clocks
 
     def _moment(self) -> tuple[Days | None, Clock | None]:
@@ -275,9 +309,16 @@ class SpanReader:
     def _clock(self) -> Clock | None:
         if name := self.read.take("noon|midday|midnight"):
             return Clock(parse_time_of_day(name[0]), name[0])
+        if digits := self.read.take(_MILITARY):
+            return Clock(parse_time_of_day(f"{digits[1][:2]}:{digits[1][2:]}"), digits[0], exact=True)
+        if spoken := self._spoken_clock():
+            return spoken
         if not (match := self.read.take(_CLOCK)):
             return None
         hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").replace("o'clock", "")
+        if match[0].isdecimal() and (self.read.next in OBJECT_WORDS or self.read.next in COLOURS):
+            self.read.place -= 1  # 5 cars
+            return None
         if match["mark"] == "." and int(minute) <= _TWELVE and not match["half"]:
             month = MONTHS[(int(minute) or 1) - 1].capitalize()
             clock = match["clock"].replace(".", ":")
@@ -288,6 +329,16 @@ class SpanReader:
         minutes = parse_time_of_day(match["clock"] if match["half"] else f"{match['clock']} {half}".strip())
         twelve = not half and 1 <= hour <= _TWELVE and match["hour"][0] != "0"
         return Clock(minutes, match[0], half, twelve, exact=bool(minute))
+
+    def _spoken_clock(self) -> Clock | None:
+        """Twenty past four, quarter to five; "10 to 5" is a span."""
+        if not (match := self.read.take(_SPOKEN)):
+            return None
+        minutes = int(_MINUTES.get(match[1] or "quarter", match[1] or 15))
+        hour = NUMBERS.index(match[2]) if match[2] in NUMBERS else int(match[2])
+        half = match[3] or (match[4] and ("am" if "morning" in match[4] else "pm")) or ""
+        shown = parse_time_of_day(f"{hour} {half}".strip()) + (minutes if match[1] else -minutes)
+        return Clock(shown % MINUTES, match[0], half, twelve=not half and hour <= _TWELVE)
 
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
@@ -314,9 +365,16 @@ class SpanReader:
         read, begin = self.read, self.read.place
         if read.take("tonight"):
             return self._part(self.today, (18, 30), "tonight")
+        if read.take("(?:the )?(?:early|small) hours"):
+            day = (read.take("of(?: the)?") and (self._weekday() or self._date())) or self.today
+            return self._part(day, _EARLY, read.words_from(begin))
         night: date | None = self.today - timedelta(days=1)
         if read.take("the night of"):
-            night = self._date() or self._weekday()
+            night = self._weekday() or self._date()
+            if night and read.take(_TO) and self._date() != night + timedelta(days=1):
+                raise SearchError(
+                    f"{read.words_from(begin)!r} is not one night: write the night of 22 November"
+                )
         elif not read.take("(?:the )?last night"):
             return None
         if night is None:
@@ -324,33 +382,51 @@ class SpanReader:
         return self._part(night, PARTS["night"], read.words_from(begin))
 
     def _weekday(self) -> date | None:
-        if not (match := self.read.take(rf"(?:(last|this) )?({_WEEKDAY})")):
+        if not (match := self.read.take(rf"(?:(last|this) )?({WEEKDAY})")):
             return None
+        if match[0] == "sat" and self.read.next in ("in", "at", "on", "by", "near", "there"):
+            raise SearchError("'sat' may be Saturday or who sits there: write Saturday, or was")
         back = (self.today.weekday() - _WEEKDAYS[match[2]]) % 7
+        if week := self.read.take("(?:of )?(last|this) week"):
+            back = self.today.weekday() - _WEEKDAYS[match[2]] + 7 * (week[1] == "last")
+            return self.today - timedelta(days=back)
         return self.today - timedelta(days=back or 7 * (match[1] == "last"))
 
     def _date(self) -> date | None:
+        before = self.read.words[: self.read.place]
         result = next(filter(None, map(self.read.take, _DATES)), None)
         if result is None:
             return None
         parts = result.groupdict()
-        day, month = int(parts["d"]), _MONTH_NUMBERS.get(parts.get("name", "")) or int(parts["m"])
+        day, given = int(parts["d"]), parts.get("y")
+        if "name" not in parts and "m" not in parts:  # on the 10th, not the 10th van
+            if not {*before[-2:]} & _BEFORE_DAYS:
+                self.read.place = len(before)
+                return None
+            first = self.today.replace(day=1)
+            first -= timedelta(days=day > self.today.day)
+            with suppress(ValueError):
+                return first.replace(day=day)
+            raise SearchError(
+                f"there is no {result[0]} of {MONTHS[first.month - 1].capitalize()}: write its month"
+            )
+        month = _MONTH_NUMBERS.get(parts.get("name") or "") or int(parts["m"])
         if parts.get("mark") == "/" and day <= _TWELVE and month <= _TWELVE and day != month:
             name = MONTHS[month - 1].capitalize()
-            raise SearchError(f"{result[0]} may be of two months: write {day} {name} {parts['y']}")
+            raise SearchError(f"{result[0]} may be of two months: write {day} {name} {given or ''}".rstrip())
         if month > _TWELVE >= day:
             day, month = month, day
         year = self.today.year
-        for each in [int(parts["y"])] if parts["y"] else range(year, year - 5, -1):  # for 29 February
+        for each in [int(given)] if given else range(year, year - 5, -1):  # for 29 February
             with suppress(ValueError):
-                if parts["y"] or date(each, month, day) <= self.today:
+                if given or date(each, month, day) <= self.today:
                     return date(each, month, day)
         raise SearchError(f"there is no {result[0]}: write 3 May 2026, or 2026-05-03")
 
     def _period(self) -> Days | None:
         """This or last weekend, week, month or year, or a month by its name."""
         today = self.today
-        if match := self.read.take(rf"({_MONTH})(?: (\d{{4}}))?(?! \d)"):
+        if match := self.read.take(rf"({MONTH})(?: (\d{{4}}))?(?! \d)"):
             month = _MONTH_NUMBERS[match[1]]
             first = date(int(match[2]) if match[2] else today.year - (month > today.month), month, 1)
             return self._dates(first, _last_of_month(first), match[0])
@@ -396,6 +472,15 @@ class SpanReader:
         Raises:
             SearchError: a clock may mean two times, or a time is to come.
         """
+        clocks = [
+            each.halves[1] if each.is_bare else each.minutes
+            for each in (self.low, self.high, self.at)
+            if each
+        ]
+        evening = any(_AFTERNOON <= each < _NIGHT for each in clocks)
+        if self.days and self.days.is_part and evening and self.local.of(self.days.begin).hour * 60 == _NIGHT:
+            day = self.local.of(self.days.begin).date()  # "at 9 last night"
+            self.days = Days(self._wall(day, _AFTERNOON), self.days.end, self.days.words)
         since, until, days = self.since, self.until, self.days
         if days:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
@@ -409,6 +494,8 @@ class SpanReader:
             raise SearchError(f"{self.phrases[-1]!r} is a second time of the day: ask for one at a time")
         every = self.every or (self.nightly and days is None)
         one = days is not None and days.end - days.begin <= _LONGEST_DAY and not every
+        if one and self.apart and self.low and self.high and self.low.minutes >= self.high.minutes:
+            raise SearchError(f"{' '.join(self.phrases)!r} is two spans: ask for one at a time")
         if one or not (every or since or until):
             return self._within(*self._minutes(days))
         low, high = self._minutes(None)
@@ -458,7 +545,7 @@ class SpanReader:
             raise SearchError(f"there was no {low // 60:02d}:{low % 60:02d} on that day: clocks went forward")
         if rest:
             return Span(since, days.end if days else None if self.lasting else until)
-        if days and days.is_part:
+        if days and days.is_part and not (self.low and self.high and since < days.end and until > days.begin):
             since, until = max(since, days.begin), min(until, days.end)
         if since >= until:
             raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")

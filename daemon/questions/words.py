@@ -49,6 +49,7 @@ OBJECT_WORDS: dict[str, str] = {
     **dict.fromkeys(("object", "objects", "item", "items"), "object"),
     **dict.fromkeys(("animal", "animals"), "animal"),
     **{name + ending: name for name in ANIMALS for ending in ("", "s")},
+    **{noun: name for name, nouns in LEXICON["nouns"].items() for noun in nouns.split("|")},
 }
 """Word to object or group."""
 

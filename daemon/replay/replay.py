@@ -29,12 +29,13 @@ from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import POLL_S, Work, WorkQueue
 from models.captioner import Captioner
 from models.detections import Detections
+from models.language.catalogue import _, tell
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import Publisher
 from pipeline.record import Record
 from pipeline.report.pages import Head
-from pipeline.report.words import format_offset, many
+from pipeline.report.words import counted, format_offset, many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
@@ -277,17 +278,21 @@ class _Replay:
         bounds = [("lower", plan.lower), ("upper", plan.upper)]
         thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
         repeated = sum(sum(outcome.unreported.values()) for outcome in outcomes.values())
-        missing = [f"Repetition of what was reported: {many(repeated, 'sentence')}."] if repeated else []
+        sentences = counted(repeated, "sentence")
+        again = (
+            [tell("Repetition of what was reported: {sentences}.", sentences=sentences)] if repeated else []
+        )
+        cameras = names[0] if len(names) == 1 else counted(len(names), "camera")
         return Head(
-            title=f"What changed: {names[0] if len(names) == 1 else f'{len(names)} cameras'}",
+            title=tell("What changed: {cameras}", cameras=cameras),
             facts=(
-                ("Footage", ", ".join(footage)),
-                ("Length looked at", format_offset(sum(outcome.read_s for outcome in outcomes.values()))),
+                (_("Footage"), ", ".join(footage)),
+                (_("Length looked at"), format_offset(sum(outcome.read_s for outcome in outcomes.values()))),
             ),
-            missing=[*problems, *missing],
+            missing=[*problems, *again],
             audit=(
-                ("Sampled", f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
-                ("Captioner", f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
+                (_("Sampled"), f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
+                (_("Captioner"), f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
             ),
         )
 

@@ -11,15 +11,18 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
+from models.language.catalogue import N_, _, join, ngettext, tell
 from pipeline.report.words import duration_words, moment_words
 
+_REASONS = {"camera_down": N_("camera down")}
+_REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
 _GAPS = 3
 """The newest gaps, which are named one by one."""
 
 
 def local_words(moment: datetime, local: LocalTime) -> str:
     """A time as people here read it; of footage without a date how far into it."""
-    return moment_words(moment, local.zone, "%a %Y-%m-%d %H:%M:%S")
+    return moment_words(moment, local.zone, N_("%a %Y-%m-%d %H:%M:%S"))
 
 
 def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
@@ -70,7 +73,7 @@ def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[st
 
 def stay_words(visit: Visit) -> str:
     """Of a visit without an end."""
-    return "still there" if visit.there else "an end not seen"
+    return _("still there") if visit.there else _("an end not seen")
 
 
 def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
@@ -102,28 +105,42 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
 
 
 def caveats(search: Search, question: Question) -> list[str]:
-    """Sentences about what an answer leaves open: not recorded, not watched now, or not sure; mostly none."""
+    """Sentences beside an answer: not recorded, not watched now, not sure, the average; mostly none."""
     local, selection = search.local, search.selection
     said = _gap_sentences(selection.gaps(question), local)
     asked = question.filters.cameras
     begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
     if begun and question.span.until and question.span.until <= min(begun.values()):
         camera, first = min(begun.items(), key=lambda each: each[1])
-        words = local_words(first, local)
-        said.append(f"nobody watched then: the first record is of {words}, on camera {camera}")
+        message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
+        said.append(tell(message, begin=local_words(first, local), camera=camera))
     if question.filters.open:
-        said += [
-            f"what is there now is not known of camera {camera} since {local_words(last, local)}, "
-            "when it was last watched"
-            for camera, last in selection.unwatched(question).items()
-        ]
+        message = N_(
+            "what is there now is not known of camera {camera} since {last}, when it was last watched"
+        )
+        for camera, last in selection.unwatched(question).items():
+            said.append(tell(message, camera=camera, last=local_words(last, local)))
+    visits = selection.visits(question) if question.measure.durations else []
+    if len(visits) > 1:
+        mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
+        said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))
     for each in selection.unsure(question):
-        seen = " and ".join(dict.fromkeys(local_words(at, local) for at in (each.first, each.last)))
-        visits = f"{each.visits:,} more {'visit' if each.visits == 1 else 'visits'}"
-        ends = ", the first and the last" if each.visits > 1 else ""
+        seen = dict.fromkeys(local_words(at, local) for at in (each.first, each.last))
+        message = ngettext(
+            "{number} more visit recorded as {open}, whose kind was not sure, may be of a {classes}: {seen} "
+            "({option} finds them)",
+            "{number} more visits recorded as {open}, whose kind was not sure, may be of a {classes}: "
+            "{seen}, the first and the last ({option} finds them)",
+            each.visits,
+        )
         said.append(
-            f"{visits} recorded as {each.open_class}, whose kind was not sure, may be of a {each.classes}: "
-            f"{seen}{ends} (--object {each.open_class} finds them)"
+            message.format(
+                number=f"{each.visits:,}",
+                open=_(each.open_class),
+                classes=join(map(_, each.classes.split(" or ")), N_("{one} or {other}")),
+                seen=join(seen, N_("{one} and {other}")),
+                option=f"--object {each.open_class}",
+            )
         )
     return said
 
@@ -131,13 +148,19 @@ def caveats(search: Search, question: Question) -> list[str]:
 def _gap_sentences(gaps: Sequence[Gap], local: LocalTime) -> list[str]:
     if not gaps:
         return []
-    spans = [
-        f"{gap.camera} {local_words(gap.begin, local)} to {_end_words(gap.begin, gap.end, local)} "
-        f"({gap.reason.replace('_', ' ')})"
+    spans = ", ".join(
+        tell(
+            "{camera} {begin} to {end} ({reason})",
+            camera=gap.camera,
+            begin=local_words(gap.begin, local),
+            end=_end_words(gap.begin, gap.end, local),
+            reason=_(_REASONS.get(gap.reason, gap.reason)),
+        )
         for gap in gaps[-_GAPS:]
-    ]
-    more = f" and {len(gaps) - _GAPS:,} before" if len(gaps) > _GAPS else ""
-    return [f"not everything was recorded, so counts are at least: {', '.join(spans)}{more}"]
+    )
+    if len(gaps) > _GAPS:
+        spans = tell("{spans} and {number} before", spans=spans, number=f"{len(gaps) - _GAPS:,}")
+    return [tell("not everything was recorded, so counts are at least: {spans}", spans=spans)]
 
 
 def _end_words(begin: datetime, end: datetime, local: LocalTime) -> str:

@@ -15,6 +15,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.index import Index, key_of
 from daemon.search.selection import Location, Selection
+from models.language.catalogue import N_, _
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.record_format import hash_holds
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
-_ALTERED = "does not verify: the line was changed"
+_ALTERED = N_("does not verify: the line was changed")
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Search:
         for sentence in result.members["sentences"]:
             other, camera = sentence.get("other"), result.members["camera"]
             locations = self.selection.of_track(camera, other) if other else []
-            words = OTHERS.get(sentence.get("action", ""), "with")
+            words = _(OTHERS.get(sentence.get("action", ""), N_("with")))
             found += [(words, other) for other in self.read(locations[-1:])]
         return found
 
@@ -193,5 +194,5 @@ class Search:
                     result = SearchResult(line, members, (), pictures)
                     if hash_holds(line):  # else it may be no record any more
                         return result
-                    return replace(result, marks=(_ALTERED,)) if result.record else None
+                    return replace(result, marks=(_(_ALTERED),)) if result.record else None
         return None

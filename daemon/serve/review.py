@@ -13,13 +13,14 @@ from urllib.parse import urlencode
 import numpy as np
 from starlette.datastructures import QueryParams
 
-from daemon.questions.local_time import LocalTime, microseconds
+from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.search import Search
-from pipeline.report.words import duration_words, has_date, many
+from models.language.catalogue import _, tell
+from pipeline.report.words import counted, duration_words, format_date, has_date
 
 ALL_DAYS = "all"
 
@@ -133,8 +134,14 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> dict[str, 
         older ones are left, `counts` None for a question that counts nothing.
     """
     selection, error = search.selection, ""
-    nothing: dict[str, Any] = {"title": "Review", "results": [], "more": False, "counts": None, "visits": ()}
-    nothing |= {"bars": (), "occupancies": (), "ticks": (), "hours": (), "days": (), "gaps": ()}
+    nothing: dict[str, Any] = {
+        "title": _("Review"),
+        "results": [],
+        "more": False,
+        "counts": None,
+        "visits": (),
+    }
+    nothing |= {"bars": (), "occupancies": (), "ticks": (), "hours": (), "days": (), "gaps": (), "groups": []}
     try:
         asked = ReviewQuery.read(parameters, search, now)
         answer = _answer(search, asked, now)
@@ -154,8 +161,12 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
     every, span = measure.order == "all", question.span
     answer: dict[str, Any] = {"gaps": caveats(search, question), "days": _days(asked, local, now)}
     if measure.count:
-        rows = [(*group.labels, group.visits, group.narrations) for group in search.selection.count(question)]
-        answer["counts"] = rows or [(*("" for _ in measure.by), 0, 0)]
+        rows = [
+            (*map(_label, measure.by, group.labels), group.visits, group.narrations)
+            for group in search.selection.count(question)
+        ]
+        answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
+        answer["groups"] = [_(name.replace("-", " ")) for name in measure.by]
     else:
         matches = search.answer(question, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
         answer["results"] = list(matches.results)[:: 1 if measure.order == "first" else -1]
@@ -171,12 +182,22 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
 def _title(asked: ReviewQuery, answer: Mapping[str, Any]) -> str:
     results, ticks, zoomed = answer.get("results"), answer.get("ticks"), answer.get("hours")
     if asked.day and results and not has_date(results[0].record.after.moment):
-        return "Footage without a date"
+        return _("Footage without a date")
     day = asked.day or (ticks[0].date() if ticks and zoomed else None)
-    hours = f", {ticks[0]:%H:%M} to {ticks[-1]:%H:%M}" if ticks and zoomed else ""
     if day:
-        return f"{day:%A} {day.day} {day:%B %Y}{hours}"
-    return "Results" if asked.understood else "All days"
+        words = format_date(day, "%A %-d %B %Y")
+        if not (ticks and zoomed):
+            return words
+        begin, end = (format_date(each, "%H:%M") for each in (ticks[0], ticks[-1]))
+        return tell("{day}, {begin} to {end}", day=words, begin=begin, end=end)
+    return _("Results") if asked.understood else _("All days")
+
+
+def _label(grouping: str, label: str) -> str:
+    """A group's label in the language; names of cameras, numbers and moments stay."""
+    if grouping == "weekday":
+        return format_date(date(2024, 1, 1) + timedelta(days=DAY_NAMES.index(label.lower())), "%A")
+    return _(label) if grouping in ("object", "kind", "colour") else label
 
 
 def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -205,7 +226,7 @@ def _days(asked: ReviewQuery, local: LocalTime, now: datetime) -> list[tuple[str
     days = [("prev", f"← {before}", asked.query(day=before))]
     if after <= local.of(now).date():
         days.append(("next", f"{after} →", asked.query(day=after)))
-    return [*days, ("up", "all days", asked.query(day=ALL_DAYS))]
+    return [*days, ("up", _("all days"), asked.query(day=ALL_DAYS))]
 
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
@@ -216,7 +237,7 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
             local_words(visit.begin, local),
             local_words(visit.end, local) if visit.end else stay_words(visit),
             visit.camera,
-            visit.object,
+            _(visit.object),
             duration_words(visit.seconds),
         )
         for visit in search.selection.visits(question)[:_SHOWN]
@@ -243,20 +264,20 @@ def _plots(
     elif short:
         unit, shape, step = "hour", "%Y-%m-%d %H:00", timedelta(hours=1)
     question = replace(asked.question, measure=Measure(count=True, by=(unit,)))
-    counted = {group.labels[0]: group for group in search.selection.count(question)}
-    if not counted or not has_date(datetime.fromisoformat(min(counted))):
+    groups = {group.labels[0]: group for group in search.selection.count(question)}
+    if not groups or not has_date(datetime.fromisoformat(min(groups))):
         return {}
     if not short or begin is None or end is None:
-        begin, end = (local.aware(datetime.fromisoformat(each(counted))) for each in (min, max))
+        begin, end = (local.aware(datetime.fromisoformat(each(groups))) for each in (min, max))
         end = local.bounds(local.of(end).date())[1]
         begin = max(begin, end - _LONGEST_PLOT)
     bars, at = dict[str, Bar](), begin
     while at < end:
         until = at + step if unit != "day" else local.bounds(local.of(at).date())[1]
         label, counts = f"{local.of(at):{shape}}", (0, 0)
-        if group := counted.get(label):
+        if group := groups.get(label):
             counts = group.visits, group.narrations
-        words = f"{label}: {many(counts[0], 'visit')}, {many(counts[1], 'narration')}"
+        words = f"{label}: {counted(counts[0], 'visit')}, {counted(counts[1], 'narration')}"
         bars.setdefault(label, Bar(words, *counts, asked.nearer(at, until, local)))  # clocks may go back
         at = until
     hours, length = list[tuple[str, str]](), end - begin
@@ -264,7 +285,7 @@ def _plots(
         hours = [
             (f"← {local.of(begin - length):%H:%M}", asked.nearer(begin - length, begin, local)),
             (f"→ {local.of(end):%H:%M}", asked.nearer(end, end + length, local)),
-            ("whole day", asked.query(day=local.of(begin).date(), since=None, until=None)),
+            (_("whole day"), asked.query(day=local.of(begin).date(), since=None, until=None)),
         ]
     return {
         "bars": list(bars.values()),

@@ -37,12 +37,13 @@ from daemon.serve.review import Bar, review
 from daemon.serve.rules import FIELDS as RULE_FIELDS
 from daemon.serve.rules import SPANS, try_rule_on_past
 from daemon.serve.site import Site
+from models.language.catalogue import N_, _, tell
 from pipeline.evidence import EvidenceStore, evidence_fault
 from pipeline.feedback import LONGEST, TYPES, FeedbackError
 from pipeline.report.pages import MEDIA_TYPES, environment
 from pipeline.report.picture import encode_small
 from pipeline.report.words import TYPES as TYPE_WORDS
-from pipeline.report.words import many
+from pipeline.report.words import counted
 
 Form = dict[str, str]
 
@@ -55,6 +56,16 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # named by the hash of their content
 _NOTABLE = ("rule", "obstructed", "view_changed", "unusual", "stay", "gap")
 """Sentences of a digest that a week shows."""
+_TITLES = (
+    *(N_("Bad Request"), N_("Not Found"), N_("Method Not Allowed"), N_("Request Timeout")),
+    *(N_("Request Entity Too Large"), N_("Unsupported Media Type"), N_("Internal Server Error")),
+)
+"""Of pages about errors; they are HTTP's phrases."""
+_CHANGED = {
+    "before": N_("The picture before was changed."),
+    "after": N_("The picture after was changed."),
+    "overlay": N_("The picture overlay was changed."),
+}
 _QUERIES = ("review", "digest", "rules")
 _small = lru_cache(512)(encode_small)
 
@@ -138,7 +149,7 @@ class Routes:
                 by_hour[hour] += visits
                 cameras[camera] += visits
             bars = [
-                Bar(f"{n}:00: {many(v, 'visit')}", v, v, f"day={day}&between={n}:00-{n + 1}:00")
+                Bar(f"{n}:00: {counted(v, 'visit')}", v, v, f"day={day}&between={n}:00-{n + 1}:00")
                 for n, v in ((n, by_hour[n]) for n in range(24))
             ]
             days.append((day, bars, dict(cameras.most_common()), each.sentences))
@@ -149,7 +160,7 @@ class Routes:
         with self.site.search() as search:
             tile = next((each for each in self.site.tiles(search) if each.name == name), None)
         if tile is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such camera.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, _("There is no such camera."))
         configured = (self.site.cameras or {}).get(name)
         return self.page(
             request,
@@ -192,7 +203,7 @@ class Routes:
             "review",
             **answer,
             cards=cards,
-            kinds={"came": "came", "left": "left", **TYPE_WORDS},
+            kinds={"came": N_("came"), "left": N_("left"), **TYPE_WORDS},
             colours_of_objects=sorted(set(COLOURS.values())),
         )
 
@@ -217,7 +228,7 @@ class Routes:
         """One sentence for each picture that is another than the record names, and is not gone."""
         named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
         faults = [(side, evidence_fault(self.site.evidence, named[side])) for side in result.pictures]
-        return [f"The picture {side} was changed." for side, fault in faults if "was changed" in fault]
+        return [_(_CHANGED[side]) for side, fault in faults if "was changed" in fault]
 
     def _remark(self, request: Request, form: Form) -> Response:
         """Store a remark: reviewed, a note or feedback."""
@@ -235,7 +246,9 @@ class Routes:
                 corrected = {name: form.get(name, "").lower().strip() or None for name in ("type", "object")}
                 store.set_opinion(record.id, int(place), form.get("opinion", ""), **corrected, who=who)
             else:
-                raise HTTPException(HTTPStatus.BAD_REQUEST, "There is no such sentence, or no such remark.")
+                raise HTTPException(
+                    HTTPStatus.BAD_REQUEST, _("There is no such sentence, or no such remark.")
+                )
         except FeedbackError as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
         request.state.deed = "mark", f"{identity}/{what}"
@@ -252,7 +265,7 @@ class Routes:
             return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=_FOREVER)
         small = _small(path, int(width or 0)) if path else None
         if small is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such picture.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, _("There is no such picture."))
         return Response(small, media_type="image/jpeg", headers=_FOREVER)
 
     async def _login(self, request: Request) -> Response:
@@ -266,12 +279,13 @@ class Routes:
         request.state.deed, request.state.name = ("refused", ""), form.get("name", "")
         address = request.client.host if request.client else ""
         if wait_s := self.site.guesses.take(address):
-            error = f"Too many wrong passwords. Try again in {round(wait_s / 60) or 1} min."
+            message = N_("Too many wrong passwords. Try again in {minutes} min.")
+            error = tell(message, minutes=round(wait_s / 60) or 1)
             page = self.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
             return page
         if not await passwords.match(request.state.name, form.get("password", "")):
-            error = "Wrong name or password."
+            error = _("Wrong name or password.")
             return self.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
         self.site.guesses.give_back(address)
         request.state.deed = "login", ""
@@ -293,13 +307,13 @@ class Routes:
 
     async def error(self, request: Request, error: Exception) -> Response:
         """The response to an error, HTML for browsers."""
-        status, words = HTTPStatus.INTERNAL_SERVER_ERROR, "An error occurred; see the log."
+        status, words = HTTPStatus.INTERNAL_SERVER_ERROR, _("An error occurred; see the log.")
         headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
-            status, words, headers = HTTPStatus(error.status_code), error.detail, error.headers or {}
+            status, words, headers = HTTPStatus(error.status_code), _(error.detail), error.headers or {}
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(f"{words}\n", status, headers)
-        page = self.page(request, "message", status, title=status.phrase, words=words)
+        page = self.page(request, "message", status, title=_(status.phrase), words=words)
         page.headers.update(headers)
         return page
 
@@ -308,7 +322,7 @@ def _find_record(search: Search, request: Request) -> SearchResult:
     """The record that the address names; 404 where there is none."""
     if result := search.by_id(request.path_params["identity"]):
         return result
-    raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such narration; retention may have deleted it.")
+    raise HTTPException(HTTPStatus.NOT_FOUND, _("There is no such narration; retention may have deleted it."))
 
 
 def _posted(handler: Callable[[Request, Form], Response]) -> Callable[[Request], Any]:
@@ -328,18 +342,18 @@ async def _form(request: Request) -> Form:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send a form.")
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _("Send a form."))
     if int(request.headers.get("content-length", _LONGEST_FORM + 1)) > _LONGEST_FORM:
-        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.")
+        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _("The form is too large."))
     try:
         async with asyncio.timeout(_FORM_S):
             body = await request.body()
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"))
     except TimeoutError:
-        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "The form took too long.") from None
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, _("The form took too long.")) from None
     except ValueError:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from None
+        raise HTTPException(HTTPStatus.BAD_REQUEST, _("The form cannot be read.")) from None
 
 
 def _local_path(target: str) -> str:

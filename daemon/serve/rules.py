@@ -14,8 +14,14 @@ from daemon.rules.rule import read_rule
 from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
+from models.language.catalogue import N_
 
-SPANS = {"1d": "the last day", "7d": "the last 7 days", "30d": "the last 30 days", "": "all that is there"}
+SPANS = {
+    "1d": N_("the last day"),
+    "7d": N_("the last 7 days"),
+    "30d": N_("the last 30 days"),
+    "": N_("all that is there"),
+}
 FIELDS = ("when", "hours", "cooldown", "since")
 """Of the form, in words."""
 

@@ -22,6 +22,7 @@ from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.search.search import Search, SearchResult
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.areas import may_write
+from models.language.catalogue import N_, _
 from pipeline.evidence import evidence_beside
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore, Remarks
 from pipeline.record import Record
@@ -30,8 +31,9 @@ from pipeline.report.card import Card
 _NEWEST = 20
 _REFRESH_S = 0.5
 _STATES_S, _STATES_LIMIT_S, _LARGEST = 5.0, 2.0, 2**20
-_GOOD = {"streaming", "reading"}
+_GOOD = {N_("streaming"), N_("reading")}
 """States of a camera that is watched."""
+_OTHERS = (N_("connecting"), N_("stalled"), N_("backing off"), N_("ended"), N_("waiting"))
 
 logger = logging.getLogger(__name__)
 
@@ -179,12 +181,12 @@ class Site:
         for name in sorted({*latest, *(configured or ())}):
             card = latest.get(name)
             if configured is not None and name not in configured:
-                tiles.append(Tile(name, "removed from the configuration", "removed", card))
+                tiles.append(Tile(name, _("removed from the configuration"), "removed", card))
                 continue
             live = (configured[name].live_url if configured else None) or ""
-            state = states.get(name, "not watched by the daemon that runs") if states is not None else ""
+            state = states.get(name, N_("not watched by the daemon that runs")) if states is not None else ""
             level = "good" if state in _GOOD else "bad" if state else "unknown"
-            tiles.append(Tile(name, state, level, card, live))
+            tiles.append(Tile(name, _(state), level, card, live))
         return sorted(tiles, key=lambda tile: tile.level == "removed")
 
     def _latest(self, search: Search, camera: str) -> Card | None:

@@ -208,6 +208,7 @@ def noun_phrase(
 
 def noun_messages() -> Iterator[tuple[str, ...]]:
     """The messages of nouns, which no call names in full: of one and several, and with their articles."""
+    yield ("scene",)  # the object of records of the whole scene
     kinds = {name: kind.plural for name, kind in KINDS.items()} | {"large vehicle": "large vehicles"}
     for name, nouns in kinds.items():
         yield name, nouns

@@ -53,6 +53,7 @@ _DARK = 25.0  # lightness below which a tint is unreliable
 _MIDDLE = 52.0  # lightness of a road by day, on which the shades below count
 _SHADES = {"white": (80, 150, 0.42), "grey": (48, 78, 0.7), "black": (-50, 38, 0.7)}
 """Lightness from and to, and the least share of pixels between them."""
+_WHITE = 85.0  # lightness that a quarter of white paint reaches in any scene; silver in shade does not
 _BURNT = 94.0  # lightness beyond which a picture is overexposed and shows white, whatever the scene
 _UPRIGHT = 1.5  # least height of a person's box, in its width: who sits or is cut has no chest here
 _CHEST, _LEGS = (0.3, 0.2, 0.7, 0.48), (0.32, 0.54, 0.68, 0.84)  # of a person's box
@@ -112,7 +113,8 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
         return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), _ALIKE)
     tint = float(np.hypot(a.mean(), b.mean()) / max(lightness.mean(), _DARK))
     if vivid.mean() < _PALE and tint < _TINT:
-        return _shade_name(np.where(lightness > _BURNT, 100, lightness - (cast.middle - _MIDDLE)))
+        name = _shade_name(np.where(lightness > _BURNT, 100, lightness - (cast.middle - _MIDDLE)))
+        return None if name == "white" and np.percentile(lightness, 75) < _WHITE else name
     return None
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Literal
 
-from models.language.catalogue import N_, _
+from models.language.catalogue import N_, _, tell
 from models.language.templates import PAST
 from models.sentences import Sentence
 from pipeline.feedback import Feedback, Remarks
@@ -142,13 +142,14 @@ class Card:
         begun, last = self.stages[0].record.sentences[0], self.record.sentences[-1]
         known = begun.since or begun.time or self.stages[0].record.after.time
         begin = datetime.fromisoformat(known.removeprefix("before "))
-        since = "before " * known.startswith("before ") + self.time_words(begin)
+        early, since = known.startswith("before "), self.time_words(begin)
         if not last.until:
-            return f"Here since {since}"
-        end = datetime.fromisoformat(last.until)
-        least = "at least " * known.startswith("before ")
-        words = duration_words((end - begin).total_seconds())
-        return f"Here for {least}{words}, from {since} to {self.time_words(end)}"
+            return tell(N_("Here since before {begin}") if early else N_("Here since {begin}"), begin=since)
+        end, message = datetime.fromisoformat(last.until), N_("Here for {length}, from {begin} to {end}")
+        if early:
+            message = N_("Here for at least {length}, from before {begin} to {end}")
+        length = duration_words((end - begin).total_seconds())
+        return tell(message, length=length, begin=since, end=self.time_words(end))
 
     @property
     def steps(self) -> list[tuple[str, str, str]]:
@@ -173,16 +174,18 @@ class Card:
         """Such as Thursday 14 May 2026, with the time into the footage where that is known."""
         moment = self.record.after.moment
         if not has_date(moment):
-            return "footage without a date"
-        into = (
-            f", {format_offset((moment - self.start).total_seconds())} into the footage" if self.start else ""
-        )
-        return moment_words(moment, self.zone, "%A %-d %B %Y") + into
+            return _("footage without a date")
+        day = moment_words(moment, self.zone, N_("%A %-d %B %Y"))
+        if not self.start:
+            return day
+        offset = format_offset((moment - self.start).total_seconds())
+        return tell("{day}, {offset} into the footage", day=day, offset=offset)
 
     @property
     def event(self) -> str | None:
         """Name of the record's event; None where objects changed."""
-        return EVENTS.get(self.record.event)
+        event = EVENTS.get(self.record.event)
+        return event and _(event)
 
     @property
     def text(self) -> str:
@@ -193,7 +196,8 @@ class Card:
     @property
     def gap(self) -> str:
         """Time between the two frames, such as "1.5 s earlier"."""
-        return f"{(self.record.after.moment - self.record.before.moment).total_seconds():.1f} s earlier"
+        seconds = (self.record.after.moment - self.record.before.moment).total_seconds()
+        return tell("{seconds} s earlier", seconds=f"{seconds:.1f}")
 
     @property
     def first_side(self) -> Side:
@@ -206,7 +210,11 @@ class Card:
         """Reservations about the record, and the notes."""
         record, caveats = self.record, list(self.notes)
         if record.fallback:
-            caveats.append(f"Where something changed, not what: {fallback_words(record.fallback)}.")
+            message, reason = (
+                N_("Where something changed, not what: {reason}."),
+                fallback_words(record.fallback),
+            )
+            caveats.append(tell(message, reason=reason))
         return [*caveats, abstained_words(record.abstained)] if record.abstained else caveats
 
     @property
@@ -230,18 +238,21 @@ class Card:
 
     def time_words(self, moment: datetime) -> str:
         """Time of day, or of footage without a date the time into it."""
-        return moment_words(moment, self.zone, "%H:%M:%S")
+        return moment_words(moment, self.zone, N_("%H:%M:%S"))
 
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []
         if sentence.since and not self.stages:
-            before = "before " * sentence.since.startswith("before ")
+            message = (
+                N_("since before {begin}") if sentence.since.startswith("before ") else N_("since {begin}")
+            )
             since = datetime.fromisoformat(sentence.since.removeprefix("before "))
-            parts.append(f"since {before}{self.time_words(since)}")
+            parts.append(tell(message, begin=self.time_words(since)))
         if sentence.duration_s is not None and not self.stages:
-            parts.append(f"for {duration_words(sentence.duration_s)}")
+            parts.append(tell("for {length}", length=duration_words(sentence.duration_s)))
         if sentence.same_as:
-            parts.append(f"{sentence.same_as.probability:.0%} likely the same as before")
+            percent = f"{sentence.same_as.probability:.0%}"
+            parts.append(tell("{percent} likely the same as before", percent=percent))
         if self.record.event == "change" and not self.record.fallback:
             parts.append(confidence_words(sentence.confidence))
         return " · ".join(parts)

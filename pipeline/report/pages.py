@@ -12,9 +12,9 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from models.language.catalogue import language
+from models.language.catalogue import language, tell
 from pipeline.report.card import COLOURS, SIDES, Card
-from pipeline.report.words import many
+from pipeline.report.words import counted, format_date
 
 MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
@@ -63,7 +63,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
-    made.install_gettext_callables(language.gettext, language.ngettext, newstyle=True)  # type: ignore[attr-defined]
+    made.install_gettext_callables(language.gettext, language.ngettext, newstyle=False)  # type: ignore[attr-defined]
     static = resources.files(__package__).joinpath("static")
     files = {name: static.joinpath(name).read_bytes() for name in ("page.css", "page.js", "icon.svg")}
     made.globals |= {
@@ -76,8 +76,12 @@ def environment() -> Environment:
         "zip": zip,
         "served": False,  # a page is one file by itself, unless it says that it is served
         "sources": WITHIN,
-        "many": many,
+        "language": language,
+        "tell": tell,
+        "counted": counted,
+        "format_date": format_date,
     }
+    made.filters["told"] = language.gettext
     made.filters["points"] = lambda points: " ".join(f"{x:g},{y:g}" for x, y in points)
     return made
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from models.language.catalogue import N_, _, tell
 from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record
@@ -17,7 +18,7 @@ from pipeline.report.card import SIDES, Card
 from pipeline.report.pages import Head, data_url, records_page
 from pipeline.report.picture import encode_small
 from pipeline.report.subtitles import subtitles
-from pipeline.report.words import NOT_RECORDED, fallback_words, gap_words, has_date, many, moment_words
+from pipeline.report.words import NOT_RECORDED, counted, fallback_words, gap_words, has_date, moment_words
 
 _WIDTH = 600
 
@@ -76,21 +77,21 @@ def summarize(
     for camera in sorted({*spans, *(name for name, told in cameras.items() if told)}):
         told = cameras.get(camera, ())
         start, end = _span(camera, told, spans)
-        sentences = many(sum(len(record.sentences) for record in told), "sentence")
-        number = f"{many(len(told), 'narration')} ({sentences})" if told else "nothing to report"
-        rows.append(
-            (camera, f"{number}, {moment_words(start)} to {moment_words(end)}{' UTC' * has_date(start)}")
-        )
+        sentences = counted(sum(len(record.sentences) for record in told), "sentence")
+        number = f"{counted(len(told), 'narration')} ({sentences})" if told else _("nothing to report")
+        times = tell("{begin} to {end}", begin=moment_words(start), end=moment_words(end))
+        rows.append((camera, f"{number}, {times}{' UTC' * has_date(start)}"))
     missing = [*(head.missing or ()), *(gap_words(each) for each in records if each.event in NOT_RECORDED)]
     if unsure := sum(bool(record.abstained) for record in records):
-        number = many(unsure, "narration")
-        missing.append(f"Possibly more in {number}, with too little confidence to be reported.")
+        message = N_("Possibly more in {narrations}, with too little confidence to be reported.")
+        missing.append(tell(message, narrations=counted(unsure, "narration")))
     fallbacks = Counter(record.fallback for record in records if record.fallback)
     for reason, count in sorted(fallbacks.items()):
-        missing.append(f"What changed, in {many(count, 'narration')}: {fallback_words(reason)}.")
+        message, number = N_("What changed, in {narrations}: {reason}."), counted(count, "narration")
+        missing.append(tell(message, narrations=number, reason=fallback_words(reason)))
     models = sorted({f"{record.model.name} (sha256 {record.model.sha256})" for record in records})
     settings = sorted({f"sha256 {record.config_sha256}" for record in records})
-    audit = [("Models", "; ".join(models)), ("Settings", "; ".join(settings))] if records else []
+    audit = [(_("Models"), "; ".join(models)), (_("Settings"), "; ".join(settings))] if records else []
     return replace(
         head,
         facts=rows,

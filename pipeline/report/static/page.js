@@ -28,8 +28,8 @@ const follow = (feed) => {
       const answer = await fetch(`/feed?seen=${feed.dataset.seen}`, { headers: { accept: "text/html" }, redirect: "error" });
       if (!answer.ok) throw new Error(answer.status);
       if (answer.status === 200) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      status.textContent = "following";
-    } catch { status.textContent = "connection lost, trying again"; }
+      status.textContent = status.dataset.following;
+    } catch { status.textContent = status.dataset.lost; }
     setTimeout(ask, EVERY_MS);
   };
   ask();
@@ -38,7 +38,7 @@ const follow = (feed) => {
 // Areas and lines drawn on a camera's picture, as lines of the configuration.
 const draw = (form) => {
   const { kind, name, points, yaml, undo, clear, copy, write } = form.elements;
-  const canvas = form.querySelector(".canvas");
+  const [canvas, status] = [".canvas", "[role=status]"].map((each) => form.querySelector(each));
   const shapes = canvas.querySelectorAll(".drawn > *");
   const read = () => points.value.trim().split(/\s+/).filter(Boolean).map((point) => point.split(",").map(Number));
   const share = (value) => Math.min(Math.max(value, 0), 1).toFixed(3).replace(/\.?0+$/, "");
@@ -50,7 +50,7 @@ const draw = (form) => {
     const called = JSON.stringify(name.value.trim() || name.placeholder);
     if (write) write.hidden = !["zones", "lines"].includes(kind.value);
     const least = kind.value === "lines" ? 2 : 3;
-    yaml.value = corners.length < least ? `# ${least} points or more` : {
+    yaml.value = corners.length < least ? `# ${least} ${status.dataset.more}` : {
       zones: `zones:\n  - {name: ${called}, polygon: ${list}}`,
       lines: `lines:\n  - {name: ${called}, points: ${list}}`,
     }[kind.value] ?? `${kind.value}:\n  ${called}: ${list}`;
@@ -65,7 +65,7 @@ const draw = (form) => {
   undo.addEventListener("click", () => { points.value = points.value.trim().split(/\s+/).slice(0, -1).join(" "); show(); });
   copy.addEventListener("click", () => {
     yaml.select();
-    form.querySelector("[role=status]").textContent = document.execCommand("copy") ? "copied" : "press Ctrl-C";
+    status.textContent = document.execCommand("copy") ? status.dataset.copied : status.dataset.refused;
   });
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => { if (!write || write.hidden) event.preventDefault(); });

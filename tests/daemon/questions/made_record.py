@@ -52,6 +52,16 @@ yard | x2 | person | 2026-10-25T01:30:00Z | 2026-10-25T03:00:00Z | person | on t
 yard | y1 | person | 2026-03-29T01:50:00 | 2026-03-29T03:10:00 | person | on the left
 door | y2 | person | 2026-11-01T05:30:00Z | 2026-11-01T06:30:00Z | person | on the right
 """
+SITE = """
+yard | v1 | van | 2026-06-18T08:00 | - | white van | in the loading dock
+yard | p1 | person | 2026-06-18T07:00 | 2026-06-18T07:10 | person | at the bins
+gate | c1 | car | 2026-06-18T09:00 | 2026-06-18T09:05 | black car | at the barrier
+gate | p2 | person | 2026-06-17T22:15 | 2026-06-17T22:20 | person | by the fence
+lobby | p3 | person | 2026-06-18T08:30 | 2026-06-18T08:40 | person | at the desk
+lobby | b1 | bag | 2026-06-18T10:30 | - | bag | at the entrance
+street | m1 | motorcycle | 2026-06-13T19:00 | 2026-06-13T19:03 | motorcycle | on the right
+"""
+"""Of a depot with other cameras."""
 PARKED = {"c1", "c2", "c3", "c4", "x3"}
 HELD = {"p15"}
 PEOPLE = ("person", "cyclist", "motorcyclist", "dog")
@@ -70,7 +80,7 @@ def write_record(folder: Path, visits: str = VISITS) -> dict[str, str]:
         camera, track, *visit = line.split(" | ")
         for at, record in _visit(track, *visit):
             told[camera].append((at, track, record))
-    for camera, at, name, record in _others():
+    for camera, at, name, record in _others() if visits != SITE else ():
         told[camera].append((moment(at), name, record))
     names = {}
     for camera, records in told.items():

@@ -200,6 +200,8 @@ def test_lengths_and_presence_are_printed(search, capsys, monkeypatch):
     assert out.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "hours"]
     assert "understood as: How long, of white cars" in err
     assert "not everything was recorded" in err
+    assert cli.main([*at, "how long did people stay on average yesterday"]) == 0
+    assert "on average 10 minutes 42 seconds, over 5 visits" in capsys.readouterr().err
     assert cli.main([*at, "--json", "is anybody in the lobby"]) == 0
     assert '"track": "p13"' in capsys.readouterr().out
 

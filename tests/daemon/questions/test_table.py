@@ -16,18 +16,18 @@ from daemon.questions.question import Question, SearchError
 from daemon.questions.restatement import restate
 from daemon.search.search import Search
 
-from .made_record import write_record
+from .made_record import SITE, write_record
 
 TABLE = Path(__file__).with_name("questions.txt")
 LENGTHS = {"s": 1, "min": 60, "h": 3600}
 
 
 def table() -> list[tuple[str, str, str, str, str]]:
-    """Zone, time, question, reading, result."""
+    """Record and zone, time, question, reading, result."""
     found, zone, now = [], "", ""
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            zone, now = line.strip("[]").split()
+            zone, now = line.strip("[]").rsplit(maxsplit=1)
         elif " | " in line and not line.startswith("#"):
             question, reading, *result = line.split(" | ")
             found.append((zone, now, question, reading, result[0] if result else ""))
@@ -35,16 +35,18 @@ def table() -> list[tuple[str, str, str, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Search], dict[str, str]]]:
-    """The made record, open in each zone, and the names of its records."""
-    folder = tmp_path_factory.mktemp("made") / "journal"
-    names = write_record(folder)
+def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Search, dict[str, str]]]]:
+    """Each made record, open in each zone, and the names of its records."""
+    folder = tmp_path_factory.mktemp("made")
+    names = {"house": write_record(folder / "house"), "depot": write_record(folder / "depot", SITE)}
     with ExitStack() as stack:
         opened = {}
-        for zone in {row[0] for row in table()}:
-            opened[zone] = stack.enter_context(Search(folder, LocalTime.named(zone)))
-            opened[zone].index.update()
-        yield opened, names
+        for head in {row[0] for row in table()}:
+            record, zone = head.split()
+            search = stack.enter_context(Search(folder / record, LocalTime.named(zone)))
+            search.index.update()
+            opened[head] = search, names[record]
+        yield opened
 
 
 def reading_of(asked: Question, local: LocalTime) -> set[str]:
@@ -61,7 +63,11 @@ def reading_of(asked: Question, local: LocalTime) -> set[str]:
         said.add("list")
     said |= {f"by={name}" for name in measure.by} | ({f"limit={measure.limit}"} if measure.limit else set())
     names = {"obj": "objects", "kind": "kinds", "cam": "cameras", "zone": "zones", "colour": "colours"}
-    said |= {f"{short}={value}" for short, name in names.items() for value in getattr(filters, name)}
+    said |= {
+        f"{short}={value}".replace(" ", "_")
+        for short, name in names.items()
+        for value in getattr(filters, name)
+    }
     numbers = {"longer": filters.longer_s, "shorter": filters.shorter_s, "sure": filters.confidence}
     said |= {f"{name}={value:g}" for name, value in numbers.items() if value is not None}
     if filters.text:
@@ -110,8 +116,8 @@ def expected(result: str) -> set[str]:
 
 @pytest.mark.parametrize(("zone", "now", "question", "reading", "result"), table())
 def test_a_question_means_what_it_says(searches, zone, now, question, reading, result):
-    search, names = searches[0][zone], searches[1]
-    moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    search, names = searches[zone]
+    moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo(zone.split()[1])).astimezone(UTC)
     if reading.startswith("REFUSED"):
         with pytest.raises(SearchError) as refusal:
             search.asker().read(question, moment)

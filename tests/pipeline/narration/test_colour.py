@@ -99,6 +99,12 @@ def test_two_colours_and_what_lies_between_two_are_none(paints: tuple[tuple[int,
     assert name(street(*paints)) is None
 
 
+def test_white_is_bright_in_the_picture_and_silver_in_a_dark_scene_is_not_white() -> None:
+    dark = replace(scene_cast(street(None), whole()), middle=45)
+    assert colour_name(street((196, 196, 198)), BOX, whole(), dark) is None
+    assert colour_name(street(PAINTS["white"]), BOX, whole(), dark) == "white"
+
+
 def test_only_what_changed_counts() -> None:
     """A red wall beside a black car is not the car's colour."""
     wall = street(None)
