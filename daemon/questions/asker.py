@@ -46,6 +46,9 @@ _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS
 """What does not leave by itself."""
 _PARTICLES = {"in": CAME, "out": LEFT}
 """The last person out; people in today, not in the yard."""
+_ALERT = re.compile(
+    r"(?:please )?tell (?:me|us) (?:when|if|whenever) .*(?:comes|arrives|leaves|enters|parks|stops)\b"
+)
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
 _CAMERA_DOES = {
@@ -181,6 +184,8 @@ class Parser:
             raise SearchError("how long that lasted is not known; ask when it began")
         if LEFT in kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
             raise SearchError("whether 'all' have left is not counted: ask who is still there")
+        if _ALERT.match(" ".join(self.read.words)):
+            raise SearchError("to be told when it happens, write a rule: see narrated query --rule")
         if {"been", "since"} <= words and words & {"has", "have"}:
             raise SearchError(
                 "'been since' may mean ever since: ask who is still there, or who was there since"
@@ -362,7 +367,7 @@ class Parser:
             raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         self.known |= bool(match[1])
         self.measure["order"] = "longest" if match[1] else "last" if match[2] else "first"
-        self.measure["limit"] = None if match[1] else read.take_number()
+        self.measure["limit"] = None if match[1] or read.next == "one" else read.take_number()
         read.take("time")
         return True
 
