@@ -32,6 +32,7 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "hour of the day": "hour-of-day",
     "day of the week": "weekday",
     "change": "kind",
+    "type": "object",
 }
 _UNIT = either(_GROUPINGS)
 REWRITES = [
@@ -47,6 +48,15 @@ _PARTICLES = {"in": CAME, "out": LEFT}
 """The last person out; people in today, not in the yard."""
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
+_CAMERA_DOES = {
+    *_FILLERS,
+    *" ".join(KIND_OF).split(),
+    *_WORDS["going"].split("|"),
+    *_TIMES,
+    "is",
+    "are",
+    "last",
+}
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed", "placed", "removed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
@@ -123,9 +133,9 @@ class Parser:
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
         kinds, objects, words = {*self.filters["kinds"]}, self.filters["objects"], {*self.read.words}
         if kinds & {"placed", "removed"} and (self._of_people() or objects == ("object",)):
-            objects = self.filters[
-                "objects"
-            ] = ()  # records say what it is, not by whom; an item is any of them
+            if self._of_people() and not words & {"something", "anything", "things"}:
+                raise SearchError("of what? write a bag, or something: who does it is not told")
+            objects = self.filters["objects"] = ()  # an item is any of them
         if kinds & _STANDING and "longer_s" in self.filters:
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
         if (
@@ -265,8 +275,8 @@ class Parser:
             rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
         if not match:
-            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?cameras? (\S+)")
-            if unknown and unknown[1] not in (*_FILLERS, *KIND_OF, "is", "are"):
+            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?camera (\S+)")
+            if unknown and unknown[1] not in _CAMERA_DOES:
                 raise not_here(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]
@@ -275,6 +285,7 @@ class Parser:
             thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
+        self._check_joined("zones")
         if self.filters["cameras"] and not self.conjunction:
             raise SearchError(f"{name!r} is a second camera: join cameras with and, or ask for one at a time")
         self._check_way((match["at"] or "").strip(), name)
@@ -410,6 +421,8 @@ class Parser:
         going = before in _WORDS["going"].split("|")
         if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
+        if kind in ("placed", "removed") and self._of_people() and self._is_passive():
+            raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
         if kind == "parked" and self._is_passive() and not self.measure.get("order"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
 
@@ -492,6 +505,8 @@ class Parser:
         for length in range(min(6, len(read.words) - begin), 0, -1):
             words = read.words[begin : begin + length]
             name = " ".join(words)
+            if not preposition and name in _PICTURE:  # "going right"
+                return False
             if not self._names_place(name):
                 name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)  # "the fence line"
                 if not self._names_place(name):
@@ -499,6 +514,7 @@ class Parser:
             read.place = begin + length
             if filters["zones"] and not self.conjunction:
                 raise SearchError(f"{name!r} is a second place: ask for one at a time")
+            self._check_joined("cameras")
             self._check_way(preposition, name)
             self._add(zones=[name])
             return True
@@ -506,6 +522,11 @@ class Parser:
             return False
         error = not_here(read.next, "place", self.asker.places()[:8])
         raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
+
+    def _check_joined(self, others: str) -> None:
+        """Refuse a camera or a place: filters of both mean both at once."""
+        if self.conjunction and self.filters[others]:
+            raise SearchError("a camera and a place are not alternatives here: ask for one at a time")
 
     def _check_way(self, preposition: str, name: str) -> None:
         """Refuse where somebody left to or came from; "over the fence" crosses it."""

@@ -14,6 +14,7 @@ from itertools import product
 from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
 from daemon.questions.question import SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading, either
+from daemon.questions.words import COLOURS, OBJECT_WORDS
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -26,7 +27,7 @@ AROUND = 15
 
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
-_NOON, _MORNING, _NIGHT = 12 * 60, 6 * 60, 22 * 60
+_NOON, _MORNING, _AFTERNOON, _NIGHT = 12 * 60, 6 * 60, 17 * 60, 22 * 60
 _EARLY = 0, 6
 """The small hours."""
 _TWELVE = 12
@@ -54,6 +55,7 @@ _CLOCK = (
 )
 _AFTER, _UNTIL = "after|later than|past", rf"until|till|up to|by(?= (?:\d|noon|midnight|{WEEKDAY}))"
 _TO = "to|until|till|-"
+_BEFORE_DAYS = {"on", "since", "from", "until", "till", "to", "of", "before", "after", "between", "and"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +227,11 @@ class SpanReader:
             self._set(low=clock, high=end, days=day or other)
         elif day and other and not clock and not end:
             self._set(since=day.begin, until=other.end)
-        elif word or other or end:
+        elif word:
             raise SearchError("a day needs a day on the other side, and a time needs a time")
-        return bool(word or other or end)
+        else:
+            return False
+        return True
 
     def _hours(self) -> bool:
         """Hours of every day: at night, in the mornings, every day."""
@@ -312,6 +316,9 @@ class SpanReader:
         if not (match := self.read.take(_CLOCK)):
             return None
         hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").replace("o'clock", "")
+        if match[0].isdecimal() and (self.read.next in OBJECT_WORDS or self.read.next in COLOURS):
+            self.read.place -= 1  # 5 cars
+            return None
         if match["mark"] == "." and int(minute) <= _TWELVE and not match["half"]:
             month = MONTHS[(int(minute) or 1) - 1].capitalize()
             clock = match["clock"].replace(".", ":")
@@ -386,12 +393,16 @@ class SpanReader:
         return self.today - timedelta(days=back or 7 * (match[1] == "last"))
 
     def _date(self) -> date | None:
+        before = self.read.words[: self.read.place]
         result = next(filter(None, map(self.read.take, _DATES)), None)
         if result is None:
             return None
         parts = result.groupdict()
         day, given = int(parts["d"]), parts.get("y")
-        if "name" not in parts and "m" not in parts:  # the 10th
+        if "name" not in parts and "m" not in parts:  # on the 10th, not the 10th van
+            if not {*before[-2:]} & _BEFORE_DAYS:
+                self.read.place = len(before)
+                return None
             first = self.today.replace(day=1)
             first -= timedelta(days=day > self.today.day)
             with suppress(ValueError):
@@ -461,6 +472,15 @@ class SpanReader:
         Raises:
             SearchError: a clock may mean two times, or a time is to come.
         """
+        clocks = [
+            each.halves[1] if each.is_bare else each.minutes
+            for each in (self.low, self.high, self.at)
+            if each
+        ]
+        evening = any(_AFTERNOON <= each < _NIGHT for each in clocks)
+        if self.days and self.days.is_part and evening and self.local.of(self.days.begin).hour * 60 == _NIGHT:
+            day = self.local.of(self.days.begin).date()  # "at 9 last night"
+            self.days = Days(self._wall(day, _AFTERNOON), self.days.end, self.days.words)
         since, until, days = self.since, self.until, self.days
         if days:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)

@@ -29,6 +29,7 @@ SET_BACK_S = 60
 """Records that are so much older than the one before are of a clock that was set back: all is forgotten."""
 
 _SETTLED, _FORGOTTEN, _SET_BACK = SETTLED_S * SECOND, FORGOTTEN_S * SECOND, SET_BACK_S * SECOND
+_EVENT, _STAY, _COUNT, _STILL, _THEN, _NEVER = Form
 _NEUTRAL = {"crossed", "opened", "closed"}
 """Actions whose sentences do not say where the one who does them is."""
 _AWAY = ("camera_down", "outage")
@@ -78,7 +79,7 @@ class Watch:
     """
 
     def __init__(self, rule: Rule, local: LocalTime) -> None:
-        self.rule, self.fired = rule, list[Firing]()
+        self.rule, self.fired, self._form = rule, list[Firing](), rule.form
         self.cooling_since: int | None = None
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
@@ -113,19 +114,19 @@ class Watch:
         if fact.kind == "rule":
             self.advance(fact.time)
             return
-        form = self.rule.form
-        if form is Form.EVENT:
+        form = self._form
+        if form is _EVENT:
             if sure := self._first.happens(fact):
                 self._fire(fact.at, (fact.record,), fact, maybe=sure == MAYBE)
             return
-        if form in (Form.STAY, Form.COUNT):
+        if form in (_STAY, _COUNT):
             self._follow(fact, self._first)
             return
         first = self._first.happens(fact)
-        then = NO if form is Form.STILL else self._then.happens(fact)
+        then = NO if form is _STILL else self._then.happens(fact)
         if first or then:
             self._move_on(fact.record, fact.time)
-        if form is Form.STILL:
+        if form is _STILL:
             self._follow(fact, self._then)
         if then:
             self._second(fact, maybe=then == MAYBE)
@@ -137,13 +138,13 @@ class Watch:
         if reason == "mask":
             return
         self.advance(since)
-        if self.rule.form is Form.NEVER:
+        if self._form is _NEVER:
             self._began.clear()
         for stay in self._there.values() if reason in _AWAY else ():
             stay.unseen = True
         self._met = False
         self._move_on(record, time)
-        if self.rule.form is Form.COUNT:
+        if self._form is _COUNT:
             self._level(until, record)
 
     def admits(self, firing: Firing) -> bool:
@@ -178,7 +179,7 @@ class Watch:
                 self.advance(fact.at + _SETTLED)
                 self._met = False
                 self._level(fact.at, fact.record)
-            elif self.rule.form is Form.STAY and not self._wait and fact.counted and fact.kind in ARRIVALS:
+            elif self._form is _STAY and not self._wait and fact.counted and fact.kind in ARRIVALS:
                 self._fire(fact.at, (fact.record,), fact, maybe=sure == MAYBE)
             return
         if stay := self._there.get(key):
@@ -191,19 +192,19 @@ class Watch:
                 stay.name(fact, sure)
         elif sure:
             self._come(key, fact, sure)
-        if self.rule.form is Form.COUNT:
+        if self._form is _COUNT:
             self._level(fact.at, fact.record)
 
     def _come(self, key: str | int, fact: Fact, sure: int) -> None:
         stay = self._there[key] = _Stay(fact.at, fact.record)
         stay.name(fact, sure)
-        if self.rule.form is Form.COUNT:
+        if self._form is _COUNT:
             self._later(fact.time + _FORGOTTEN, partial(self._expire, key, stay))
             return
         oldest = next(iter(self._there))
         if self._there[oldest].mentioned + _FORGOTTEN < fact.time:
             del self._there[oldest]
-        if self.rule.form is Form.STAY:
+        if self._form is _STAY:
             if self._wait:
                 self._later(stay.begin + self._wait, partial(self._stayed, key, stay))
             else:
@@ -211,7 +212,7 @@ class Watch:
 
     def _look_back(self, stay: _Stay, fact: Fact) -> None:
         """A sentence about a stay may show that it was there at a time that has not been looked at."""
-        if self.rule.form is Form.STAY and not stay.fired and self._wait:
+        if self._form is _STAY and not stay.fired and self._wait:
             due = stay.begin + self._wait
             if fact.at >= due:
                 self._meet(stay, fact.at if stay.unseen else due)
@@ -279,8 +280,8 @@ class Watch:
     # One event after another
 
     def _start(self, fact: Fact, *, maybe: bool) -> None:
-        form, due = self.rule.form, fact.at + self._wait
-        if form is Form.STILL:
+        form, due = self._form, fact.at + self._wait
+        if form is _STILL:
             # Of several the one that came or stopped last, where the record does not name it.
             last, oldest = None, fact.time - _FORGOTTEN
             for key, stay in self._there.items():
@@ -291,9 +292,9 @@ class Watch:
                 self._later(due, partial(self._remains, *last, records, maybe=maybe))
             return
         self._began.append(fact)
-        if form is Form.NEVER:
+        if form is _NEVER:
             self._later(due, partial(self._missed, fact, maybe=maybe))
-        while form is Form.THEN and self._began[0].at + self._wait < fact.at:
+        while form is _THEN and self._began[0].at + self._wait < fact.at:
             self._began.popleft()
 
     def _second(self, fact: Fact, *, maybe: bool) -> None:
@@ -302,7 +303,7 @@ class Watch:
         in_time = [each for each in began if fact.at - each.at <= self._wait]
         for each in in_time:
             self._began.remove(each)
-        if in_time and self.rule.form is Form.THEN:
+        if in_time and self._form is _THEN:
             first = in_time[-1]
             unsure = maybe or self._first.happens(first) == MAYBE
             self._fire(fact.at, (first.record, fact.record), fact, maybe=unsure)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from daemon.questions.facts import Fact, Matcher
@@ -50,9 +52,11 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
         "SELECT g.record, g.camera, r.time, g.begin, g.end, g.reason FROM gaps g "
         "JOIN records r ON r.id = g.record ORDER BY g.record DESC"
     ).fetchall()
+    next_gap: Any = gaps[-1][0] if gaps else math.inf
     for fact in _recorded_facts(search, rule):
-        while gaps and gaps[-1][0] <= fact.record:
+        while next_gap <= fact.record:
             _take_gap(watches, gaps.pop())
+            next_gap = gaps[-1][0] if gaps else math.inf
         if fact.time < end and (watch := watches.get(fact.camera)):
             watch.take(fact)
     for gap in reversed(gaps):
@@ -81,15 +85,17 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
     chosen = [_chosen(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
     by_words = any(each.filters.zones or any(map(any, each.spoken.values())) for each in asked)
     text = "(SELECT text FROM texts WHERE id = s.text)" if by_words else "''"
+    colour = "colour" if any(each.colours for each in asked) else "''"
     all_chosen = " UNION ".join([*filter(None, chosen), f"{_CHOSEN} kind = 'rule' ORDER BY record, n"])
     rows = search.index.connection.execute(
-        "SELECT record, time, camera, at, kind, action, object, colour, confidence, count, counted, "
+        "SELECT record, time, camera, at, kind, action, object, "
+        f"{colour}, confidence, 1, counted, "
         "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
         # Chosen by the indexes alone, then looked up one by one in that order.
         f"visit, {text} FROM ({all_chosen}) CROSS JOIN sentences s USING (record, n)",
         {f"places{n}": any_place(each.filters.zones) for n, each in enumerate(asked)},
     )
-    return map(Fact._make, rows)
+    return map(partial(tuple.__new__, Fact), rows)  # as _make does, in half the time
 
 
 def _chosen(asked: Matcher, places: str, *, stays: bool) -> str:

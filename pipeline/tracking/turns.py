@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from models.boxes import Box, area, share_inside, shared_areas
+from models.boxes import Box, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.memory import Memory
@@ -42,11 +42,8 @@ _RECENTLY_S = 10.0
 _TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
 _ARM, _BELOW = 0.5, 0.15  # own widths and heights of a person from which he reaches a thing
 _REACHED = 0.5  # share of the thing that lies within
-_CROWD = 4  # people who stand nearby: one more is no event
-_NEARBY = 4.0  # own sizes
-_COVERED = 0.3  # share of a box within another's, from which tracks may have been exchanged
+_COVERED = 0.3  # share of a place within a box that lies over it
 _WITHIN = 0.8  # share of a box within a surer one of which it is a part
-_PART = 0.6  # of its area, below which another one is a part of it
 _MEETING = 2  # who meet
 _CELLS = 16
 _PASSES = 3  # tracks that have driven through a place make it one where things drive
@@ -55,8 +52,8 @@ _SAMPLES = 8
 _LONGEST = 0.9  # quantile
 _SEEN = 0.75  # share of the frames of a rest that show what rests
 _STILL = 0.15  # likeness of its place from moment to moment; a rider who gets off, a door that opens lower it
-_LEFT = 0.3  # likeness to its place a moment ago from which on it may not have left
-_ANOTHER = 0.8  # likeness of a place with and without a thing
+_ANOTHER = 0.5  # likeness of a place with and without somebody or a vehicle
+_WITHOUT = 0.8  # ... a thing, which fills less of its box
 _GONE_S = 1.5  # a thing that is not seen for so long is looked for
 
 
@@ -108,7 +105,8 @@ class Turns:
         self._learn(track, end - start)
         if end - start < HALT_S or time_s - end > PAIR_S or not _stops(track):
             return
-        if _is_seen(track, max(start, end - 2), end, memory) and memory.likeness(box, end, time_s) <= _LEFT:
+        is_away = memory.likeness(box, end, time_s) <= _ANOTHER
+        if is_away and _is_seen(track, max(start, end - 2), end, memory):
             stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
             yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
@@ -126,7 +124,7 @@ class Turns:
             return
         if not _GONE_S <= time_s - end <= PAIR_S or _hides(seen, box):
             return
-        if memory.likeness(box, end - 1, time_s) <= _ANOTHER:
+        if memory.likeness(box, end - 1, time_s) <= _WITHOUT:
             track.announced, track.departed, track.state = (), True, "ended"
             yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
 
@@ -142,11 +140,12 @@ class Turns:
         undecided = HALT_S <= rested <= HALT_S + DECIDED_S and not {"halt", "met"} & set(kept)
         if undecided and _stops(track) and _has_stopped(track, start, time_s, memory):
             if track.object in THINGS:
-                placed = _comes(track, start, aspect) or _was_absent(track, seen, memory)
+                placed = _comes(track, start, aspect) or _was_absent(track, track.first.time_s, seen, memory)
                 kind = "placed" if placed and track.since_s is not None else ""
             else:
-                stopped = _comes(track, start, aspect) and not _is_usual(track, seen, aspect)
-                kind = "stopped" if stopped else ""
+                # Whoever passes somebody who stands there may have exchanged tracks with him.
+                alone = track.object != "person" or _was_absent(track, start, seen, memory)
+                kind = "stopped" if alone and _comes(track, start, aspect) else ""
             if kind:
                 track.announced = (*track.announced, "halt")
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
@@ -214,11 +213,12 @@ def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool
     return count >= _SEEN * len(memory.between(start_s, end_s))
 
 
-def _was_absent(track: Track, seen: Sequence[Track], memory: Memory) -> bool:
-    """True where its place was seen without it, before it came and with nothing in front."""
-    first, box, now = track.first.time_s, track.last.box, track.last.time_s
-    moments = [t for t, _ in memory.frames if t < first - 1e-3 and not _hides(seen, box, t)]
-    return any(memory.likeness(box, t, now) <= _ANOTHER for t in moments)
+def _was_absent(track: Track, since_s: float, seen: Sequence[Track], memory: Memory) -> bool:
+    """True where its place was seen without it, before a moment and with nothing in front."""
+    others, box, now = [t for t in seen if t is not track], track.last.box, track.last.time_s
+    moments = [t for t, _ in memory.frames if t < since_s - 1e-3 and not _hides(others, box, t)]
+    most = _WITHOUT if track.object in THINGS else _ANOTHER
+    return any(memory.likeness(box, t, now) <= most for t in moments)
 
 
 def _hides(seen: Sequence[Track], box: Box, time_s: float | None = None) -> bool:
@@ -317,17 +317,6 @@ def _drives(track: Track) -> bool:
 def _moves(track: Track, aspect: float) -> bool:
     speed = hypot(track.velocity[0] * aspect, track.velocity[1])
     return len(track.observations) > 3 and speed > 0.5 * float(sizes(np.array([track.last.box]), aspect)[0])  # noqa: PLR2004
-
-
-def _is_usual(track: Track, seen: Sequence[Track], aspect: float) -> bool:
-    """True where a person's stop is no event: in a crowd, or where tracks may have been exchanged."""
-    if track.object != "person":
-        return False
-    own, others = track.last.box, [t for t in seen if t is not track and t.object not in THINGS]
-    large = [t.last.box for t in others if area(t.last.box) >= _PART * area(own)]
-    covered = any(share_inside(own, box) > _COVERED for box in large)
-    standing = (t.last.box for t in others if t.object == "person" and t.rests_since_s is not None)
-    return covered or sum(sizes_apart(own, box, aspect) <= _NEARBY for box in standing) >= _CROWD
 
 
 def _cell(box: Box) -> tuple[int, int]:
