@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from jinja2.ext import extract_from_ast  # noqa: E402
 
+from models.language.catalogue import NN_  # noqa: E402
 from models.language.templates import noun_messages  # noqa: E402
 from pipeline.report.pages import environment  # noqa: E402
 from pipeline.report.words import plural  # noqa: E402
@@ -25,8 +26,12 @@ def messages() -> dict[str, str]:
     """Each message, and its English for several, or empty."""
     found: dict[str, str] = {}
     for function, texts in (*_of_code(), *_of_templates()):
-        for one, *several in filter(None, [texts]):
-            found[one] = plural(one) if function == "counted" else found.get(one) or "".join(several)
+        if texts and function == "counted":
+            texts.append(plural(texts[0]))
+        elif texts and function == "NN_":
+            texts = NN_(*texts)  # noqa: PLW2901
+        if texts:
+            found[texts[0]] = "".join(texts[1:]) or found.get(texts[0], "")
     for one, *several in noun_messages():
         found[one] = "".join(several)
     return found

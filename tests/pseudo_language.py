@@ -59,11 +59,11 @@ def write_catalogue(path: Path, entries: dict[str, str] | None = None) -> Path:
 
 @contextmanager
 def speaking(catalogue: Path | None) -> Iterator[None]:
-    language.use(catalogue)
+    language.use(catalogue.read_bytes() if catalogue else b"")
     try:
         yield
     finally:
-        language.use(None)
+        language.use(b"")
 
 
 def left_in_english(text: str, data: Collection[str] = ()) -> list[str]:

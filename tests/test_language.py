@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from doc_pages import ROOT
-from jinja2.nodes import TemplateData
+from jinja2.nodes import Call, Const, Name, TemplateData
 from pseudo_language import Shown, left_in_english, messages, speaking, write_catalogue
 from still import NOON, shown
 
@@ -185,8 +185,13 @@ def test_a_message_that_no_translation_has_stays_english(tmp_path: Path) -> None
 def test_no_text_of_a_template_is_bare(name: str) -> None:
     source = (ROOT / "pipeline/report/templates" / name).read_text()
     source = re.sub("(?<={% block kind %})[a-z]+", "", source)  # a class of the style sheet
-    bare = (node.data for node in environment().parse(source).find_all(TemplateData))
-    assert not [text for text in Shown(" ".join(bare)).texts if left_in_english(text, EXAMPLES)]
+    tree = environment().parse(source)
+    bare = " ".join(node.data for node in tree.find_all(TemplateData))
+    assert not [text for text in Shown(bare).texts if left_in_english(text, EXAMPLES)]
+    calls = (call for call in tree.find_all(Call) if isinstance(call.node, Name))
+    told = [each for call in calls if call.node.name in ("_", "gettext", "tell") for each in call.args]
+    given = [each for each in tree.find_all(Const) if each not in told and isinstance(each.value, str)]
+    assert not [each.value for each in given if re.search("[A-Za-z] [a-z]|^[A-Z][a-z]", each.value)]
 
 
 def test_fields_are_named() -> None:

@@ -65,7 +65,7 @@ def load_configuration(path: Path) -> Configuration:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigurationError([f"{path}: cannot be read: {reason}"]) from None
     configuration = parse_configuration(text, str(path))
-    language.use(configuration.language)
+    language.use(configuration.language.read_bytes() if configuration.language else b"")
     return configuration
 
 

@@ -89,7 +89,7 @@ class CameraPlan:
             settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
         if self.source.fast:
             settings["fast"] = True
-        if limits and language.sha256:
+        if limits and language.catalogue:
             settings["language"] = language.sha256
         if limits and self.limits != NO_LIMITS:
             settings["limits"] = asdict(self.limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from contextlib import suppress
 from ipaddress import ip_address
 from itertools import pairwise
@@ -91,7 +92,11 @@ def _check_place_name(name: str, file: ValidationInfo) -> str:
 
 
 def _check_catalogue(path: Path) -> Path:
-    Language().use(path)
+    try:
+        Language().use(path.read_bytes())
+    except (OSError, struct.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{path} cannot be read ({reason}): msgfmt makes a .mo of a .po file") from None
     return path
 
 

@@ -46,6 +46,9 @@ _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS
 """What does not leave by itself."""
 _PARTICLES = {"in": CAME, "out": LEFT}
 """The last person out; people in today, not in the yard."""
+_ALERT = re.compile(
+    r"(?:please )?tell (?:me|us) (?:when|if|whenever) .*(?:comes|arrives|leaves|enters|parks|stops)\b"
+)
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
 _CAMERA_DOES = {
@@ -133,9 +136,9 @@ class Parser:
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
         kinds, objects, words = {*self.filters["kinds"]}, self.filters["objects"], {*self.read.words}
         if kinds & {"placed", "removed"} and (self._of_people() or objects == ("object",)):
-            objects = self.filters[
-                "objects"
-            ] = ()  # records say what it is, not by whom; an item is any of them
+            if self._of_people() and not words & {"something", "anything", "things"}:
+                raise SearchError("of what? write a bag, or something: who does it is not told")
+            objects = self.filters["objects"] = ()  # an item is any of them
         if kinds & _STANDING and "longer_s" in self.filters:
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
         if (
@@ -181,6 +184,8 @@ class Parser:
             raise SearchError("how long that lasted is not known; ask when it began")
         if LEFT in kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
             raise SearchError("whether 'all' have left is not counted: ask who is still there")
+        if _ALERT.match(" ".join(self.read.words)):
+            raise SearchError("to be told when it happens, write a rule: see narrated query --rule")
         if {"been", "since"} <= words and words & {"has", "have"}:
             raise SearchError(
                 "'been since' may mean ever since: ask who is still there, or who was there since"
@@ -285,6 +290,7 @@ class Parser:
             thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
+        self._check_joined("zones")
         if self.filters["cameras"] and not self.conjunction:
             raise SearchError(f"{name!r} is a second camera: join cameras with and, or ask for one at a time")
         self._check_way((match["at"] or "").strip(), name)
@@ -361,7 +367,7 @@ class Parser:
             raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         self.known |= bool(match[1])
         self.measure["order"] = "longest" if match[1] else "last" if match[2] else "first"
-        self.measure["limit"] = None if match[1] else read.take_number()
+        self.measure["limit"] = None if match[1] or read.next == "one" else read.take_number()
         read.take("time")
         return True
 
@@ -420,6 +426,8 @@ class Parser:
         going = before in _WORDS["going"].split("|")
         if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
+        if kind in ("placed", "removed") and self._of_people() and self._is_passive():
+            raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
         if kind == "parked" and self._is_passive() and not self.measure.get("order"):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
 
@@ -502,6 +510,8 @@ class Parser:
         for length in range(min(6, len(read.words) - begin), 0, -1):
             words = read.words[begin : begin + length]
             name = " ".join(words)
+            if not preposition and name in _PICTURE:  # "going right"
+                return False
             if not self._names_place(name):
                 name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)  # "the fence line"
                 if not self._names_place(name):
@@ -509,6 +519,7 @@ class Parser:
             read.place = begin + length
             if filters["zones"] and not self.conjunction:
                 raise SearchError(f"{name!r} is a second place: ask for one at a time")
+            self._check_joined("cameras")
             self._check_way(preposition, name)
             self._add(zones=[name])
             return True
@@ -516,6 +527,11 @@ class Parser:
             return False
         error = not_here(read.next, "place", self.asker.places()[:8])
         raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
+
+    def _check_joined(self, others: str) -> None:
+        """Refuse a camera or a place: filters of both mean both at once."""
+        if self.conjunction and self.filters[others]:
+            raise SearchError("a camera and a place are not alternatives here: ask for one at a time")
 
     def _check_way(self, preposition: str, name: str) -> None:
         """Refuse where somebody left to or came from; "over the fence" crosses it."""

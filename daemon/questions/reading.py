@@ -47,8 +47,9 @@ class Reading:
         """
         results = _TOKEN.findall(question.translate(_CURLY).lower())
         text = " ".join(word for word in results if word not in _SKIPPED)
+        outside = r'(?=[^"]*(?:"[^"]*"[^"]*)*$)' if '"' in text else ""  # of quoted words; slow to compile
         for pattern, instead in rewrites:
-            text = re.sub(rf'(?<![^ ])(?:{pattern})(?![^ ])(?=[^"]*(?:"[^"]*"[^"]*)*$)', instead, text)
+            text = re.sub(rf"(?<![^ ])(?:{pattern})(?![^ ]){outside}", instead, text)
         return cls(_TOKEN.findall(text))
 
     @property

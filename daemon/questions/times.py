@@ -7,19 +7,27 @@ be of the morning or of the evening is an error, never a guess; "9 to 5" is read
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from itertools import product
 
-from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
+from daemon.questions.local_time import (
+    DAY_NAMES,
+    MINUTES,
+    NAMED_TIMES,
+    LocalTime,
+    beyond_calendar,
+    parse_time_of_day,
+)
 from daemon.questions.question import SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading, either
+from daemon.questions.words import COLOURS, OBJECT_WORDS
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 22), "night": (22, 6), "lunch": (12, 14)}
+PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 6), "lunch": (12, 14)}
 """Hours of the parts of a day; a night ends on the next one."""
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
@@ -38,22 +46,25 @@ _DATES = (
     r"(?P<d>\d\d?)(?P<mark>[./])(?P<m>\d\d?)(?:[./](?P<y>\d{4})|\.)",
     rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{MONTH})(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?",
     rf"(?P<name>{MONTH}) (?P<d>\d\d?){_ORDINAL}(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?",
-    r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d)(?! /)",
+    r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d|\d(?= \d\d))(?! /)",
     r"(?P<d>\d\d?) ?(?:st|nd|rd|th)",
 )
 _MINUTES = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty-five": 25}
 _SPOKEN = (
-    rf"(?:a )?(?:({either(_MINUTES)}|\d\d?)(?: min(?:ute)?s?)? past|quarter to) (\d\d?|{either(NUMBERS)})"
-    r"(?: (am|pm))?( in the (?:morning|afternoon|evening)| at night)?"
+    rf"(?:a )?(?:({either(_MINUTES)}|\d\d?)(?: min(?:ute)?s?)? past|(?:{either(_MINUTES)}) to) "
+    rf"(\d\d?|{either(NUMBERS)})(?: (am|pm))?( in the (?:morning|afternoon|evening)| at night)?"
 )
 _MILITARY = r"((?:[01]\d|2[0-4])(?!(?<=20)2\d)[0-5]\d)(?: (?:hrs|hours|h))?"
 """0700 hours; no year."""
 _CLOCK = (
-    r"(?P<clock>(?P<hour>\d\d?)(?:(?P<mark>[:.])(?P<minute>\d\d))?(?: (?P<half>am|pm|o'clock))?)"
+    rf"(?P<clock>(?P<hour>\d\d?|{either(NUMBERS[1:])})(?:(?P<mark>[:.])(?P<minute>\d\d))?"
+    r"(?: (?P<half>am|pm|o'clock))?)"
     rf"(?P<part> in the (?:morning|afternoon|evening)| at night)?(?! (?:%|percent|people|/|{UNITS}|{MONTH}))"
 )
 _AFTER, _UNTIL = "after|later than|past", rf"until|till|up to|by(?= (?:\d|noon|midnight|{WEEKDAY}))"
-_TO = "to|until|till|-"
+_TO = "to|until|till|-|/"
+_BEFORE_CLOCKS = {"at", "about", "around", "since", "after", "before", "until", "till", "by", "between"}
+_BEFORE_DAYS = {"on", "since", "from", "until", "till", "to", "of", "before", "after", "between", "and"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +221,7 @@ class SpanReader:
         if not word:
             read.take("on|in|during|over|for")
         day, clock = self._moment()
-        if day is None and clock is None:
+        if (day is None and clock is None) or (not word and clock and clock.words in _MINUTES):
             return False
         if not read.take("and" if word == "between" else f"{_TO}|and" if word else _TO):
             if word and clock:
@@ -257,7 +268,7 @@ class SpanReader:
             self._set(days=day)
         elif part := read.take("(?:the )?(morning|afternoon|evening|lunch)(?: ?time)?"):
             self._set_part(part[1])
-        elif (clock := self._clock()) and not clock.words.isdecimal():
+        elif (clock := self._clock()) and (not clock.words.isalnum() or clock.words in NAMED_TIMES):
             self._set(at=clock)
         else:
             return False
@@ -281,7 +292,7 @@ class SpanReader:
     def compare(self) -> str:
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
         begin, days, other = self.read.place, self.days, self._day()
-        if days is None or other is None:
+        if days is None or other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
         self.days = Days(min(days.begin, other.begin), max(days.end, other.end), self.read.words_from(begin))
@@ -313,23 +324,32 @@ class SpanReader:
             return spoken
         if not (match := self.read.take(_CLOCK)):
             return None
-        hour, minute, half = int(match["hour"]), match["minute"], (match["half"] or "").replace("o'clock", "")
+        minute, half = match["minute"], (match["half"] or "").replace("o'clock", "")
+        if match[0].isalnum() and self.read.next in (*OBJECT_WORDS, *COLOURS, "of", "other"):
+            self.read.place -= 1  # 5 cars
+            return None
+        hour = NUMBERS.index(match["hour"]) if match["hour"] in NUMBERS else int(match["hour"])
+        shown = match["clock"].replace(match["hour"], str(hour), 1)
         if match["mark"] == "." and int(minute) <= _TWELVE and not match["half"]:
             month = MONTHS[(int(minute) or 1) - 1].capitalize()
-            clock = match["clock"].replace(".", ":")
+            clock = shown.replace(".", ":")
             raise SearchError(f"{match['clock']!r} may be a time or a date: write {clock}, or {hour} {month}")
         if part := match["part"]:
             late = "night" in part and not 6 <= hour < _TWELVE  # noqa: PLR2004 - 2 at night
             half = "am" if "morning" in part or late else "pm"
-        minutes = parse_time_of_day(match["clock"] if match["half"] else f"{match['clock']} {half}".strip())
+        minutes = parse_time_of_day(shown if match["half"] else f"{shown} {half}".strip())
         twelve = not half and 1 <= hour <= _TWELVE and match["hour"][0] != "0"
         return Clock(minutes, match[0], half, twelve, exact=bool(minute))
 
     def _spoken_clock(self) -> Clock | None:
-        """Twenty past four, quarter to five; "10 to 5" is a span."""
-        if not (match := self.read.take(_SPOKEN)):
+        """Twenty past four, quarter to five; "ten to five" is one after at or between, else a span."""
+        before = self.read.previous not in _BEFORE_CLOCKS
+        match = self.read.take(_SPOKEN)
+        if not match or (before and not match[1] and "quarter" not in match[0]):
+            self.read.place -= len(match[0].split()) if match else 0
             return None
-        minutes = int(_MINUTES.get(match[1] or "quarter", match[1] or 15))
+        count = match[1] or match[0].removeprefix("a ").split()[0]
+        minutes = int(_MINUTES.get(count, count))
         hour = NUMBERS.index(match[2]) if match[2] in NUMBERS else int(match[2])
         half = match[3] or (match[4] and ("am" if "morning" in match[4] else "pm")) or ""
         shown = parse_time_of_day(f"{hour} {half}".strip()) + (minutes if match[1] else -minutes)
@@ -364,9 +384,9 @@ class SpanReader:
             day = (read.take("of(?: the)?") and (self._weekday() or self._date())) or self.today
             return self._part(day, _EARLY, read.words_from(begin))
         night: date | None = self.today - timedelta(days=1)
-        if read.take("the night of"):
+        if read.take("(?:the )?night (?:of|from)"):
             night = self._weekday() or self._date()
-            if night and read.take(_TO) and self._date() != night + timedelta(days=1):
+            if night and read.take(_TO) and (self._weekday() or self._date()) != night + timedelta(days=1):
                 raise SearchError(
                     f"{read.words_from(begin)!r} is not one night: write the night of 22 November"
                 )
@@ -388,12 +408,16 @@ class SpanReader:
         return self.today - timedelta(days=back or 7 * (match[1] == "last"))
 
     def _date(self) -> date | None:
+        before = self.read.words[: self.read.place]
         result = next(filter(None, map(self.read.take, _DATES)), None)
         if result is None:
             return None
         parts = result.groupdict()
         day, given = int(parts["d"]), parts.get("y")
-        if "name" not in parts and "m" not in parts:  # the 10th
+        if "name" not in parts and "m" not in parts:  # on the 10th, not the 10th van
+            if not {*before[-2:]} & _BEFORE_DAYS:
+                self.read.place = len(before)
+                return None
             first = self.today.replace(day=1)
             first -= timedelta(days=day > self.today.day)
             with suppress(ValueError):
@@ -463,15 +487,7 @@ class SpanReader:
         Raises:
             SearchError: a clock may mean two times, or a time is to come.
         """
-        clocks = [
-            each.halves[1] if each.is_bare else each.minutes
-            for each in (self.low, self.high, self.at)
-            if each
-        ]
-        evening = any(_AFTERNOON <= each < _NIGHT for each in clocks)
-        if self.days and self.days.is_part and evening and self.local.of(self.days.begin).hour * 60 == _NIGHT:
-            day = self.local.of(self.days.begin).date()  # "at 9 last night"
-            self.days = Days(self._wall(day, _AFTERNOON), self.days.end, self.days.words)
+        self._settle()
         since, until, days = self.since, self.until, self.days
         if days:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
@@ -483,6 +499,8 @@ class SpanReader:
             return Span(since, until)
         if self.at and (self.low or self.high):
             raise SearchError(f"{self.phrases[-1]!r} is a second time of the day: ask for one at a time")
+        if self.low and self.low.words == "midnight" and not (self.high or self.lasting) and days:
+            raise SearchError("after midnight until when? write between midnight and 6 am")
         every = self.every or (self.nightly and days is None)
         one = days is not None and days.end - days.begin <= _LONGEST_DAY and not every
         if one and self.apart and self.low and self.high and self.low.minutes >= self.high.minutes:
@@ -491,6 +509,25 @@ class SpanReader:
             return self._within(*self._minutes(days))
         low, high = self._minutes(None)
         return Span(since, until, (low, (high or 0) % MINUTES))
+
+    def _settle(self) -> None:
+        """A part of a day says which half of it clocks are of, and no more; a night also has an evening."""
+        days, given = self.days, {name: getattr(self, name) for name in ("low", "high", "at")}
+        clocks = {name: clock for name, clock in given.items() if clock}
+        if days is None or not days.is_part or not clocks:
+            return
+        begin = self.local.of(days.begin)
+        if self.local.of(days.end).hour * 60 == _MORNING:
+            late = [each.halves[1] if each.is_bare else each.minutes for each in clocks.values()]
+            if begin.hour * 60 == _NIGHT and any(_AFTERNOON <= each < _NIGHT for each in late):
+                self.days = replace(days, begin=self._wall(begin.date(), _AFTERNOON))  # at 9 last night
+            return
+        for name, clock in clocks.items():
+            if clock.twelve:
+                minutes = clock.halves[begin.hour >= _TWELVE] if clock.minutes % _NOON else _NOON
+                late_twelve = minutes == _NOON and begin.hour > _TWELVE
+                setattr(self, name, replace(clock, minutes=minutes + _NOON * late_twelve, twelve=False))
+        self.days = self._dates(begin.date(), begin.date(), days.words)
 
     def _minutes(self, days: Days | None) -> tuple[int, int | None]:
         """Minutes of the day from which on, and before which; None is the end of the days."""
@@ -563,6 +600,8 @@ class SpanReader:
         fitting = [m for m, both in walls.items() if any(begin <= each < end for each in both)]
         if len(fitting) == 1:
             return fitting[0]
+        if clock.minutes == _NOON and _NOON in fitting:
+            return _NOON
         hour = clock.halves[0] // 60 or 12
         raise SearchError(
             f"{clock.words!r} may be of the morning or of the evening: write {hour} am or {hour} pm"

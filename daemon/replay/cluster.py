@@ -27,6 +27,7 @@ from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, Show, replay, show_records
 from models.captioner import Captioner
+from models.language.catalogue import language
 from pipeline.report.words import many
 
 _ANSWER_S = 10.0
@@ -131,7 +132,8 @@ def _narrate_all(
     running = {}
     for each in footage:
         absolute = replace(each, paths=tuple(path.absolute() for path in each.paths))
-        running[task.remote(absolute, checkpoint, cluster.device, options, __version__)] = each.camera
+        same = {"catalogue": language.catalogue, "version": __version__}
+        running[task.remote(absolute, checkpoint, cluster.device, options, **same)] = each.camera
     while running:
         (done,), _ = ray.wait(list(running), num_returns=1)
         camera = running.pop(done)
@@ -146,13 +148,20 @@ def _narrate_all(
 
 
 def _narrate(
-    footage: ReplayInput, checkpoint: bytes, device: str, options: ReplayOptions, version: str
+    footage: ReplayInput,
+    checkpoint: bytes,
+    device: str,
+    options: ReplayOptions,
+    *,
+    catalogue: bytes,
+    version: str,
 ) -> _Result:
     """Narrate one camera; a task, on a machine of the cluster."""
     if version != __version__:
         raise ClusterError(
             f"a machine of the cluster has narrated {__version__}, this one {version}: install the same"
         )
+    language.use(catalogue)
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"
         part = replace(options, out=out, resume=False, redis_url="", report=False)

@@ -280,8 +280,9 @@ class Daemon:
 
     def _apply_file(self) -> str:
         """Put the file in force once all of it and its secrets are checked; says in words what changed."""
+        spoken = language.catalogue
         old, new = self.configuration, load_configuration(self.path)
-        language.use(old.language)
+        language.use(spoken)
         plans = self._plans(new)
         self._check(new)
         fixed = [name for name in Configuration.model_fields if name not in RELOADED]

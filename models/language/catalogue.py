@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-import struct
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from gettext import GNUTranslations, NullTranslations
-from pathlib import Path
+from io import BytesIO
 from string import Formatter
 from typing import Any
 
 EXTRA_FIELDS = {"thing"}
 """Fields that a translation may name although the English does not, see `noun_phrase`."""
 
+_VERBS = {"has": "have", "is": "are", "was": "were", "stands": "stand"}
 _PERCENT = re.compile(r"%(?:\((\w+)\)s)?")
-_english = ContextVar("english", default=False)
+_ENGLISH = NullTranslations()
+_in_english = ContextVar("in_english", default=False)
 
 
 class _Catalogue(GNUTranslations):
-    """A catalogue whose fields have been checked, so that none is missed when a sentence is told."""
+    """A catalogue whose fields are checked, so that none is missed when a sentence is told."""
 
     def _parse(self, fp: Any) -> None:
         super()._parse(fp)
@@ -37,34 +38,27 @@ class Language:
     """The language that this process speaks.
 
     Attributes:
+        catalogue: content of its compiled catalogue (``.mo``); empty for English.
         name: as the catalogue's header has it: en, de, ...
-        sha256: hash (hex) of the catalogue; empty for English.
     """
 
     def __init__(self) -> None:
-        self._catalogue = self._none = NullTranslations()
-        self.name, self.sha256 = "en", ""
+        self.use(b"")
 
-    def use(self, catalogue: Path | None) -> None:
-        """Speak the language of a compiled catalogue (``.mo``) from now on; None is English.
+    def use(self, catalogue: bytes) -> None:
+        """Speak the language of a catalogue from now on.
 
         Raises:
-            ValueError: it cannot be read, or a translation has other fields than the English.
+            OSError, struct.error, ValueError: it is none, or a translation has other fields than the English.
         """
-        if catalogue is None:
-            self.__init__()  # type: ignore[misc]
-            return
-        try:
-            with catalogue.open("rb") as file:
-                read = _Catalogue(file)
-                file.seek(0)
-                digest = hashlib.sha256(file.read()).hexdigest()
-        except (OSError, struct.error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ValueError(
-                f"{catalogue} cannot be read ({reason}): msgfmt makes a .mo of a .po file"
-            ) from None
-        self._catalogue, self.name, self.sha256 = read, read.info().get("language") or "und", digest
+        self._told = _Catalogue(BytesIO(catalogue)) if catalogue else _ENGLISH
+        self.catalogue = catalogue
+        self.name = self._told.info().get("language") or ("und" if catalogue else "en")
+
+    @property
+    def sha256(self) -> str:
+        """Hash (hex) of the catalogue; empty for English."""
+        return hashlib.sha256(self.catalogue).hexdigest() if self.catalogue else ""
 
     def gettext(self, message: str) -> str:
         """The text in this language; the message itself where the catalogue lacks it."""
@@ -76,18 +70,18 @@ class Language:
 
     @property
     def _spoken(self) -> NullTranslations:
-        return self._none if _english.get() else self._catalogue
+        return _ENGLISH if _in_english.get() else self._told
 
 
 def in_english(write: Callable[..., str], *arguments: object) -> str:
     """What a function writes in English; empty where that is the language."""
-    if not language.sha256:
+    if not language.catalogue:
         return ""
-    token = _english.set(True)
+    token = _in_english.set(True)
     try:
         return write(*arguments)
     finally:
-        _english.reset(token)
+        _in_english.reset(token)
 
 
 def tell(message: str, **fields: object) -> str:
@@ -95,25 +89,20 @@ def tell(message: str, **fields: object) -> str:
     return _(message).format(**fields)
 
 
+def join(words: Iterable[str], last: str) -> str:
+    """Such as "a, b and c": words of the language, and the message for the last, "{one} and {other}"."""
+    *first, end = [*words] or [""]
+    return tell(last, one=", ".join(first), other=end) if first else end
+
+
 def N_(message: str) -> str:  # noqa: N802 - gettext's own name for it
     """The message itself: marks one that is translated where it is used."""
     return message
 
 
-def NN_(one: str, several: str) -> tuple[str, str]:  # noqa: N802
-    """Likewise, with the message for several."""
-    return one, several
-
-
-def join(words: Iterable[str], last: str) -> str:
-    """Such as "a, b and c".
-
-    Args:
-        words: of the language.
-        last: message for the last two, such as "{one} and {other}".
-    """
-    *first, end = [*words] or [""]
-    return tell(last, one=", ".join(first), other=end) if first else end
+def NN_(one: str, several: str = "") -> tuple[str, str]:  # noqa: N802
+    """Likewise, with the message for several; without it, only the verb is another."""
+    return one, several or " ".join(_VERBS.get(word, word) for word in one.split(" "))
 
 
 def _fields(text: str) -> set[str]:

@@ -24,20 +24,20 @@ ACTIONS = (
 """
 
 PAST = {
-    "entered": NN_("came in", "came in"),
-    "left": NN_("left", "left"),
-    "appeared": NN_("appeared", "appeared"),
-    "disappeared": NN_("disappeared", "disappeared"),
-    "stopped": NN_("stopped", "stopped"),
-    "resumed": NN_("moved on", "moved on"),
-    "parked": NN_("parked", "parked"),
-    "met": NN_("met", "met"),
-    "waiting": NN_("waited", "waited"),
-    "crossed": NN_("crossed a line", "crossed a line"),
-    "placed": NN_("was put down", "were put down"),
-    "removed": NN_("was taken", "were taken"),
-    "got_in": NN_("got into a vehicle", "got into a vehicle"),
-    "got_out": NN_("got out of a vehicle", "got out of a vehicle"),
+    "entered": NN_("came in"),
+    "left": NN_("left"),
+    "appeared": NN_("appeared"),
+    "disappeared": NN_("disappeared"),
+    "stopped": NN_("stopped"),
+    "resumed": NN_("moved on"),
+    "parked": NN_("parked"),
+    "met": NN_("met"),
+    "waiting": NN_("waited"),
+    "crossed": NN_("crossed a line"),
+    "placed": NN_("was put down"),
+    "removed": NN_("was taken"),
+    "got_in": NN_("got into a vehicle"),
+    "got_out": NN_("got out of a vehicle"),
 }
 """What actions of tracks were, of one and of several."""
 OTHERS = {
@@ -85,14 +85,14 @@ _TO = {
 _COURSE = {**_TO, "far": N_("to the background"), "near": N_("to the foreground")}
 _CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
 _GOES_OFF = {
-    "person": NN_("{that} has walked off {target}{after}.", "{that} have walked off {target}{after}."),
+    "person": NN_("{that} has walked off {target}{after}."),
     **dict.fromkeys(
         ("cyclist", "motorcyclist", "rider"),
-        NN_("{that} has ridden off {target}{after}.", "{that} have ridden off {target}{after}."),
+        NN_("{that} has ridden off {target}{after}."),
     ),
     **dict.fromkeys(
         (*VEHICLES, "motorcycle"),
-        NN_("{that} has driven off {target}{after}.", "{that} have driven off {target}{after}."),
+        NN_("{that} has driven off {target}{after}."),
     ),
 }
 _PAINTED = {
@@ -276,92 +276,75 @@ def _now(s: Statement) -> str:
 
 def _entered(s: Statement) -> tuple[str, str]:
     if s.origin and s.object in _CARRIED:
-        return NN_(
-            "{some} has been brought in {origin} {now}.", "{some} have been brought in {origin} {now}."
-        )
+        return NN_("{some} has been brought in {origin} {now}.")
     if s.origin:
-        return NN_("{some} has come in {origin} {now}.", "{some} have come in {origin} {now}.")
+        return NN_("{some} has come in {origin} {now}.")
     if s.place.startswith("in "):  # "has come in in the middle" is no English
-        return NN_("{some} has arrived {place}.", "{some} have arrived {place}.")
-    return NN_("{some} has come in {place}.", "{some} have come in {place}.")
+        return NN_("{some} has arrived {place}.")
+    return NN_("{some} has come in {place}.")
 
 
 def _left(s: Statement) -> tuple[str, str]:
     if s.object in _CARRIED:
-        return NN_(
-            "{that} has been taken away {target}{after}.", "{that} have been taken away {target}{after}."
-        )
-    left = NN_("{that} has left {target}{after}.", "{that} have left {target}{after}.")
+        return NN_("{that} has been taken away {target}{after}.")
+    left = NN_("{that} has left {target}{after}.")
     return _GOES_OFF.get(s.object, left) if s.target else left
 
 
 def _moved(s: Statement) -> tuple[str, str]:
     if s.origin:
-        return NN_("{the} has moved {course} {now}.", "{the} have moved {course} {now}.")
-    return NN_("{the} {place} has moved {course} {now}.", "{the} {place} have moved {course} {now}.")
+        return NN_("{the} has moved {course} {now}.")
+    return NN_("{the} {place} has moved {course} {now}.")
 
 
 def _halted(s: Statement) -> tuple[str, str]:
     """Stopped or parked; with a duration, that it still stands there."""
     if s.duration_s:
-        return NN_("{the} still stands {place}{after}.", "{the} still stand {place}{after}.")
+        return NN_("{the} still stands {place}{after}.")
     if s.origin and s.action == "parked":
-        return NN_(
-            "{some} has come in {origin} and parked {place}.",
-            "{some} have come in {origin} and parked {place}.",
-        )
+        return NN_("{some} has come in {origin} and parked {place}.")
     if s.action == "parked":  # it was seen to stop
-        return NN_("{the} {place} has parked.", "{the} {place} have parked.")
+        return NN_("{the} {place} has parked.")
     if s.origin:
-        return NN_(
-            "{some} has come in {origin} and stopped {place}.",
-            "{some} have come in {origin} and stopped {place}.",
-        )
-    return NN_("{some} has stopped {place}.", "{some} have stopped {place}.")
+        return NN_("{some} has come in {origin} and stopped {place}.")
+    return NN_("{some} has stopped {place}.")
 
 
 def _resumed(s: Statement) -> tuple[str, str]:
     if s.object == "person":
-        return NN_("{that} has walked on {target}{after}.", "{that} have walked on {target}{after}.")
-    return NN_("{that} has set off {target}{after}.", "{that} have set off {target}{after}.")
+        return NN_("{that} has walked on {target}{after}.")
+    return NN_("{that} has set off {target}{after}.")
 
 
 def _met(s: Statement) -> tuple[str, str]:
     if s.duration_s:
-        return NN_(
-            "{some} have been standing together {place} {lasting}.",
-            "{some} have been standing together {place} {lasting}.",
-        )
-    return NN_("{some} have met {place}.", "{some} have met {place}.")
+        return NN_("{some} have been standing together {place} {lasting}.")
+    return NN_("{some} have met {place}.")
 
 
 def _waiting(s: Statement) -> tuple[str, str]:
     if s.object in PEOPLE:
-        return NN_(
-            "{some} has been waiting {place} {lasting}.", "{some} have been waiting {place} {lasting}."
-        )
-    return NN_("{some} has been standing {place} {lasting}.", "{some} have been standing {place} {lasting}.")
+        return NN_("{some} has been waiting {place} {lasting}.")
+    return NN_("{some} has been standing {place} {lasting}.")
 
 
 _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] = {
     "entered": _entered,
     "left": _left,
-    "appeared": NN_("{some} has appeared {place}.", "{some} have appeared {place}."),
-    "disappeared": NN_("{that} has gone{after}.", "{that} have gone{after}."),
+    "appeared": NN_("{some} has appeared {place}."),
+    "disappeared": NN_("{that} has gone{after}."),
     "moved": _moved,
     "stopped": _halted,
     "resumed": _resumed,
     "parked": _halted,
-    "placed": NN_("{some} has been put down {place}.", "{some} have been put down {place}."),
-    "removed": NN_("{that} has been taken away{after}.", "{that} have been taken away{after}."),
-    "got_in": NN_("{some} has got into a vehicle {place}.", "{some} have got into a vehicle {place}."),
-    "got_out": NN_("{some} has got out of a vehicle {place}.", "{some} have got out of a vehicle {place}."),
+    "placed": NN_("{some} has been put down {place}."),
+    "removed": NN_("{that} has been taken away{after}."),
+    "got_in": NN_("{some} has got into a vehicle {place}."),
+    "got_out": NN_("{some} has got out of a vehicle {place}."),
     "met": _met,
     "waiting": _waiting,
-    "crossed": NN_(
-        "{some} has crossed {place}.", "{some} have crossed {place}."
-    ),  # a line, with the direction
-    "present": NN_("there is now {some} {place}.", "there are now {some} {place}."),
-    "absent": NN_("{the} {place} is no longer there.", "{the} {place} are no longer there."),
+    "crossed": NN_("{some} has crossed {place}."),  # a line, with the direction
+    "present": NN_("there is now {some} {place}."),
+    "absent": NN_("{the} {place} is no longer there."),
 }
 """Sentences by action, of one and several."""

@@ -16,7 +16,7 @@ import rfc8785
 from pipeline.evidence import evidence_beside, evidence_fault
 from pipeline.journal.segments import SIGNATURES, TIMESTAMPS, Chain, Start, find_chains
 from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
-from pipeline.record_lines import read_members
+from pipeline.record_lines import fits, read_record
 
 if TYPE_CHECKING:  # they are loaded where a chain has some, in a tenth of a second
     from pipeline.journal.attestations import Attestation
@@ -340,18 +340,23 @@ _DECODER = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
-def is_canonical(line: bytes) -> bool:
-    """True where `line` is canonical JSON (RFC 8785) with keys in ASCII; integers may be beyond 2**53 - 1.
+def parse_canonical(line: bytes) -> Any:
+    """What canonical JSON (RFC 8785) says, keys in ASCII; integers may be beyond 2**53 - 1.
 
     To encode each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
     compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
     what it spells otherwise (numbers below 0.0001) is left to `rfc8785`.
+
+    Raises:
+        RecordError: the line is something else.
     """
     try:
         value = _DECODER.decode(line.decode())
-        return _ENCODER.encode(value).encode() == line or bool(rfc8785.dumps(value) == line)
+        if _ENCODER.encode(value).encode() == line or rfc8785.dumps(value) == line:
+            return value
     except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
-        return False
+        pass
+    raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
 
 
 def check_line(raw: bytes) -> dict[str, Any]:
@@ -364,9 +369,8 @@ def check_line(raw: bytes) -> dict[str, Any]:
         )
     if not hash_holds(line):
         raise RecordError("the hash does not match: the line was changed, or is not a record")
-    if not is_canonical(line):
-        raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
-    return read_members(line.decode())
+    members: dict[str, Any] = parse_canonical(line)
+    return members if fits(members) else read_record(line).members()
 
 
 def follow(end: ChainEnd, record: Mapping[str, Any]) -> ChainEnd:

@@ -11,6 +11,7 @@ from datetime import datetime
 from fractions import Fraction
 from time import monotonic
 from typing import Self
+from weakref import WeakSet
 
 import av
 from av.container.input import InputContainer
@@ -24,7 +25,7 @@ from pipeline.redaction import redact
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.gate import Gate, Screen
-from pipeline.sources.picture import View
+from pipeline.sources.picture import LazyPicture, View
 from pipeline.sources.times import CaptureClock, ReceiveClock, Sampler
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,10 @@ FRAMES_KEPT, KEPT_S = 4, 1.0
 
 REPEAT_S = 600.0  # a camera away for the same reason is logged again after this long, not at each attempt
 SCREENED_HZ = 2.0  # frames of a sub-stream that are screened
+
+LENT = 8
+"""Frames that may lie in the decoder's memory at a time: as many as a quiet scene holds. It never gives back
+what it lent while the narrator lagged, so that further ones are copied, which takes a millisecond or two."""
 
 _POLL_S = 0.2
 _TIMED_OUT = 0.9
@@ -139,6 +144,7 @@ class RtspSource:
         # No wait of libav, and no pause, is longer than these together.
         within_s = options.open_timeout_s + options.stall_timeout_s + BACKOFF_S[1] + LIMIT_S
         self._reading = Loop(f"rtsp {camera}", self._read, heartbeats=heartbeats, within_s=within_s)
+        self._lent = WeakSet[LazyPicture]()
         self._sessions = 0
         first_s, longest_s = BACKOFF_S
         self._backoff = Backoff(camera, first_s, longest_s, to_double=_TO_DOUBLE, warn_every_s=REPEAT_S)
@@ -254,9 +260,11 @@ class RtspSource:
     def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
         time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
         clock = self._capture.clock
-        # On memory of its own: a decoder never gives back what it lent while the narrator lagged.
-        frame.make_writable()
+        if is_copied := len(self._lent) >= LENT:
+            frame.make_writable()
         luma, picture = self._view.of_frame(frame)
+        if not is_copied:
+            self._lent.add(picture)
         self._gate.look(luma)
         if time is None or clock is None:
             return

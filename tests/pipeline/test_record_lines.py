@@ -131,6 +131,30 @@ def test_the_schema_beside_the_reader_is_that_of_the_model() -> None:
     assert fits(FULL)
 
 
+def keywords(schema: Any) -> set[str]:
+    """The words of JSON Schema that a schema says."""
+    if not isinstance(schema, dict):
+        return set[str]().union(*map(keywords, schema)) if isinstance(schema, list) else set()
+    tuple_items = schema.get("prefixItems", [])
+    assert all(each == tuple_items[0] for each in tuple_items), "the reader takes them to be alike"
+    named = [
+        each
+        for word in ("properties", "$defs", "patternProperties")
+        for each in schema.get(word, {}).values()
+    ]
+    return {
+        *schema,
+        *keywords([*named, *(schema[word] for word in schema if word in {"items", "anyOf", "prefixItems"})]),
+    }
+
+
+def test_the_reader_knows_every_word_that_the_schema_says() -> None:
+    checked = {"$ref", "anyOf", "type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"}
+    checked |= {"exclusiveMinimum", "items", "prefixItems", "minItems", "maxItems", "properties", "required"}
+    checked |= {"patternProperties", "additionalProperties", "$defs"}
+    assert keywords(json_schema()) <= checked | {"$schema", "title", "description"}
+
+
 @pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
 def test_every_damage_is_found_that_the_model_finds(path: tuple[str | int, ...]) -> None:
     for value in NEAR:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pseudo_language import speaking, write_catalogue
 
 from pipeline.journal.verification import verify
 
@@ -60,8 +61,12 @@ def machines() -> Iterator[Machines]:
 
 
 @pytest.fixture
-def arguments(footage: Path, checkpoint: Path) -> list[Any]:
-    return ["replay", footage, "--captioner-file", checkpoint]
+def arguments(footage: Path, checkpoint: Path, tmp_path: Path) -> Iterator[list[Any]]:
+    """In another language, which the other machines must speak as well."""
+    catalogue, config = write_catalogue(tmp_path / "xx.mo"), tmp_path / "narrated.yaml"
+    config.write_text(f"version: 1\nlanguage: {catalogue}\ncameras: {{yard: {{url: y.mp4}}}}\n")
+    with speaking(None):
+        yield ["replay", footage, "--captioner-file", checkpoint, "--config", config]
 
 
 def assert_same(out: Path, alone: Path) -> None:

@@ -103,7 +103,14 @@ def test_every_page_is_in_the_language(served: Served, house: House) -> None:
     served.send(f"/record/{record.id}/reviewed", reviewed="yes")
     paths = [
         *("/", "/week", "/digest", "/digest?q=2024-05-01", "/digest?q=last+night", "/rules", "/camera/empty"),
-        *("/camera/yard?written=yes", "/review", "/review?day=all", "/review?day=1999-01-01", "/nowhere"),
+        *(
+            "/camera/yard?written=yes",
+            "/review",
+            "/review?day=all",
+            "/review?day=all&object=horse",
+            "/review?day=1999-01-01",
+            "/nowhere",
+        ),
         *(
             "/record/nothing",
             "/rules?when=a+person+comes&since=",
@@ -129,6 +136,10 @@ def test_every_page_is_in_the_language(served: Served, house: House) -> None:
     }
     assert not [path for path, answer in pages.items() if answer.status_code not in (200, 404)]
     assert '<html lang="xx">' in first
-    texts = {"login": first, "refused": refused} | {path: answer.text for path, answer in pages.items()}
+    formless = served.client.post(f"/record/{record.id}/note", json={})
+    assert formless.status_code == 415
+    texts = {"login": first, "formless": formless.text, "refused": refused} | {
+        path: answer.text for path, answer in pages.items()
+    }
 
     assert not {path: words for path, page in texts.items() if (words := plain_words(page, house))}

@@ -8,15 +8,22 @@ import socket
 import threading
 import time
 import tracemalloc
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
+from encoded_footage import encode
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
-from pipeline.sources.frame import ERRORS_KEPT, RecordedSource
+from pipeline.sources.decode import video_stream
+from pipeline.sources.frame import ERRORS_KEPT, Frame, RecordedSource
 from pipeline.sources.gate import Screen
-from pipeline.sources.rtsp import RtspSource, open_camera
+from pipeline.sources.rtsp import LENT, RtspSource, open_camera
+from pipeline.sources.video import open_container
 
 QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
 
@@ -159,3 +166,26 @@ def test_what_ends_a_reading_thread_reaches_who_reads(rtsp_server, monkeypatch, 
             list(source)
         silent.cancel()
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_few_frames_lie_in_the_decoders_memory_and_further_ones_are_copied(tmp_path: Path) -> None:
+    moving = (np.roll(np.arange(128 * 160 * 3, dtype=np.uint8).reshape(128, 160, 3), n, 1) for n in range(30))
+    path = encode(tmp_path / "film.mp4", "libx264", 0, moving, gop=30)
+    source = RtspSource("rtsp://nowhere/1", SourceOptions(), "yard")
+    held, are_copied = list[Frame](), list[bool]()
+
+    def hand_out(frame: av.VideoFrame) -> None:
+        place = frame.planes[0].buffer_ptr
+        source._hand_out(frame, datetime.now(UTC))
+        are_copied.append(frame.planes[0].buffer_ptr != place)
+        held.append(source._frames.get_nowait())
+
+    with closing(open_container(path)) as container:
+        frames = container.decode(video_stream(container))
+        for frame in islice(frames, LENT + 3):
+            hand_out(frame)
+        assert are_copied == [False] * LENT + [True] * 3
+        del held[:2]
+        for frame in islice(frames, 3):
+            hand_out(frame)
+        assert are_copied[-3:] == [False, False, True]
