@@ -9,8 +9,8 @@ The confidence is fitted with each camera left out in turn; the table is of thes
 them and writes `pipeline/tracking/confidence.json`. `--test` and `--people` judge the shipped confidence on
 the clips with published tracks, from which nothing is chosen. Detections are kept in the cache.
 
-`--turns` counts what has stopped, set off, was put down or taken, or got in or out, of 36 such events of
-eight training clips that were timed by hand (`validation_turns.jsonl`: kind, family, second, a point x, y of
+`--turns` counts what has stopped, set off, was put down or taken, or got in or out, of 56 such events of
+eleven training clips that were timed by hand (`validation_turns.jsonl`: kind, family, second, a point x, y of
 it), forwards, and backwards in time, where a stop is a start. What is told besides is listed, to be judged.
 """
 
