@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     r'"[^"]*"|\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?!\d)|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|'
     r"[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
 )
+_ISO = re.compile(r"(?<=\d)t(?=\d\d:\d\d)")
 _SKIPPED = set("?!,;.:()")
 _CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _NUMBERS = {name: n for n, name in enumerate(NUMBERS)}
@@ -50,7 +51,7 @@ class Reading:
             question: as it was typed.
             rewrites: patterns of whole words and what is read in their place.
         """
-        results = _TOKEN.findall(question.translate(_CURLY).lower())
+        results = _TOKEN.findall(_ISO.sub(" ", question.translate(_CURLY).lower()))
         text = " ".join(word for word in results if word not in _SKIPPED)
         outside = r'(?=[^"]*(?:"[^"]*"[^"]*)*$)' if '"' in text else ""  # of quoted words; slow to compile
         for pattern, instead in rewrites:

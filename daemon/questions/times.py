@@ -37,7 +37,6 @@ _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in 
 _NOON, _MORNING = 12 * 60, 6 * 60
 _TWELVE = 12
 _LONGEST_DAY = timedelta(hours=25)
-_NTH = ("first", "second", "third", "fourth")
 _ORDINAL = "(?: ?(?:st|nd|rd|th))?"
 MONTH, WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), "|".join(PARTS)
 _YEAR = r"(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?"
@@ -61,26 +60,14 @@ _MILITARY = r"((?:[01]\d|2[0-4])(?!(?<=20)2\d)[0-5]\d)(?: (?:hrs|hours|h))?"
 """0700 hours; no year."""
 _CLOCK = (
     rf"(?P<hour>{_HOUR})(?:(?P<mark>[:.])(?P<minute>\d\d))?{_HALF}"
-    rf"(?! (?:%|percent|people|/|or more|st|nd|rd|th|(?:{UNITS})s?|(?:of )?(?:{MONTH}))(?: |$))"
+    r"(?:(?<=[ap]m)|(?! (?:%|percent|people|/|or more|st|nd|rd|th|"
+    rf"(?:{UNITS})s?|(?:of )?(?:{MONTH}))(?: |$)))"
 )
 _AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead of"
 _UNTIL = rf"until|till|up to|up until|by(?= (?:\d|noon|midnight|half|quarter|{WEEKDAY}|{either(NUMBERS)}))"
 _TO = "to|until|till|through|-"
 _ABOUT = "about|around|roughly|approximately"
-_BEFORE_DAYS = {
-    *_WEEKDAYS,
-    "on",
-    "since",
-    "from",
-    "until",
-    "till",
-    "to",
-    "of",
-    "before",
-    "after",
-    "between",
-    "and",
-}
+_BEFORE_DAYS = {*f"on|since|from|until|till|to|of|before|after|between|and|{WEEKDAY}".split("|")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +252,12 @@ class SpanReader:
         day, clock = self._moment(spoken=word == "between")
         joined = {"between": "and", "from": f"(?:up )?(?:{_TO})|and"}.get(word, f"{_TO}|/|and|or")
         if not (join := (day or clock) and read.take(joined)):
+            open_end = (
+                self.days if day is None else day.begin < self.now < day.end <= day.begin + _LONGEST_DAY
+            )
+            if word == "from" and clock and open_end:  # today from 8 am
+                self._set(low=clock, days=day)
+                return True
             if word and clock:
                 raise SearchError(f"{word} {clock.words} until when? write since {clock.words}, or a time")
             return False
@@ -273,12 +266,9 @@ class SpanReader:
             self._set(**{"since": self._at(day, clock, recent=True)} if day else {"low": clock})
             return True
         other, end = self._moment(spoken=word == "between", last=True)
-        if not word and join[0] in ("and", "or"):  # Saturday and Sunday
-            near = day and other and {day.begin, day.end} & {other.begin, other.end}
-            if clock or end or not (day and other and near):
-                return False
-            self._set(since=min(day.begin, other.begin), until=max(day.end, other.end))
-        elif day and other and bool(clock) == bool(end):
+        if not word and join[0] in ("and", "or"):
+            return not (clock or end) and self._adjacent(day, other)
+        if day and other and bool(clock) == bool(end):
             self._set(since=self._at(day, clock), until=self._at(other, end) if end else other.end)
         elif clock and end:
             self._set(low=clock, high=end, days=day or other)
@@ -286,6 +276,13 @@ class SpanReader:
             raise self._no_time("write between 9:00 and 17:00, from 9 am to 5 pm, or Monday to Friday")
         else:
             return False
+        return True
+
+    def _adjacent(self, day: Days | None, other: Days | None) -> bool:
+        """Saturday and Sunday."""
+        if not (day and other and {day.begin, day.end} & {other.begin, other.end}):
+            return False
+        self._set(since=min(day.begin, other.begin), until=max(day.end, other.end))
         return True
 
     def _hours(self) -> bool:
@@ -335,10 +332,10 @@ class SpanReader:
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
         begin, days = self.read.place, self.days
         if days and self.read.take("the (?:day|week) before"):
-            length = timedelta(days=round((days.end - days.begin) / timedelta(days=1)))
-            first = self._first(days) - length
+            first, length = self._first(days), round((days.end - days.begin) / timedelta(days=1))
+            last = first - timedelta(days=1)
             other: Days | None = self._dates(
-                first, self.local.of(days.end).date() - length - timedelta(days=1), ""
+                first - timedelta(days=length), last, self.read.words_from(begin)
             )
         else:
             other = self._day()
@@ -392,10 +389,7 @@ class SpanReader:
             shift = int(_MINUTES.get(minutes, minutes)) * (-1 if to else 1)
         if not (match := match or read.take(_CLOCK)):
             return None
-        if read.words_from(begin) in (*NUMBERS, match[0][:2].strip()) and {read.next} & {
-            *OBJECT_WORDS,
-            *COLOURS,
-        }:
+        if match[0].isalnum() and read.next in (*OBJECT_WORDS, *COLOURS, "of", "other"):
             read.place = begin  # 5 cars
             return None
         hour = NUMBERS.index(match["hour"]) if match["hour"] in NUMBERS else int(match["hour"])
@@ -533,18 +527,23 @@ class SpanReader:
         year = "(?:the )?(?:calendar )?year "
         if match := self.read.take(rf"(?:{year}){'?' if self.read.previous == 'in' else ''}(20\d\d)"):
             return self._dates(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31), match[1])
-        if days := self._some_of_month():
-            return days
+        begin = self.read.place
+        match = self.read.take(r"(?:the )?week(end)? of(?: the)?(?: monday)?(?= \d)")
+        if match and (day := self._date()):
+            first = day - timedelta(days=day.weekday() - 5 * bool(match[1]))
+            last = first + timedelta(days=1 if match[1] else 6)
+            return self._dates(first, last, self.read.words_from(begin))
+        self.read.place = begin
         match = self.read.take(
-            "(this|last) (weekend|workweek|week|month|year)|(?:the )?(weekend)|the (week) before last"
+            "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last|(?:the )?(weekend)"
         )
         if not match:
             return None
-        back, unit = match[1] == "last" or 2 * bool(match[4]), match[2] or match[3] or match[4]
+        back, unit = match[1] == "last" or 2 * bool(match[3]), match[2] or match[3] or match[4]
         first, last = date(today.year - back, 1, 1), date(today.year - back, 12, 31)
         if unit == "weekend":
             first = today - timedelta(days=today.weekday() - 5)
-            first -= timedelta(days=7 * (first > today or back))
+            first -= timedelta(days=7 * max(first > today, back))
             last = first + timedelta(days=1)
         elif unit in ("week", "workweek"):
             first = today - timedelta(days=today.weekday() + 7 * back)
@@ -553,27 +552,6 @@ class SpanReader:
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)
         return self._dates(first, last, match[0])
-
-    def _some_of_month(self) -> Days | None:
-        """The week of a date, or a half or a numbered week of a month."""
-        read, begin = self.read, self.read.place
-        if read.take(r"(?:the )?week of(?: the)?(?: monday)?(?= \d)") and (day := self._date()):
-            first = day - timedelta(days=day.weekday())
-            return self._dates(first, first + timedelta(days=6), read.words_from(begin))
-        match = read.take(r"(?:the )?(?:(first|second) half|(first|second|third|fourth) week) (?:of|in)")
-        month = self._period() if match else None
-        days = round((month.end - month.begin) / timedelta(days=1)) if month else 0
-        if match and month and 28 <= days <= 31:  # noqa: PLR2004 - a month
-            first, length = self._first(month), 15 if match[1] else 7
-            nth = _NTH.index(match[1] or match[2])
-            last = first + timedelta(days=length * (nth + 1) - 1)
-            first, last = (
-                first + timedelta(days=length * nth),
-                _last_of_month(first) if match[1] and nth else last,
-            )
-            return self._dates(first, last, read.words_from(begin))
-        read.place = begin
-        return None
 
     def _first(self, days: Days) -> date:
         return self.local.of(days.begin).date()
@@ -614,7 +592,7 @@ class SpanReader:
             days = self._one_part(part)
         if days:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
-            if days.begin > self.now:
+            if days.begin > self.now and not (clocks and days.part):
                 raise SearchError(f"{days.words} is to come: only what was recorded can be asked for")
         if since and until and since >= until:
             raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
@@ -695,7 +673,13 @@ class SpanReader:
         since, until = self._wall(day, low), self._wall(day, high, fold=1)
         shown = self.local.of(since)
         if (shown.hour * 60 + shown.minute - low) % MINUTES and until - since < timedelta(hours=1):
-            raise SearchError(f"there was no {low // 60:02d}:{low % 60:02d} on that day: clocks went forward")
+            raise SearchError(
+                f"there was no {low % MINUTES // 60:02d}:{low % 60:02d} on that day: clocks went forward"
+            )
+        if days and since > self.now:
+            raise SearchError(
+                f"{' '.join(self.phrases)!r} is to come: only what was recorded can be asked for"
+            )
         if rest:
             return Span(since, days.end if days else None if self.lasting else until)
         if since >= until:
@@ -714,7 +698,7 @@ class SpanReader:
     ) -> int:
         """Its minutes since the day's midnight; of a bare hour the half that fits the days, or has passed.
 
-        Of "since 1", `recent`, it is the last that has passed, unless that may be an evening's.
+        Of "since 1" it is the `recent` one, but not of "since 8", which may be either; 12 is noon.
 
         Raises:
             SearchError: both fit, or none.
@@ -722,19 +706,17 @@ class SpanReader:
         if not (part or clock.is_bare):
             return clock.minutes
         if part:
-            fitting = [each for each in _fitting(clock, part) if each < 60 * _SAID[part][1] or last]
-            fitting = [each for each in fitting if each or not last]
+            end = 60 * _SAID[part][1]
+            fitting = [each for each in _fitting(clock, part) if (each > 0 if last else each < end)]
             if not fitting:
                 raise SearchError(f"{clock.words!r} is not of the {part}: write a time of it, or a day")
         else:
             day = self.local.of(days.begin if days else self.now).date()
-            begin, end = (days.begin, days.end) if days else (self._wall(day, 0), self.now)
-            if recent:
-                end = min(end, self.now)
-            fitting = [minutes for minutes in clock.halves if begin <= self._wall(day, minutes) < end]
-            if recent and clock.halves[0] < _MORNING and (days is None or end == self.now):
+            stop = days.end if days and last else min(days.end, self.now) if days else self.now
+            fitting = [minutes for minutes in clock.halves if self._wall(day, minutes) < stop]
+            if recent and clock.halves[0] < _MORNING and stop == self.now:
                 fitting = fitting[-1:]
-            elif days is None and self._hourly and clock.halves[0] < _MORNING:
+            elif self._hourly and clock.halves[0] < _MORNING:
                 fitting = [*clock.halves]
         if len(fitting) == 1 or fitting[1:] == [_NOON]:
             return fitting[-1]
