@@ -24,7 +24,7 @@ _QUARTER = 15 * 60 * 1_000_000
 _YEARS = range(1900, 3000)
 _NOON = 12
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.](\d\d))? ?(am|pm|o'clock)?", re.IGNORECASE)
-NAMED_TIMES = {"midnight": 0, "noon": 12 * 60, "midday": 12 * 60}
+_NAMED_TIMES = {"midnight": 0, "noon": 12 * 60, "midday": 12 * 60}
 
 
 def microseconds(moment: datetime) -> int:
@@ -141,8 +141,8 @@ def parse_time_of_day(text: str) -> int:
         SearchError: it is no time of the day.
     """
     wanted = text.strip().lower()
-    if wanted in NAMED_TIMES:
-        return NAMED_TIMES[wanted]
+    if wanted in _NAMED_TIMES:
+        return _NAMED_TIMES[wanted]
     if match := _TIME_OF_DAY.fullmatch(wanted):
         hour, minute, half = int(match[1]), int(match[2] or 0), match[3]
         fits = hour <= 24 and minute < 60 and (half not in ("am", "pm") or 1 <= hour <= _NOON)  # noqa: PLR2004

@@ -14,12 +14,18 @@ NUMBERS = (
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 _TOKEN = re.compile(
-    r'"[^"]*"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|'
+    r'"[^"]*"|\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?!\d)|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|'
     r"[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
 )
+_ISO = re.compile(r"(?<=\d)t(?=\d\d:\d\d)")
 _SKIPPED = set("?!,;.:()")
 _CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
-_UNIT_S = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+_NUMBERS = {name: n for n, name in enumerate(NUMBERS)}
+_NUMBERS |= {"a": 1, "an": 1, "couple": 2, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
+_NUMBERS |= {"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five": 45, "fifty": 50}
+_NUMBERS |= {"sixty": 60, "ninety": 90}
+_UNIT_S = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "h": 3600}
+_UNIT_S |= {"day": 86400, "week": 7 * 86400}
 _LONG_UNIT_S = {"month": 30 * 86400, "year": 365 * 86400}
 UNITS = "|".join([*_UNIT_S, *_LONG_UNIT_S])
 _MOST = 10**6
@@ -45,7 +51,7 @@ class Reading:
             question: as it was typed.
             rewrites: patterns of whole words and what is read in their place.
         """
-        results = _TOKEN.findall(question.translate(_CURLY).lower())
+        results = _TOKEN.findall(_ISO.sub(" ", question.translate(_CURLY).lower()))
         text = " ".join(word for word in results if word not in _SKIPPED)
         outside = r'(?=[^"]*(?:"[^"]*"[^"]*)*$)' if '"' in text else ""  # of quoted words; slow to compile
         for pattern, instead in rewrites:
@@ -80,18 +86,17 @@ class Reading:
         return " ".join(self.words[begin : self.place])
 
     def take_number(self) -> int | None:
-        """Go past digits or a number word up to twelve; "a" and "an" are one, "a few" three.
+        """Go past digits or a number word; "a" and "an" are one, "a few" three.
 
         Raises:
             SearchError: it is above a million.
         """
-        if not (match := self.take(rf"a few|few|an?|\d+|{'|'.join(NUMBERS)}")):
+        if not (match := self.take(rf"\d+|{either(_NUMBERS)}")):
             return None
         word = match[0]
         if word.isdecimal() and int(word) > _MOST:
             raise SearchError(f"{word} is too large a number")
-        words = {"a": 1, "an": 1, "few": 3, "a few": 3, **{name: n for n, name in enumerate(NUMBERS)}}
-        return int(word) if word.isdecimal() else words[word]
+        return int(word) if word.isdecimal() else _NUMBERS[word]
 
     def take_duration(self, *, recent: bool = False) -> timedelta | None:
         """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour" and "3 months"."""

@@ -1,24 +1,19 @@
 """Spans of time in words: last night, after 10 pm yesterday, from 9 to 5, 22.11.2026 at 18:19.
 
 A weekday, a date without a year and a clock without a day are the last that have begun. A bare hour that may
-be of the morning or of the evening is an error, never a guess; "9 to 5" is read as working hours are.
+be of the morning or of the evening is an error, never a guess; "9 to 5" is read as working hours are. A part
+of a day beside a clock says which half is meant: "before 7 this morning" begins at midnight.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from itertools import product
 
-from daemon.questions.local_time import (
-    DAY_NAMES,
-    MINUTES,
-    NAMED_TIMES,
-    LocalTime,
-    beyond_calendar,
-    parse_time_of_day,
-)
+from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
 from daemon.questions.question import SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading, either
 from daemon.questions.words import COLOURS, OBJECT_WORDS
@@ -27,58 +22,66 @@ MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 6), "lunch": (12, 14)}
+PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 30), "lunch": (12, 14)}
 """Hours of the parts of a day; a night ends on the next one."""
 AROUND = 15
-"""Minutes on both sides of "around 6 pm", and of an hour without minutes."""
+"""Minutes on both sides of "around 6 pm", and of an hour without minutes; also of "just after"."""
 
+_HOURS = PARTS | {"tonight": (18, 30), "early": (0, 6)}
+_LOOSE = _HOURS | {"morning": (0, 12)}
+"""Their hours where a clock bounds them: this morning before 5."""
+_SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30), "lunch": (11, 15)}
+"""Clocks that are said with them: 7 last night, 5 in the evening."""
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
-_NOON, _MORNING, _AFTERNOON, _NIGHT = 12 * 60, 6 * 60, 17 * 60, 22 * 60
-_EARLY = 0, 6
-"""The small hours."""
+_NOON, _MORNING = 12 * 60, 6 * 60
 _TWELVE = 12
-_ALMOST_A_DAY, _LONGEST_DAY = timedelta(hours=22, minutes=59), timedelta(hours=25)
+_LONGEST_DAY = timedelta(hours=25)
 _ORDINAL = "(?: ?(?:st|nd|rd|th))?"
 MONTH, WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), "|".join(PARTS)
+_YEAR = r"(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?"
 _DATES = (
-    r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
-    r"(?P<d>\d\d?)(?P<mark>[./])(?P<m>\d\d?)(?:[./](?P<y>\d{4})|\.)",
-    rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{MONTH})(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?",
-    rf"(?P<name>{MONTH}) (?P<d>\d\d?){_ORDINAL}(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?",
-    r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d|\d(?= \d\d))(?! /)",
-    r"(?P<d>\d\d?) ?(?:st|nd|rd|th)",
+    r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)",
+    r"(?P<d>\d\d?)(?P<mark>[./-])(?P<m>\d\d?)(?:[./-](?P<y>\d{4}|\d\d)|\.)",
+    rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{MONTH}){_YEAR}",
+    rf"(?P<name>{MONTH}) (?:the )?(?P<d>\d\d?){_ORDINAL}{_YEAR}",
+    r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d?)(?! /)",
+    r"(?P<d>\d\d?) ?(?:st|nd|rd|th)(?: of (?P<which>this|last) month)?",
 )
+_HOUR = rf"\d\d?|{either(NUMBERS[1:])}"
+_HALF = r"(?: o'clock)?(?: (?P<half>am|pm))?(?P<part> in the (?:morning|afternoon|evening)| at night)?"
+_NO_HOURS = ("quarter", "twenty", "twenty-five")
 _MINUTES = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty-five": 25}
 _SPOKEN = (
-    rf"(?:a )?(?:({either(_MINUTES)}|\d\d?)(?: min(?:ute)?s?)? past|(?:{either(_MINUTES)}) to) "
-    rf"(\d\d?|{either(NUMBERS)})(?: (am|pm))?( in the (?:morning|afternoon|evening)| at night)?"
+    rf"(?:a )?(?P<minutes>{either(_MINUTES)}|\d\d?)(?P<unit> min(?:ute)?s?)? (?P<way>past|to) "
+    rf"(?P<hour>{_HOUR}){_HALF}"
 )
 _MILITARY = r"((?:[01]\d|2[0-4])(?!(?<=20)2\d)[0-5]\d)(?: (?:hrs|hours|h))?"
 """0700 hours; no year."""
 _CLOCK = (
-    rf"(?P<clock>(?P<hour>\d\d?|{either(NUMBERS[1:])})(?:(?P<mark>[:.])(?P<minute>\d\d))?"
-    r"(?: (?P<half>am|pm|o'clock))?)"
-    rf"(?P<part> in the (?:morning|afternoon|evening)| at night)?(?! (?:%|percent|people|/|{UNITS}|{MONTH}))"
+    rf"(?P<hour>{_HOUR})(?:(?P<mark>[:.])(?P<minute>\d\d))?{_HALF}"
+    r"(?:(?<=[ap]m)|(?! (?:%|percent|people|/|or more|st|nd|rd|th|"
+    rf"(?:{UNITS})s?|(?:of )?(?:{MONTH}))(?: |$)))"
 )
-_AFTER, _UNTIL = "after|later than|past", rf"until|till|up to|by(?= (?:\d|noon|midnight|{WEEKDAY}))"
-_TO = "to|until|till|-|/"
-_BEFORE_CLOCKS = {"at", "about", "around", "since", "after", "before", "until", "till", "by", "between"}
-_BEFORE_DAYS = {"on", "since", "from", "until", "till", "to", "of", "before", "after", "between", "and"}
+_AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead of"
+_UNTIL = rf"until|till|up to|up until|by(?= (?:\d|noon|midnight|half|quarter|{WEEKDAY}|{either(NUMBERS)}))"
+_TO = "to|until|till|through|-"
+_ABOUT = "about|around|roughly|approximately"
+_BEFORE_DAYS = {*f"on|since|from|until|till|to|of|before|after|between|and|{WEEKDAY}".split("|")}
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Some days or a part of one: from `begin` on, before `end`; `words` as the question has them."""
+    """Some days, or the `part` of one: from `begin` on, before `end`; `words` as the question has them.
+
+    The part is `beside` a clock where it says which half that is of: before 7 this morning.
+    """
 
     begin: datetime
     end: datetime
     words: str
-
-    @property
-    def is_part(self) -> bool:
-        """Less than a day; one on which clocks go forward has 23 hours."""
-        return self.end - self.begin <= _ALMOST_A_DAY
+    part: str = ""
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +118,11 @@ class SpanReader:
     """Reads the parts of a question about time.
 
     Attributes:
-        days: the days that are meant.
+        days: the days that are meant; the `part` of each.
         since, until: moments that were given as such.
         low, high: clocks of "after" and "before", or of "from" and "to".
-        at: a clock, with `near` not to the minute.
-        lasting: the end is open.
+        at: a clock, with `near` not to the minute; also of "just after" and "just before".
+        lasting: the end is open, or was once said to be.
         every: hours are of every day; `nightly` only where no day is given.
         apart: before one clock and after another.
         phrases: the words of each part.
@@ -129,6 +132,7 @@ class SpanReader:
     now: datetime
     local: LocalTime
     days: Days | None = None
+    part: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     low: Clock | None = None
@@ -140,6 +144,7 @@ class SpanReader:
     nightly: bool = False
     apart: bool = False
     phrases: list[str] = field(default_factory=list)
+    _hourly: bool = False
 
     @property
     def today(self) -> date:
@@ -169,7 +174,9 @@ class SpanReader:
     # Parts: each reads on and is true, or is false
 
     def _recent(self) -> bool:
-        match = self.read.take("(?:(?:in|within|during|over|for) )?(the |these )?(last|past|previous)")
+        match = self.read.take(
+            "(?:(?:in|within|during|over|for|throughout) )?(the |these )?(last|past|previous)"
+        )
         unit = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
         length = self.read.take_duration(recent=True) if match and not unit else None
         if length is not None:
@@ -177,42 +184,64 @@ class SpanReader:
         return length is not None
 
     def _ago(self) -> bool:
-        begin, length = self.read.place, self.read.take_duration()
+        if days := self._days_ago():
+            self._set(days=days)
+            return True
+        length, around = self.read.take_duration(), timedelta(minutes=AROUND)
         if length is None or not self.read.take("ago"):
             return False
-        moment, around = self._back(length), timedelta(minutes=AROUND)
-        day = self.local.of(moment).date()
-        if length < timedelta(days=1) or "hour" in self.read.words_from(begin):
-            self._set(since=moment - around, until=moment + around)
-        else:
-            self._set(days=self._dates(day, day, f"{day:%d %B %Y}"))
+        self._set(since=self._back(length) - around, until=self._back(length) + around)
         return True
+
+    def _days_ago(self) -> Days | None:
+        begin, length = self.read.place, self.read.take_duration()
+        hours = "hour" in self.read.words_from(begin)
+        if length is None or hours or length % timedelta(days=1) or not self.read.take("ago"):
+            self.read.place = begin
+            return None
+        day = self.local.of(self._back(length)).date()
+        return self._dates(day, day, f"{day:%d %B %Y}")
 
     def _side(self) -> bool:
         """Since, after, before or until a day, a time, or a time of a day."""
-        match = self.read.take(f"since|{_AFTER}|{_UNTIL}|before|earlier than")
+        just = self.read.take("(?:just|shortly|soon|right)(?= (?:after|before))")
+        match = self.read.take(f"since|{_AFTER}|{_UNTIL}|{_BEFORE}")
         if not match:
             return False
         begin, word = self.read.place, match[0]
-        low, ends = word in f"since|{_AFTER}".split("|"), word not in ("before", "earlier than")
-        day, clock = self._moment()
-        if clock is None and day is None:
+        low, ends = word in f"since|{_AFTER}".split("|"), word not in _BEFORE.split("|")
+        day, clock = self._moment(spoken=True)
+        if clock:
+            self.near |= bool(just)
+            self._bound(clock, day, low=low, lasting=word == "since")
+        elif day is None or just:
             raise self._no_time(f"write {word} 18:00, or {word} yesterday")
-        if day and word == "since":
-            self._set(since=self._at(day, clock) if clock else day.begin)
-        elif clock:
-            self.lasting |= word == "since"
-            self.apart |= low and self.high is not None
-            self._set(**{"low" if low else "high": clock}, days=day)
-        elif day and low:
-            self._set(since=day.end)
-        elif day and day.is_part:
+        elif low:
+            self._set(since=day.begin if word == "since" else day.end)
+        elif day.part:
             raise SearchError(
                 f"{word} {self.read.words_from(begin)!r} may mean its begin or its end: write a time"
             )
-        elif day:
+        else:
             self._set(until=day.end if ends else day.begin)
         return True
+
+    def _bound(self, clock: Clock, day: Days | None, *, low: bool, lasting: bool) -> None:
+        """Set a moment of a day, or a clock of the days that are meant."""
+        if day and lasting:
+            self.lasting = True
+            self._set(since=self._at(day, clock, recent=True))
+        elif day and not low and (self.since or (self.low and self.days)):
+            if self.low and self.days:  # after 10 pm on Tuesday and before 5 am on Wednesday
+                self._set(since=self._at(self.days, self.low))
+                self.low = self.days = None
+            self._set(until=self._at(day, clock))
+        elif day and low and clock.words == "midnight" and not day.part:
+            raise self._midnight(day)
+        else:
+            self.lasting |= lasting
+            self.apart |= low and self.high is not None
+            self._set(**{"low" if low else "high": clock}, days=day)
 
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
@@ -220,26 +249,40 @@ class SpanReader:
         word = match[0] if match else ""
         if not word:
             read.take("on|in|during|over|for")
-        day, clock = self._moment()
-        if (day is None and clock is None) or (not word and clock and clock.words in _MINUTES):
-            return False
-        if not read.take("and" if word == "between" else f"{_TO}|and" if word else _TO):
+        day, clock = self._moment(spoken=word == "between")
+        joined = {"between": "and", "from": f"(?:up )?(?:{_TO})|and"}.get(word, f"{_TO}|/|and|or")
+        if not (join := (day or clock) and read.take(joined)):
+            open_end = (
+                self.days if day is None else day.begin < self.now < day.end <= day.begin + _LONGEST_DAY
+            )
+            if word == "from" and clock and open_end:  # today from 8 am
+                self._set(low=clock, days=day)
+                return True
             if word and clock:
                 raise SearchError(f"{word} {clock.words} until when? write since {clock.words}, or a time")
             return False
-        other, end = self._moment()
-        if word and other is None and end is None:
-            raise self._no_time("write between 9:00 and 17:00, or from 9 am to 5 pm")
-        if day and other and clock and end:
-            self._set(since=self._at(day, clock), until=self._at(other, end))
+        if read.take("now|the present"):
+            self.lasting = clock is not None
+            self._set(**{"since": self._at(day, clock, recent=True)} if day else {"low": clock})
+            return True
+        other, end = self._moment(spoken=word == "between", last=True)
+        if not word and join[0] in ("and", "or"):
+            return not (clock or end) and self._adjacent(day, other)
+        if day and other and bool(clock) == bool(end):
+            self._set(since=self._at(day, clock), until=self._at(other, end) if end else other.end)
         elif clock and end:
             self._set(low=clock, high=end, days=day or other)
-        elif day and other and not clock and not end:
-            self._set(since=day.begin, until=other.end)
         elif word:
-            raise SearchError("a day needs a day on the other side, and a time needs a time")
+            raise self._no_time("write between 9:00 and 17:00, from 9 am to 5 pm, or Monday to Friday")
         else:
             return False
+        return True
+
+    def _adjacent(self, day: Days | None, other: Days | None) -> bool:
+        """Saturday and Sunday."""
+        if not (day and other and {day.begin, day.end} & {other.begin, other.end}):
+            return False
+        self._set(since=min(day.begin, other.begin), until=max(day.end, other.end))
         return True
 
     def _hours(self) -> bool:
@@ -250,14 +293,14 @@ class SpanReader:
         match = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
         if match:
             self.every, self.nightly = self.every or bool(match["part"]), True
-            self._set_part(match["part"] or "night")
+            self._set(part=match["part"] or "night")
         return bool(match)
 
     def _point(self) -> bool:
         """A day, a part of the day, or a time."""
         read = self.read
-        if match := read.take("at about|at around|around|about|at"):
-            if clock := self._clock():
+        if match := read.take(f"(?:at )?(?:{_ABOUT})|at"):
+            if clock := self._clock(spoken=True):
                 self.near |= match[0] != "at"
                 self._set(at=clock)
                 return True
@@ -266,9 +309,9 @@ class SpanReader:
         read.take("on|in|during|from|of|over|for|at")
         if day := self._day():
             self._set(days=day)
-        elif part := read.take("(?:the )?(morning|afternoon|evening|lunch)(?: ?time)?"):
-            self._set_part(part[1])
-        elif (clock := self._clock()) and (not clock.words.isalnum() or clock.words in NAMED_TIMES):
+        elif part := read.take("(?:the )?(morning|afternoon|evening|lunch)|the (night)"):
+            self._set(part=part[1] or part[2])
+        elif (clock := self._clock()) and not (clock.words.isdecimal() or clock.words in NUMBERS):
             self._set(at=clock)
         else:
             return False
@@ -277,10 +320,6 @@ class SpanReader:
     def _no_time(self, instead: str) -> SearchError:
         what = f"{self.read.next!r} is not a time" if self.read.next else "it ends too soon"
         return SearchError(f"{what}; {instead}")
-
-    def _set_part(self, part: str) -> None:
-        begin, end = PARTS[part]
-        self._set(low=Clock(60 * begin, part), high=Clock(60 * end, part))
 
     def _set(self, **parts: object) -> None:
         for name, value in parts.items():
@@ -291,14 +330,22 @@ class SpanReader:
 
     def compare(self) -> str:
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
-        begin, days, other = self.read.place, self.days, self._day()
+        begin, days = self.read.place, self.days
+        if days and self.read.take("the (?:day|week) before"):
+            first, length = self._first(days), round((days.end - days.begin) / timedelta(days=1))
+            last = first - timedelta(days=1)
+            other: Days | None = self._dates(
+                first - timedelta(days=length), last, self.read.words_from(begin)
+            )
+        else:
+            other = self._day()
         if days is None or other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
         self.days = Days(min(days.begin, other.begin), max(days.end, other.end), self.read.words_from(begin))
         self.phrases.append(self.days.words)
         lengths = {round((each.end - each.begin) / timedelta(days=1)) for each in (days, other)}
-        if lengths == {1} and not (days.is_part or other.is_part):
+        if lengths == {1} and not (days.part or other.part):
             return "day"
         if lengths == {7} or lengths <= {28, 29, 30, 31}:
             return "week" if lengths == {7} else "month"
@@ -306,66 +353,78 @@ class SpanReader:
 
     # Days and clocks
 
-    def _moment(self) -> tuple[Days | None, Clock | None]:
-        clock = self._clock()
-        self.read.take("on|of")
+    def _moment(self, *, spoken: bool, last: bool = False) -> tuple[Days | None, Clock | None]:
+        read = self.read
+        clock = self._clock(spoken=bool(read.take(_ABOUT)) or spoken)
+        begin = read.place
+        read.take("on|of|in")
         day = self._day()
-        if day and not clock:
-            self.read.take("at")
-            clock = self._clock()
+        if clock and day and last and read.take(_TO):  # 9 to 5, Monday to Friday
+            day = None
+        if day and clock:
+            return replace(day, beside=bool(day.part)), clock
+        read.place = read.place if day else begin
+        begin = read.place
+        if day:
+            read.take(f"at(?: (?:{_ABOUT}))?|,")
+            clock = self._clock(spoken=spoken)
+            read.place = read.place if clock else begin
         return day, clock
 
-    def _clock(self) -> Clock | None:
-        if name := self.read.take("noon|midday|midnight"):
-            return Clock(parse_time_of_day(name[0]), name[0])
-        if digits := self.read.take(_MILITARY):
+    def _clock(self, *, spoken: bool = False) -> Clock | None:
+        """A time of day; only where it is `spoken` is "10 to 5" one, else it is a span."""
+        read, begin = self.read, self.read.place
+        if name := read.take("(?:12 |twelve )?(noon|midday|midnight)"):
+            return Clock(parse_time_of_day(name[1]), name[1])
+        if digits := read.take(_MILITARY):
             return Clock(parse_time_of_day(f"{digits[1][:2]}:{digits[1][2:]}"), digits[0], exact=True)
-        if spoken := self._spoken_clock():
-            return spoken
-        if not (match := self.read.take(_CLOCK)):
+        match, shift = read.take(_SPOKEN), 0
+        minutes = match["minutes"] if match else ""
+        to = bool(match and match["way"] == "to")
+        if to and not (spoken or (match and match["unit"]) or minutes in _NO_HOURS):
+            if minutes in _MINUTES and read.words[begin - 1] != "from":  # ten to five may be both
+                return None
+            match, read.place = None, begin
+        elif match:
+            shift = int(_MINUTES.get(minutes, minutes)) * (-1 if to else 1)
+        if not (match := match or read.take(_CLOCK)):
             return None
-        minute, half = match["minute"], (match["half"] or "").replace("o'clock", "")
-        if match[0].isalnum() and self.read.next in (*OBJECT_WORDS, *COLOURS, "of", "other"):
-            self.read.place -= 1  # 5 cars
+        if match[0].isalnum() and read.next in (*OBJECT_WORDS, *COLOURS, "of", "other"):
+            read.place = begin  # 5 cars
             return None
         hour = NUMBERS.index(match["hour"]) if match["hour"] in NUMBERS else int(match["hour"])
-        shown = match["clock"].replace(match["hour"], str(hour), 1)
-        if match["mark"] == "." and int(minute) <= _TWELVE and not match["half"]:
-            month = MONTHS[(int(minute) or 1) - 1].capitalize()
-            clock = shown.replace(".", ":")
-            raise SearchError(f"{match['clock']!r} may be a time or a date: write {clock}, or {hour} {month}")
-        if part := match["part"]:
+        parts = match.groupdict()
+        minute, half, part = parts.get("minute"), match["half"] or "", match["part"]
+        if parts.get("mark") == "." and int(minute or 0) <= _TWELVE and not half:
+            month = MONTHS[(int(minute or 0) or 1) - 1].capitalize()
+            clock = f"{hour}.{minute}"
+            raise SearchError(f"{clock!r} may be a time or a date: write {hour}:{minute}, or {hour} {month}")
+        if part:
             late = "night" in part and not 6 <= hour < _TWELVE  # noqa: PLR2004 - 2 at night
             half = "am" if "morning" in part or late else "pm"
-        minutes = parse_time_of_day(shown if match["half"] else f"{shown} {half}".strip())
+        shown = parse_time_of_day(f"{hour}{(minute and ':' + minute) or ''} {half}".strip())
         twelve = not half and 1 <= hour <= _TWELVE and match["hour"][0] != "0"
-        return Clock(minutes, match[0], half, twelve, exact=bool(minute))
-
-    def _spoken_clock(self) -> Clock | None:
-        """Twenty past four, quarter to five; "ten to five" is one after at or between, else a span."""
-        before = self.read.previous not in _BEFORE_CLOCKS
-        match = self.read.take(_SPOKEN)
-        if not match or (before and not match[1] and "quarter" not in match[0]):
-            self.read.place -= len(match[0].split()) if match else 0
-            return None
-        count = match[1] or match[0].removeprefix("a ").split()[0]
-        minutes = int(_MINUTES.get(count, count))
-        hour = NUMBERS.index(match[2]) if match[2] in NUMBERS else int(match[2])
-        half = match[3] or (match[4] and ("am" if "morning" in match[4] else "pm")) or ""
-        shown = parse_time_of_day(f"{hour} {half}".strip()) + (minutes if match[1] else -minutes)
-        return Clock(shown % MINUTES, match[0], half, twelve=not half and hour <= _TWELVE)
+        return Clock(
+            (shown + shift) % MINUTES if shift else shown, match[0], half, twelve, exact=bool(minute)
+        )
 
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
         read, begin = self.read, self.read.place
-        if period := self._night() or self._period():
+        if period := self._night() or self._period() or self._days_ago():
             return period
+        if match := read.take(rf"(?:the )?({_PART}) (?:of|on)(?= )"):
+            if named := self._day():
+                return self._part(self._first(named), match[1], read.words_from(begin))
+            read.place = begin
         day: date | None
         if match := read.take(rf"(?:the )?(day before yesterday|yesterday|today|this(?= (?:{_PART})))"):
             day = self.today - timedelta(days={"yesterday": 1, "day before yesterday": 2}.get(match[1], 0))
         else:
             read.take("the")
-            weekday, day = self._weekday(), self._date()
+            weekday = self._weekday()
+            read.take(r"the(?= \d)")
+            day = self._date()
             if weekday and day and weekday.weekday() != day.weekday():
                 raise SearchError(f"{read.words_from(begin)!r} was a {DAY_NAMES[day.weekday()].capitalize()}")
             day = day or weekday
@@ -373,28 +432,37 @@ class SpanReader:
             read.place = begin
             return None
         if part := read.take(_PART):
-            return self._part(day, PARTS[part[0]], read.words_from(begin))
+            return self._part(day, part[0], read.words_from(begin))
         return self._dates(day, day, read.words_from(begin))
 
     def _night(self) -> Days | None:
         read, begin = self.read, self.read.place
         if read.take("tonight"):
-            return self._part(self.today, (18, 30), "tonight")
-        if read.take("(?:the )?(?:early|small) hours"):
-            day = (read.take("of(?: the)?") and (self._weekday() or self._date())) or self.today
-            return self._part(day, _EARLY, read.words_from(begin))
-        night: date | None = self.today - timedelta(days=1)
-        if read.take("(?:the )?night (?:of|from)"):
-            night = self._weekday() or self._date()
-            if night and read.take(_TO) and (self._weekday() or self._date()) != night + timedelta(days=1):
+            return self._part(self.today, "tonight", "tonight")
+        if match := read.take("(?:the )?last (night|evening)|the (night|evening) before last"):
+            back = timedelta(days=1 if match[1] else 2)
+            return self._part(self.today - back, match[1] or match[2], match[0])
+        match = read.take(
+            "(?:the )?(?:(early|small) hours|(night)(?= (?:of|from|between))|overnight)"
+            "(?: (?:of|on|from|between))?"
+        )
+        if not match:
+            return None
+        named = self._day()
+        day = self._first(named) if named else self.today - timedelta(days=not match[1])
+        if match[1]:
+            return self._part(day, "early", read.words_from(begin))
+        if match[2] and not named:
+            raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
+        if named and read.take(f"{_TO}|and|/"):
+            other = self._day()
+            apart = (self._first(other) - day).days if other else 0
+            if apart not in (1, 1 - len(DAY_NAMES)):  # a weekday is the last that has begun
                 raise SearchError(
                     f"{read.words_from(begin)!r} is not one night: write the night of 22 November"
                 )
-        elif not read.take("(?:the )?last night"):
-            return None
-        if night is None:
-            raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
-        return self._part(night, PARTS["night"], read.words_from(begin))
+            day += timedelta(days=apart - 1)
+        return self._part(day, "night", read.words_from(begin))
 
     def _weekday(self) -> date | None:
         if not (match := self.read.take(rf"(?:(last|this) )?({WEEKDAY})")):
@@ -415,59 +483,85 @@ class SpanReader:
         parts = result.groupdict()
         day, given = int(parts["d"]), parts.get("y")
         if "name" not in parts and "m" not in parts:  # on the 10th, not the 10th van
-            if not {*before[-2:]} & _BEFORE_DAYS:
+            if not {*before[-2:]} & _BEFORE_DAYS and not parts["which"]:
                 self.read.place = len(before)
                 return None
             first = self.today.replace(day=1)
-            first -= timedelta(days=day > self.today.day)
+            first -= timedelta(days=parts["which"] == "last" or (not parts["which"] and day > self.today.day))
             with suppress(ValueError):
                 return first.replace(day=day)
             raise SearchError(
                 f"there is no {result[0]} of {MONTHS[first.month - 1].capitalize()}: write its month"
             )
         month = _MONTH_NUMBERS.get(parts.get("name") or "") or int(parts["m"])
-        if parts.get("mark") == "/" and day <= _TWELVE and month <= _TWELVE and day != month:
+        slashed = parts.get("mark") in ("/", "-") and day != month and max(day, month) <= _TWELVE
+        if slashed and self._month_first():
+            day, month = month, day
+        elif slashed and self._month_first() is None:
             name = MONTHS[month - 1].capitalize()
             raise SearchError(f"{result[0]} may be of two months: write {day} {name} {given or ''}".rstrip())
         if month > _TWELVE >= day:
             day, month = month, day
         year = self.today.year
-        for each in [int(given)] if given else range(year, year - 5, -1):  # for 29 February
+        for each in [int(f"20{given}"[-4:])] if given else range(year, year - 5, -1):  # for 29 February
             with suppress(ValueError):
                 if given or date(each, month, day) <= self.today:
                     return date(each, month, day)
         raise SearchError(f"there is no {result[0]}: write 3 May 2026, or 2026-05-03")
 
+    def _month_first(self) -> bool | None:
+        """True of 6/10/2026 for 10 June: by a date of the question whose day is above 12, or by the zone."""
+        dates = re.findall(r"(?<!\S)(\d\d?) ?/ ?(\d\d?)(?!\d)", " ".join(self.read.words))
+        orders = {int(d) <= _TWELVE for d, m in dates if (int(d) > _TWELVE) != (int(m) > _TWELVE)}
+        if not orders and getattr(self.local.zone, "key", "").startswith("Europe/"):
+            return False
+        return orders.pop() if len(orders) == 1 else None
+
     def _period(self) -> Days | None:
         """This or last weekend, week, month or year, or a month by its name."""
         today = self.today
-        if match := self.read.take(rf"({MONTH})(?: (\d{{4}}))?(?! \d)"):
+        if match := self.read.take(rf"({MONTH})(?: (\d{{4}}))?(?! (?:the )?\d)"):
             month = _MONTH_NUMBERS[match[1]]
             first = date(int(match[2]) if match[2] else today.year - (month > today.month), month, 1)
             return self._dates(first, _last_of_month(first), match[0])
-        match = self.read.take("(this|last) (weekend|week|month|year)|the (weekend)")
+        year = "(?:the )?(?:calendar )?year "
+        if match := self.read.take(rf"(?:{year}){'?' if self.read.previous == 'in' else ''}(20\d\d)"):
+            return self._dates(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31), match[1])
+        begin = self.read.place
+        match = self.read.take(r"(?:the )?week(end)? of(?: the)?(?: monday)?(?= \d)")
+        if match and (day := self._date()):
+            first = day - timedelta(days=day.weekday() - 5 * bool(match[1]))
+            last = first + timedelta(days=1 if match[1] else 6)
+            return self._dates(first, last, self.read.words_from(begin))
+        self.read.place = begin
+        match = self.read.take(
+            "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last|(?:the )?(weekend)"
+        )
         if not match:
             return None
-        back, unit = match[1] == "last", match[2] or match[3]
+        back, unit = match[1] == "last" or 2 * bool(match[3]), match[2] or match[3] or match[4]
         first, last = date(today.year - back, 1, 1), date(today.year - back, 12, 31)
         if unit == "weekend":
             first = today - timedelta(days=today.weekday() - 5)
-            first -= timedelta(days=7 * (first > today or back))
+            first -= timedelta(days=7 * max(first > today, back))
             last = first + timedelta(days=1)
-        elif unit == "week":
+        elif unit in ("week", "workweek"):
             first = today - timedelta(days=today.weekday() + 7 * back)
-            last = first + timedelta(days=6)
+            last = first + timedelta(days=6 if unit == "week" else 4)
         elif unit == "month":
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)
         return self._dates(first, last, match[0])
 
+    def _first(self, days: Days) -> date:
+        return self.local.of(days.begin).date()
+
     def _dates(self, first: date, last: date, words: str) -> Days:
         return Days(self.local.midnight(first), self.local.midnight(last + timedelta(days=1)), words)
 
-    def _part(self, day: date, hours: tuple[int, int], words: str) -> Days:
-        begin, end = hours
-        return Days(self._wall(day, 60 * begin), self._wall(day, 60 * (end + 24 * (end < begin))), words)
+    def _part(self, day: date, part: str, words: str) -> Days:
+        begin, end = (self._wall(day, 60 * hour) for hour in _HOURS[part])
+        return Days(begin, end, words, part)
 
     def _back(self, length: timedelta) -> datetime:
         return self.local.aware(self.local.of(self.now - length).replace(tzinfo=None))
@@ -476,8 +570,10 @@ class SpanReader:
         wall = datetime.combine(day, time()) + timedelta(minutes=minutes)
         return self.local.aware(wall.replace(fold=fold))
 
-    def _at(self, day: Days, clock: Clock) -> datetime:
-        return self._wall(self.local.of(day.begin).date(), self._sure(clock, day))
+    def _at(self, days: Days, clock: Clock | None, *, recent: bool = False) -> datetime:
+        if clock is None:
+            return days.begin
+        return self._wall(self._first(days), self._sure(clock, days, days.part, recent=recent))
 
     # Together
 
@@ -487,94 +583,105 @@ class SpanReader:
         Raises:
             SearchError: a clock may mean two times, or a time is to come.
         """
-        self._settle()
-        since, until, days = self.since, self.until, self.days
+        since, until, days, part = self.since, self.until, self.days, self.part or ""
+        clocks = bool(self.low or self.high or self.at)
+        long = days is not None and days.end - days.begin > _LONGEST_DAY
+        every = self.every or (self.nightly and days is None)
+        self._hourly = hourly = every or long or bool(days is None and (since or until))
+        if part and not hourly:
+            days = self._one_part(part)
         if days:
             since, until = max(since or days.begin, days.begin), min(until or days.end, days.end)
-            if days.begin > self.now:
+            if days.begin > self.now and not (clocks and days.part):
                 raise SearchError(f"{days.words} is to come: only what was recorded can be asked for")
         if since and until and since >= until:
             raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
-        if not (self.low or self.high or self.at):
+        if not clocks and not (part and hourly):
             return Span(since, until)
         if self.at and (self.low or self.high):
             raise SearchError(f"{self.phrases[-1]!r} is a second time of the day: ask for one at a time")
-        if self.low and self.low.words == "midnight" and not (self.high or self.lasting) and days:
-            raise SearchError("after midnight until when? write between midnight and 6 am")
-        every = self.every or (self.nightly and days is None)
-        one = days is not None and days.end - days.begin <= _LONGEST_DAY and not every
+        if self.lasting and self.since and self.high:
+            raise SearchError(f"{self.high.words!r} is of which day? write its day, too")
+        one = days is not None and not hourly
         if one and self.apart and self.low and self.high and self.low.minutes >= self.high.minutes:
             raise SearchError(f"{' '.join(self.phrases)!r} is two spans: ask for one at a time")
-        if one or not (every or since or until):
-            return self._within(*self._minutes(days))
-        low, high = self._minutes(None)
-        return Span(since, until, (low, (high or 0) % MINUTES))
+        if not hourly:
+            return self._within(days, *self._minutes(days, days.part if days else ""))
+        low, high = self._minutes(None, part) if clocks else (60 * hour for hour in _HOURS[part])
+        return Span(since, until, (low % MINUTES, (high or 0) % MINUTES))
 
-    def _settle(self) -> None:
-        """A part of a day says which half of it clocks are of, and no more; a night also has an evening."""
-        days, given = self.days, {name: getattr(self, name) for name in ("low", "high", "at")}
-        clocks = {name: clock for name, clock in given.items() if clock}
-        if days is None or not days.is_part or not clocks:
-            return
-        begin = self.local.of(days.begin)
-        if self.local.of(days.end).hour * 60 == _MORNING:
-            late = [each.halves[1] if each.is_bare else each.minutes for each in clocks.values()]
-            if begin.hour * 60 == _NIGHT and any(_AFTERNOON <= each < _NIGHT for each in late):
-                self.days = replace(days, begin=self._wall(begin.date(), _AFTERNOON))  # at 9 last night
-            return
-        for name, clock in clocks.items():
-            if clock.twelve:
-                minutes = clock.halves[begin.hour >= _TWELVE] if clock.minutes % _NOON else _NOON
-                late_twelve = minutes == _NOON and begin.hour > _TWELVE
-                setattr(self, name, replace(clock, minutes=minutes + _NOON * late_twelve, twelve=False))
-        self.days = self._dates(begin.date(), begin.date(), days.words)
+    def _one_part(self, part: str) -> Days:
+        """The part of the one day that is meant, or the last that has begun."""
+        days, day = self.days, self.today
+        if days is None:
+            day -= timedelta(days=self._wall(day, 60 * _HOURS[part][0]) > self.now)
+        elif days.part and days.part != part:
+            raise SearchError(f"{days.words} and {part} are two parts of a day: ask for one at a time")
+        else:
+            day = self._first(days)
+        return self._part(day, part, " ".join(self.phrases))
 
-    def _minutes(self, days: Days | None) -> tuple[int, int | None]:
-        """Minutes of the day from which on, and before which; None is the end of the days."""
+    def _minutes(self, days: Days | None, part: str) -> tuple[int, int | None]:
+        """Minutes since the day's midnight from which on, and before which; None is the end of the days."""
+        begin, end = (60 * hour for hour in (_LOOSE[part] if part else (0, 24)))
         if self.at:
-            if self.at.words == "midnight" and days:
-                raise SearchError(
-                    f"midnight of {days.words} may be its begin or its end: write a day and 0:00"
-                )
-            minutes = self._sure(self.at, days)
+            if self.at.words == "midnight" and days and not part:
+                raise self._midnight(days)
+            minutes = self._sure(self.at, days, part)
             exact = self.at.exact and not self.near
             return (minutes, minutes + 1) if exact else (minutes - AROUND, minutes + AROUND)
         if self.low and self.high:
-            return self._between(self.low, self.high, days)
+            return self._between(self.low, self.high, days, part)
         if self.low:
-            return self._sure(self.low, days), None
+            minutes = self._sure(self.low, days, part, recent=self.lasting)
+            if self.near:
+                return minutes, minutes + AROUND
+            return minutes, None if not part else max(end, MINUTES) if days and days.beside else end
         assert self.high is not None  # noqa: S101 - one of the three is there
-        low = self.local.of(days.begin).hour * 60 if days else 0
-        of_morning = self.high.is_bare and _MORNING <= self.high.minutes < _NOON and not low
-        return low, self.high.minutes if of_morning else self._sure(self.high, days) or MINUTES
+        of_morning = self.high.is_bare and _MORNING <= self.high.minutes < _NOON and not part
+        minutes = self.high.minutes if of_morning else self._sure(self.high, days, part, last=True) or MINUTES
+        if days and days.beside and (part not in ("night", "tonight") or minutes <= begin):
+            begin = 0
+        return minutes - AROUND if self.near else begin, minutes
 
-    def _between(self, low: Clock, high: Clock, days: Days | None) -> tuple[int, int]:
+    def _between(self, low: Clock, high: Clock, days: Days | None, part: str) -> tuple[int, int]:
         """The span between two clock times; one without am or pm takes the other's."""
         begin, end = low.minutes, high.minutes
-        if (days and days.is_part) or (low.is_bare and high.twelve and begin < _MORNING):
+        if part:
+            pairs = [
+                each for each in product(_fitting(low, part), _fitting(high, part, 6)) if each[0] < each[1]
+            ]
+            if not pairs:
+                raise SearchError(f"{' '.join(self.phrases)!r} is not of the {part}")
+            pairs.sort(key=lambda each: (each[1] - each[0], each[1]))
+            return pairs[0]
+        if low.is_bare and high.twelve and begin < _MORNING:
             return self._sure(low, days), self._sure(high, days)
         lows = low.halves if low.twelve and high.half else (begin,)
         highs = high.halves if high.is_bare or (high.twelve and (low.half or low.is_bare)) else (end,)
         begin, end = min(product(lows, highs), key=lambda each: (each[1] - each[0]) % MINUTES or MINUTES)
         return begin, end or MINUTES
 
-    def _within(self, low: int, high: int | None) -> Span:
+    def _within(self, days: Days | None, low: int, high: int | None) -> Span:
         """The hours of the one day that is meant, or of the last that has begun."""
-        days, rest = self.days, high is None
+        rest = high is None
         high = MINUTES if high is None else high
-        of_night = days is not None and self.local.of(days.begin).hour * 60 >= _NOON > low
-        day = self.local.of(days.begin if days else self.now).date() + timedelta(days=of_night)
         high += MINUTES * (high < low)
+        day = self.local.of(days.begin if days else self.now).date()
         if days is None and self._wall(day, low) > self.now:
             day -= timedelta(days=1)
         since, until = self._wall(day, low), self._wall(day, high, fold=1)
         shown = self.local.of(since)
         if (shown.hour * 60 + shown.minute - low) % MINUTES and until - since < timedelta(hours=1):
-            raise SearchError(f"there was no {low // 60:02d}:{low % 60:02d} on that day: clocks went forward")
+            raise SearchError(
+                f"there was no {low % MINUTES // 60:02d}:{low % 60:02d} on that day: clocks went forward"
+            )
+        if days and since > self.now:
+            raise SearchError(
+                f"{' '.join(self.phrases)!r} is to come: only what was recorded can be asked for"
+            )
         if rest:
             return Span(since, days.end if days else None if self.lasting else until)
-        if days and days.is_part and not (self.low and self.high and since < days.end and until > days.begin):
-            since, until = max(since, days.begin), min(until, days.end)
         if since >= until:
             raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
         begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
@@ -586,26 +693,48 @@ class SpanReader:
         outside = any(not begin <= clock < end for clock in clocks)
         return Span(since, until, (low % MINUTES, high % MINUTES) if outside else None)
 
-    def _sure(self, clock: Clock, days: Days | None = None) -> int:
-        """Its minutes; of a bare hour the only half that fits the days, or that has passed today.
+    def _sure(
+        self, clock: Clock, days: Days | None, part: str = "", *, last: bool = False, recent: bool = False
+    ) -> int:
+        """Its minutes since the day's midnight; of a bare hour the half that fits the days, or has passed.
+
+        Of "since 1" it is the `recent` one, but not of "since 8", which may be either; 12 is noon.
 
         Raises:
             SearchError: both fit, or none.
         """
-        if not clock.is_bare:
+        if not (part or clock.is_bare):
             return clock.minutes
-        day = self.local.of(days.begin if days else self.now).date()
-        begin, end = (days.begin, days.end) if days else (self._wall(day, 0), self.now)
-        walls = {m: (self._wall(day, m), self._wall(day + timedelta(days=1), m)) for m in clock.halves}
-        fitting = [m for m, both in walls.items() if any(begin <= each < end for each in both)]
-        if len(fitting) == 1:
-            return fitting[0]
-        if clock.minutes == _NOON and _NOON in fitting:
-            return _NOON
-        hour = clock.halves[0] // 60 or 12
+        if part:
+            end = 60 * _SAID[part][1]
+            fitting = [each for each in _fitting(clock, part) if (each > 0 if last else each < end)]
+            if not fitting:
+                raise SearchError(f"{clock.words!r} is not of the {part}: write a time of it, or a day")
+        else:
+            day = self.local.of(days.begin if days else self.now).date()
+            stop = days.end if days and last else min(days.end, self.now) if days else self.now
+            fitting = [minutes for minutes in clock.halves if self._wall(day, minutes) < stop]
+            if recent and clock.halves[0] < _MORNING and stop == self.now:
+                fitting = fitting[-1:]
+            elif self._hourly and clock.halves[0] < _MORNING:
+                fitting = [*clock.halves]
+        if len(fitting) == 1 or fitting[1:] == [_NOON]:
+            return fitting[-1]
+        hour, minute = divmod(clock.halves[0], 60)
+        shown = f"{hour or 12}:{minute:02d}" if minute else str(hour or 12)
         raise SearchError(
-            f"{clock.words!r} may be of the morning or of the evening: write {hour} am or {hour} pm"
+            f"{clock.words!r} may be of the morning or of the evening: write {shown} am or {shown} pm"
         )
+
+    def _midnight(self, days: Days) -> SearchError:
+        return SearchError(f"midnight of {days.words} may be its begin or its end: write a day and 0:00")
+
+
+def _fitting(clock: Clock, part: str, more: int = 0) -> list[int]:
+    """Its minutes since the midnight before a part of a day, of which it is; up to `more` hours after it."""
+    begin, end = (60 * hour for hour in _SAID[part])
+    halves = clock.halves if clock.twelve else (clock.minutes,)
+    return [each for half in halves for each in (half, half + MINUTES) if begin <= each <= end + 60 * more]
 
 
 def read_span(words: str, now: datetime, local: LocalTime) -> Span:
