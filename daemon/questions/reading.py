@@ -14,12 +14,13 @@ NUMBERS = (
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 _TOKEN = re.compile(
-    r'"[^"]*"|\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?!\d)|\d{1,2}\.\d{1,2}\.(?!\d)|\d+(?:[:.]\d+)?|'
-    r"[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
+    r'"[^"]*"|\d{4}[-/]\d\d[-/]\d\d|\d\d?\.\d\d?\.(?:\d{4}|\d\d)(?!\d)|\d\d?/\d\d?/(?:\d{4}|\d\d)(?!\d)|'
+    r"\d\d?-\d\d?-\d{4}|\d\d?\.\d\d?\.(?!\d)|\d+(?:[:.]\d+)?|"
+    r"(?<=\d)(?:am|pm|st|nd|rd|th)(?=-)|[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
 )
 _ISO = re.compile(r"(?<=\d)t(?=\d\d:\d\d)")
 _SKIPPED = set("?!,;.:()")
-_CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
+_CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
 _NUMBERS = {name: n for n, name in enumerate(NUMBERS)}
 _NUMBERS |= {"a": 1, "an": 1, "couple": 2, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
 _NUMBERS |= {"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five": 45, "fifty": 50}

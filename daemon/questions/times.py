@@ -395,7 +395,10 @@ class SpanReader:
         hour = NUMBERS.index(match["hour"]) if match["hour"] in NUMBERS else int(match["hour"])
         parts = match.groupdict()
         minute, half, part = parts.get("minute"), match["half"] or "", match["part"]
-        if parts.get("mark") == "." and int(minute or 0) <= _TWELVE and not half:
+        dated = (
+            parts.get("mark") == "." and not half and read.words[begin - 1] not in ("at", *_ABOUT.split("|"))
+        )
+        if dated and int(minute or 0) <= _TWELVE:
             month = MONTHS[(int(minute or 0) or 1) - 1].capitalize()
             clock = f"{hour}.{minute}"
             raise SearchError(f"{clock!r} may be a time or a date: write {hour}:{minute}, or {hour} {month}")
