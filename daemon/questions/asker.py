@@ -35,8 +35,9 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "type": "object",
 }
 _UNIT = either(_GROUPINGS)
+_MEANT = {"UNIT": _UNIT, "MONTH": MONTH, "WEEKDAY": WEEKDAY, "GOES": _WORDS["going"]}
 REWRITES = [
-    (pattern.replace("UNIT", _UNIT).replace("MONTH", MONTH).replace("WEEKDAY", WEEKDAY), instead)
+    (re.sub("|".join(_MEANT), lambda name: _MEANT[name[0]], pattern), instead)
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
@@ -49,6 +50,8 @@ _PARTICLES = {"in": CAME, "out": LEFT}
 _ALERT = re.compile(
     r"(?:please )?tell (?:me|us) (?:when|if|whenever) .*(?:comes|arrives|leaves|enters|parks|stops)\b"
 )
+_DIRECTION = re.compile('"(?:to|towards|from) the ')
+"""Of sentences about who moves or leaves."""
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
 _CAMERA_DOES = {
@@ -165,7 +168,7 @@ class Parser:
         self.filters["open"] = (still or lasting) and (came or not timed)
         moving = words & {*_WORDS["motion"].split("|")}
         things = what or bool(objects) or ("there" in words and not moving)
-        presence = things and not kinds and not measure.by_time
+        presence = things and not kinds and not self.filters.get("text") and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
     def _check(self, measure: Measure, kinds: set[str], words: set[str]) -> None:
@@ -180,6 +183,8 @@ class Parser:
             raise SearchError(
                 f"what is {'open' if kind == 'opened' else kind} now is not known; ask when it {kind}"
             )
+        if "crossed" in kinds and _DIRECTION.match(self.filters.get("text", "")):
+            raise SearchError("which way a line was crossed: write the fence from left to right")
         if kinds & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
         if LEFT in kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
@@ -398,21 +403,31 @@ class Parser:
             return False
         verb, kind = match[0], self._kind_of(match[0])
         self._check_verb(verb, kind, before)
-        begin = read.place
-        if kind in ("got_in", "got_out") and read.take("(?:of )?(?:a|the|an)"):
-            thing = OBJECT_WORDS.get(read.next, "")
-            read.place += 1
-            if not thing and kind == "got_in" and read.previous not in COLOURS:  # "got in the yard"
-                kind, read.place = CAME, begin
-            elif not thing or read.previous == "who":
-                raise self._not_understood(read.previous)
-            elif thing not in ("car", "vehicle"):
-                raise SearchError(f"of which {read.previous} is not known: ask who {verb}")
+        if kind in ("got_in", "got_out"):
+            kind = self._with_vehicle(kind)
         self.direction = kind if kind in (CAME, LEFT) else ""
         self.past |= verb not in ("open", "closed", "close", "shut", "parked")
         carried = kind == "moved" and {*self.filters["objects"]} & _THINGS
         self._add(kinds=["moved", "removed"] if carried else [kind] if kind else [])
         return True
+
+    def _with_vehicle(self, kind: str) -> str:
+        """Read which vehicle somebody got into or out of; of "got in the yard" the kind is another."""
+        read, begin = self.read, self.read.place
+        of, article = read.take("of"), read.take("an?|the|that|this|his|her|their")
+        if not (of or article or read.previous in ("into", "boarded")):
+            return kind
+        colour, thing = read.take(either(COLOURS)), OBJECT_WORDS.get(read.next, "")
+        if thing in ("vehicle", *GROUPS["vehicle"]):
+            read.place += 1
+            if colour or thing != "vehicle":
+                colours = (COLOURS[colour[0]],) if colour else ()
+                self._add(other=Filters(objects=(thing,), colours=colours))
+        elif of or colour or thing:
+            raise self._not_understood(read.next)
+        elif article and kind == "got_in":
+            read.place, kind = begin, CAME
+        return kind
 
     def _check_verb(self, verb: str, kind: str, before: str) -> None:
         """Refuse a second act, unless it is an alternative to the first, and a state in place of an act."""
@@ -549,9 +564,9 @@ class Parser:
         return name in _PICTURE or bool(known)
 
     def _quoted(self) -> bool:
-        match = self.read.take('(?:(?:saying|with the words?|that say|about) )?("[^"]+")')
+        match = self.read.take(r'(?:(?:saying|with the words?|that say|about) )?("[^"]+"(?: \| "[^"]+")*)')
         if match:
-            self._add(text=match[1])
+            self._add(text=match[1].replace(" | ", "|"))
         return bool(match)
 
     def _filler(self) -> bool:

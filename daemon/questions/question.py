@@ -35,7 +35,9 @@ class Filters:
     Attributes:
         zones: places as sentences name them, with or without "at the".
         objects, kinds, colours: words, see `daemon.questions.words`.
-        text: words of the sentence; "in quotes" adjacent, a star at the end for any ending.
+        text: words of the sentence; "in quotes" adjacent, a star at the end for any ending, a bar between
+            alternatives.
+        other: what it was done with: the vehicle that somebody got into.
         confidence: at least, 0..1.
         longer_s, shorter_s: bounds of the visit's duration.
         open: only visits that have not ended.
@@ -48,6 +50,7 @@ class Filters:
     kinds: tuple[str, ...] = ()
     colours: tuple[str, ...] = ()
     text: str = ""
+    other: Filters | None = None
     confidence: float | None = None
     longer_s: float | None = None
     shorter_s: float | None = None

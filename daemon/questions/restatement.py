@@ -61,6 +61,8 @@ def restate(question: Question, local: LocalTime) -> str:
     sure = filters.confidence is not None and f"{filters.confidence:.0%}"
     parts: tuple[object, ...] = (
         _subject(question),
+        filters.other
+        and tell("vehicle: {what}", what=_objects(filters.other.objects, filters.other.colours, worn=False)),
         longer and tell("longer than {length}", length=longer),
         shorter and tell("shorter than {length}", length=shorter),
         by and tell("by {groups}", groups=by),
@@ -97,7 +99,7 @@ def _subject(question: Question) -> str:
         was = everything and measure.order == "all"
         message = N_("{what} that arrived or was there") if was else N_("{what} that arrived or were there")
         words = tell(message, what=words)
-    elif measure.by_time and not filters.kinds:
+    elif measure.by_time and not (filters.kinds or filters.text):
         words = tell("{what} by their arrival", what=words)
     return tell("how long, of {what}", what=words) if measure.durations else words
 

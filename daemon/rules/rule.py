@@ -191,7 +191,13 @@ def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
     filters = Filters(**parser.filters)
     if parser.measure:
         raise SearchError(f"{words.strip()!r} asks, and a rule says what happens: a car parks in the lot")
-    for given, what in ((filters.text, "quoted words"), (filters.shorter_s, "a longest length")):
+    if filters.other == Filters(objects=("car",)):
+        filters = replace(filters, other=None)  # said of any vehicle
+    for given, what in (
+        (filters.text, "quoted words or a direction"),
+        (filters.shorter_s, "a longest length"),
+        (filters.other, "which vehicle it was"),
+    ):
         if given:
             raise SearchError(f"{what} cannot be part of a rule")
     if not (filters.objects or filters.kinds):

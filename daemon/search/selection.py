@@ -26,7 +26,7 @@ from daemon.questions.words import ARRIVALS, DEPARTURES
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
 )
-_TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
+_TOKEN = re.compile(r'"([^"]*)"(\*?)|(\||[^\s|]+)')
 _WORD = re.compile(r"\w+")
 _SECOND, _MINUTE = 1_000_000, 60_000_000
 _TIMES = {
@@ -263,7 +263,7 @@ class Selection:
         """
         where, values = self._where(question)
         filters, measure, counted = question.filters, question.measure, "s.counted"
-        if not filters.kinds:  # each visit once: by its arrival where that has a place in time
+        if not (filters.kinds or filters.text):  # each visit once, by its arrival if by time
             arrivals = f"s.kind IN {sql_list(ARRIVALS)}"
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
@@ -455,6 +455,10 @@ class Selection:
             where.append(f"(s.kind IN {sql_list(asked.kinds)} OR s.action IN {sql_list(asked.actions)})")
         if filters.colours:
             where.append(f"s.colour IN {sql_list(asked.colours)}")
+        if filters.other:
+            about = " AND ".join(self._about(filters.other, values, ""))
+            others = f"SELECT v.camera, track FROM sentences s JOIN visits v ON v.id = visit WHERE {about}"
+            where.append(f"(s.camera, s.other) IN ({others})")
         if filters.confidence is not None:
             where.append("s.confidence >= :confidence")
             values["confidence"] = filters.confidence
@@ -513,7 +517,9 @@ def _all_words(text: str) -> str:
     for quoted, _, word in _TOKEN.findall(text):
         if tokens := _WORD.findall(quoted or word):
             conditions.append(f'"{" ".join(tokens)}"{"*" * word.endswith("*")}')
-    if text.strip() and not conditions:
+        elif word == "|" and conditions:
+            conditions.append("OR")
+    if text.strip() and (not conditions or conditions[-1] == "OR"):
         raise SearchError(f"--text {text!r} contains no word")
     return f"({' '.join(conditions)})" if conditions else ""
 

@@ -98,7 +98,8 @@ def _visit(
     does = {"got_out": "has got out of a car", "placed": "has been put down"}
     verb = does.get(first, "has come in" if walks else "has driven in")
     held = {"held": "hourly"} if track in HELD else {}
-    said = _sentence(f"A {called} {verb} {place}.", "appeared", thing, begun, action=first, track=track)
+    track_of = {"track": track} | ({"other": "c4"} if first == "got_out" else {})
+    said = _sentence(f"A {called} {verb} {place}.", "appeared", thing, begun, action=first, **track_of)
     yield begun, _record(said, **held)
     if track in PARKED:
         parked = begun + timedelta(minutes=1)
@@ -108,8 +109,9 @@ def _visit(
     if went != "-":
         ended = moment(went)
         span = {"since": format_time(begun), "until": format_time(ended)}
+        aside = " to the left" if track == "p10" else ""
         stay = {"action": "left", "track": track, "duration_s": (ended - begun).total_seconds()}
-        text = f"The {called} {place} has {'walked' if walks else 'driven'} off."
+        text = f"The {called} {place} has {'walked' if walks else 'driven'} off{aside}."
         yield ended, _record(_sentence(text, "disappeared", thing, ended, **stay, **span), **held)
 
 

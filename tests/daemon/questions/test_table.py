@@ -70,6 +70,8 @@ def reading_of(asked: Question, local: LocalTime) -> set[str]:
     }
     numbers = {"longer": filters.longer_s, "shorter": filters.shorter_s, "sure": filters.confidence}
     said |= {f"{name}={value:g}" for name, value in numbers.items() if value is not None}
+    if filters.other:
+        said.add(f"vehicle={'_'.join((*filters.other.colours, *filters.other.objects))}")
     if filters.text:
         said.add(f"text={filters.text}")
     if span.since or span.until:
@@ -82,7 +84,7 @@ def reading_of(asked: Question, local: LocalTime) -> set[str]:
 
 def meant(reading: str) -> set[str]:
     """A reading of the table; days without a month are of November 2026."""
-    words = set(re.findall(r'text="[^"]*"|\S+', reading))
+    words = set(re.findall(r'text="[^"]*"(?:\|"[^"]*")*|\S+', reading))
     spans = {word for word in words if word.startswith("span=")}
     return words - spans | {re.sub(r"(?<![\d-])(\d\dT)", r"2026-11-\1", span) for span in spans}
 
