@@ -231,7 +231,7 @@ class SpanReader:
         if day and lasting:
             self.lasting = True
             self._set(since=self._at(day, clock, recent=True))
-        elif day and not low and (self.since or (self.low and self.days)):
+        elif day and not low and (self.since or (self.low and self.days and not self.high)):
             if self.low and self.days:  # after 10 pm on Tuesday and before 5 am on Wednesday
                 self._set(since=self._at(self.days, self.low))
                 self.low = self.days = None
@@ -251,7 +251,8 @@ class SpanReader:
             read.take("on|in|during|over|for")
         day, clock = self._moment(spoken=word == "between")
         joined = {"between": "and", "from": f"(?:up )?(?:{_TO})|and"}.get(word, f"{_TO}|/|and|or")
-        if not (join := (day or clock) and read.take(joined)):
+        both = not word and clock is not None and clock.words in _MINUTES  # ten to five
+        if both or not (join := (day or clock) and read.take(joined)):
             open_end = (
                 self.days if day is None else day.begin < self.now < day.end <= day.begin + _LONGEST_DAY
             )
@@ -265,7 +266,7 @@ class SpanReader:
             self.lasting = clock is not None
             self._set(**{"since": self._at(day, clock, recent=True)} if day else {"low": clock})
             return True
-        other, end = self._moment(spoken=word == "between", last=True)
+        other, end = self._moment(spoken=True, last=True)
         if not word and join[0] in ("and", "or"):
             return not (clock or end) and self._adjacent(day, other)
         if day and other and bool(clock) == bool(end):
@@ -378,15 +379,7 @@ class SpanReader:
             return Clock(parse_time_of_day(name[1]), name[1])
         if digits := read.take(_MILITARY):
             return Clock(parse_time_of_day(f"{digits[1][:2]}:{digits[1][2:]}"), digits[0], exact=True)
-        match, shift = read.take(_SPOKEN), 0
-        minutes = match["minutes"] if match else ""
-        to = bool(match and match["way"] == "to")
-        if to and not (spoken or (match and match["unit"]) or minutes in _NO_HOURS):
-            if minutes in _MINUTES and read.words[begin - 1] != "from":  # ten to five may be both
-                return None
-            match, read.place = None, begin
-        elif match:
-            shift = int(_MINUTES.get(minutes, minutes)) * (-1 if to else 1)
+        match, shift = self._spoken(spoken=spoken)
         if not (match := match or read.take(_CLOCK)):
             return None
         if match[0].isalnum() and read.next in (*OBJECT_WORDS, *COLOURS, "of", "other"):
@@ -402,14 +395,27 @@ class SpanReader:
             month = MONTHS[(int(minute or 0) or 1) - 1].capitalize()
             clock = f"{hour}.{minute}"
             raise SearchError(f"{clock!r} may be a time or a date: write {hour}:{minute}, or {hour} {month}")
-        if part:
+        if part and hour <= _TWELVE:
             late = "night" in part and not 6 <= hour < _TWELVE  # noqa: PLR2004 - 2 at night
             half = "am" if "morning" in part or late else "pm"
+        if shift < 0 and hour == _TWELVE:  # quarter to twelve in the morning; quarter to 12 pm may be both
+            half, shift = (half, shift + _NOON * ("night" not in part)) if part else ("", shift)
         shown = parse_time_of_day(f"{hour}{(minute and ':' + minute) or ''} {half}".strip())
         twelve = not half and 1 <= hour <= _TWELVE and match["hour"][0] != "0"
         return Clock(
             (shown + shift) % MINUTES if shift else shown, match[0], half, twelve, exact=bool(minute)
         )
+
+    def _spoken(self, *, spoken: bool) -> tuple[re.Match[str] | None, int]:
+        """Half past nine or ten to four, and its minutes from the hour."""
+        begin, match = self.read.place, self.read.take(_SPOKEN)
+        if not match:
+            return None, 0
+        minutes, to = match["minutes"], match["way"] == "to"
+        if to and not (spoken or match["unit"] or minutes in _NO_HOURS):
+            self.read.place = begin
+            return None, 0
+        return match, int(_MINUTES.get(minutes, minutes)) * (-1 if to else 1)
 
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
@@ -650,10 +656,10 @@ class SpanReader:
     def _between(self, low: Clock, high: Clock, days: Days | None, part: str) -> tuple[int, int]:
         """The span between two clock times; one without am or pm takes the other's."""
         begin, end = low.minutes, high.minutes
-        if part:
-            pairs = [
-                each for each in product(_fitting(low, part), _fitting(high, part, 6)) if each[0] < each[1]
-            ]
+        if part:  # this morning between 11 and 2, but not between 11 and 6 this morning
+            more = 0 if days and days.beside and part not in ("night", "tonight") else 6
+            ends = product(_fitting(low, part), _fitting(high, part, more))
+            pairs = [each for each in ends if each[0] < each[1]]
             if not pairs:
                 raise SearchError(f"{' '.join(self.phrases)!r} is not of the {part}")
             pairs.sort(key=lambda each: (each[1] - each[0], each[1]))
@@ -669,7 +675,7 @@ class SpanReader:
         """The hours of the one day that is meant, or of the last that has begun."""
         rest = high is None
         high = MINUTES if high is None else high
-        high += MINUTES * (high < low)
+        high += MINUTES * (high < low and not (days and days.part))
         day = self.local.of(days.begin if days else self.now).date()
         if days is None and self._wall(day, low) > self.now:
             day -= timedelta(days=1)
