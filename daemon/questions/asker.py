@@ -48,8 +48,13 @@ _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS
 _PARTICLES = {"in": CAME, "out": LEFT}
 """The last person out; people in today, not in the yard."""
 _ALERT = re.compile(
-    r"(?:please )?tell (?:me|us) (?:when|if|whenever) .*(?:comes|arrives|leaves|enters|parks|stops)\b"
+    r"(?:please )?tell (?:me|us) (?:(?:when|if|whenever|once) .*"
+    r"(?:comes|arrives|leaves|enters|parks|stops|gets|goes|walks|drives|appears|crosses)\b|when .*\bis\b)"
 )
+_EVER = re.compile(
+    "(?:has|have) (?:there been )?(?:an?|any\\w*|some\\w*) (?!.*(?:parked|stood|standing|waiting|sat))"
+)
+"""At one time or another, and not ever since."""
 _DIRECTION = re.compile('"(?:to|towards|from) the ')
 """Of sentences about who moves or leaves."""
 _STANDING = {"waiting", "stopped", "parked"}
@@ -183,15 +188,18 @@ class Parser:
             raise SearchError(
                 f"what is {'open' if kind == 'opened' else kind} now is not known; ask when it {kind}"
             )
+        if "gap" in kinds and self.filters["objects"]:
+            raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
         if "crossed" in kinds and _DIRECTION.match(self.filters.get("text", "")):
             raise SearchError("which way a line was crossed: write the fence from left to right")
         if kinds & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
         if LEFT in kinds and words & _ALL and self.read.words[0] in _YES_OR_NO:
             raise SearchError("whether 'all' have left is not counted: ask who is still there")
-        if _ALERT.match(" ".join(self.read.words)):
+        text = " ".join(self.read.words)
+        if _ALERT.match(text):
             raise SearchError("to be told when it happens, write a rule: see narrated query --rule")
-        if {"been", "since"} <= words and words & {"has", "have"}:
+        if {"been", "since"} <= words and words & {"has", "have"} and not _EVER.match(text):
             raise SearchError(
                 "'been since' may mean ever since: ask who is still there, or who was there since"
             )
@@ -443,7 +451,8 @@ class Parser:
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind in ("placed", "removed") and self._of_people() and self._is_passive():
             raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
-        if kind == "parked" and self._is_passive() and not self.measure.get("order"):
+        long = re.search(rf"\b(?:{_WORDS['longer']}) \d", self.read.rest)
+        if kind == "parked" and self._is_passive() and not (long or self.measure.get("order")):
             raise SearchError("'parked' is when a car parked: ask which cars were there")
 
     def _remains(self) -> bool:
@@ -465,8 +474,8 @@ class Parser:
         put = self._is_passive() or (objects and self.after_noun)
         if verb == "left" and objects <= _THINGS and put and self.read.next != "the":
             return "placed"
-        if verb == "parked" and self.measure.get("durations") and self._is_passive():
-            return ""  # how long it stood there
+        if verb == "parked" and self._is_passive() and (self.measure.get("durations") or self.present):
+            return ""  # how long it stood there, or that it stands there now
         if verb in KIND_OF:
             return KIND_OF[verb]
         where = self.read.next
