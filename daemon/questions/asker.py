@@ -387,7 +387,11 @@ class Parser:
         return True
 
     def _particle(self) -> bool:
-        when = rf"(?=$| (?:and|today|yesterday|since|before|after|(?:on )?(?:{WEEKDAY})))"
+        clock = rf"(?:\d|noon|mid|half|quarter|{either(NUMBERS)})"
+        when = (
+            rf"(?=$| (?:and|today|yesterday|since|before|after|last|overnight|(?:on )?(?:{WEEKDAY})"
+            rf"|on (?:the )?\d|(?:by|between|from) {clock}|over the (?:weekend|last|past)))"
+        )
         if not self.after_noun or not (match := self.read.take(f"(in|out){when}")):
             return False
         self.direction = _PARTICLES[match[1]]

@@ -25,7 +25,7 @@ MONTHS = (
 PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 30), "lunch": (12, 14)}
 """Hours of the parts of a day; a night ends on the next one."""
 AROUND = 15
-"""Minutes on both sides of "around 6 pm", and of an hour without minutes; also of "just after"."""
+"""Minutes on both sides of "around 6 pm", and of an hour without minutes."""
 
 _HOURS = PARTS | {"tonight": (18, 30), "early": (0, 6)}
 _LOOSE = _HOURS | {"morning": (0, 12)}
@@ -121,7 +121,7 @@ class SpanReader:
         days: the days that are meant; the `part` of each.
         since, until: moments that were given as such.
         low, high: clocks of "after" and "before", or of "from" and "to".
-        at: a clock, with `near` not to the minute; also of "just after" and "just before".
+        at: a clock, with `near` not to the minute.
         lasting: the end is open, or was once said to be.
         every: hours are of every day; `nightly` only where no day is given.
         apart: before one clock and after another.
@@ -204,7 +204,6 @@ class SpanReader:
 
     def _side(self) -> bool:
         """Since, after, before or until a day, a time, or a time of a day."""
-        just = self.read.take("(?:just|shortly|soon|right)(?= (?:after|before))")
         match = self.read.take(f"since|{_AFTER}|{_UNTIL}|{_BEFORE}")
         if not match:
             return False
@@ -212,9 +211,8 @@ class SpanReader:
         low, ends = word in f"since|{_AFTER}".split("|"), word not in _BEFORE.split("|")
         day, clock = self._moment(spoken=True)
         if clock:
-            self.near |= bool(just)
             self._bound(clock, day, low=low, lasting=word == "since")
-        elif day is None or just:
+        elif day is None:
             raise self._no_time(f"write {word} 18:00, or {word} yesterday")
         elif low:
             self._set(since=day.begin if word == "since" else day.end)
@@ -643,15 +641,13 @@ class SpanReader:
             return self._between(self.low, self.high, days, part)
         if self.low:
             minutes = self._sure(self.low, days, part, recent=self.lasting)
-            if self.near:
-                return minutes, minutes + AROUND
             return minutes, None if not part else max(end, MINUTES) if days and days.beside else end
         assert self.high is not None  # noqa: S101 - one of the three is there
         of_morning = self.high.is_bare and _MORNING <= self.high.minutes < _NOON and not part
         minutes = self.high.minutes if of_morning else self._sure(self.high, days, part, last=True) or MINUTES
         if days and days.beside and (part not in ("night", "tonight") or minutes <= begin):
             begin = 0
-        return minutes - AROUND if self.near else begin, minutes
+        return begin, minutes
 
     def _between(self, low: Clock, high: Clock, days: Days | None, part: str) -> tuple[int, int]:
         """The span between two clock times; one without am or pm takes the other's."""
