@@ -479,6 +479,8 @@ class Parser:
         objects = {*self.filters["objects"]}
         put = self._is_passive() or (objects and self.after_noun)
         if verb == "left" and objects <= _THINGS and put and self.read.next != "the":
+            if not self.read.next or (self.present and not self.past):
+                raise SearchError("'left' may mean put down or remaining: ask what is still there")
             return "placed"
         if verb == "parked" and self._is_passive() and (self.measure.get("durations") or self.present):
             return ""  # how long it stood there, or that it stands there now
