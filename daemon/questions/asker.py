@@ -41,7 +41,9 @@ REWRITES = [
     for pattern, instead in LEXICON["rewrites"].items()
 ]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
-_WHAT_IS = re.compile("what (?:is|are|was|were) (?:(?:still|there|now|parked) )*(?:in|on|at|inside|near|by) ")
+_WHAT_IS = re.compile(
+    "what (?:is|are|was|were) (?:(?:still|there|now|parked|standing) )*(?:in|on|at|inside|near|by) "
+)
 _ALL, _YES_OR_NO = {"all", "everyone", "everybody"}, {"did", "have", "has", "are", "is", "were", "was"}
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
@@ -233,14 +235,14 @@ class Parser:
                 read.place = begin
             else:
                 raise self._not_understood(read.next)
-            self.conjunction = read.previous in ("and", "or", "than")
+            self.conjunction = read.previous in ("and", "or", "than", "versus", "vs")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
     # Parts of a question: each reads on and is true, or is false
 
     def _grouping(self) -> bool:
-        unit = rf"(?:{_UNIT})(?! (?:{self.cameras})(?!\S))"
+        unit = rf"(?:{_UNIT})(?!(?<=camera) (?:{self.cameras})(?!\S))"
         match = self.read.take(
             r"(?:(by)|per|(?:(?:for|on|at|in) )?each|for every) "
             rf"({unit}(?: and (?:(?:by|per|each) )?{unit})*)"

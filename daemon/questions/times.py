@@ -67,7 +67,7 @@ _AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead o
 _UNTIL = rf"until|till|up to|up until|by(?= (?:\d|noon|midnight|half|quarter|{WEEKDAY}|{either(NUMBERS)}))"
 _TO = "to|until|till|through|-"
 _ABOUT = "about|around|roughly|approximately"
-_BEFORE_DAYS = {*f"on|since|from|until|till|to|of|before|after|between|and|{WEEKDAY}".split("|")}
+_BEFORE_DAYS = {*f"on|since|from|until|till|to|through|of|before|after|between|and|{WEEKDAY}".split("|")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -645,7 +645,9 @@ class SpanReader:
         assert self.high is not None  # noqa: S101 - one of the three is there
         of_morning = self.high.is_bare and _MORNING <= self.high.minutes < _NOON and not part
         minutes = self.high.minutes if of_morning else self._sure(self.high, days, part, last=True) or MINUTES
-        if days and days.beside and (part not in ("night", "tonight") or minutes <= begin):
+        if part == "night":  # last night before ten; before two
+            begin = 60 * _SAID[part][0] if minutes < MINUTES else begin
+        elif days and days.beside:
             begin = 0
         return begin, minutes
 
