@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -153,6 +154,7 @@ class Parser:
             self._count(by=("object",))  # people and vehicles are counted beside each other
         measure = Measure(**self.measure)
         timed, still = bool(self.span.phrases), bool(self.filters["open"])
+        self._check_sense(kinds)
         self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         if measure.count and self.past and not kinds and self.span.at and not self.span.near:
@@ -170,6 +172,13 @@ class Parser:
         things = what or bool(objects) or ("there" in words and not moving)
         presence = things and not kinds and not self.filters.get("text") and not measure.by_time
         return Question(Filters(**self.filters), span, measure, presence, self.now)
+
+    def _check_sense(self, kinds: set[str]) -> None:
+        """Refuse what never happens, which was meant otherwise."""
+        if kinds & {"placed", "removed"} and {*self.filters["objects"]} & {*GROUPS["vehicle"], "vehicle"}:
+            raise SearchError("of what? write a bag, or something: which vehicle it came with is not told")
+        if self.filters.get("longer_s", 0) > self.filters.get("shorter_s", math.inf):
+            raise SearchError("no visit is longer than that and shorter at once: ask for one at a time")
 
     def _check(self, measure: Measure, kinds: set[str], words: set[str]) -> None:
         """Refuse what records do not answer, or what may mean two things."""
