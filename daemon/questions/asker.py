@@ -266,10 +266,16 @@ class Parser:
         read, objects = self.read, self.filters["objects"]
         if not read.take("excluding(?: the| any)?"):
             return False
+        camera = rf"(?:camera )?(?:{self.cameras})(?: camera)?"
+        if match := read.take(rf"{camera}(?: (?:and|or) (?:the )?{camera})*"):
+            words = re.findall(rf"(?<!\S)(?:{self.cameras})(?!\S)", match[0])
+            left_out = {name for word in words for name in self.camera_names[word]}
+            self._add(cameras=[name for name in self.asker.cameras if name not in left_out])
+            return True
         noun = f"(?:{either(OBJECT_WORDS)})"
         match = read.take(f"{noun}(?: (?:and|or) {noun})*")
         names = {OBJECT_WORDS[word] for word in match[0].split()[::2]} if match else set[str]()
-        if not names or not objects or names & {*objects, *GROUPS}:
+        if not names or not objects or names & {*objects, *GROUPS} or read.next in ("and", "or"):
             raise SearchError("'except' is of things alone, and of a group: write vehicles except cars")
         held = {group: [each for each in GROUPS.get(group, ()) if each != group] for group in objects}
         self.filters["objects"] = tuple(
