@@ -194,7 +194,8 @@ class Parser:
             )
         if "gap" in kinds and self.filters["objects"]:
             raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
-        if kinds & _MOMENTARY and (measure.durations or words & {"stay", "stayed"}):
+        of_length = measure.durations or measure.order == "longest"
+        if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
     def take_all(self) -> None:
