@@ -348,8 +348,6 @@ class Parser:
         if match := read.take(_WORDS["count"]):
             self.measure["count"] = True
             self.told |= match[0] in ("how busy", "how often", "how many times")
-        elif read.take("how long ago"):
-            return True
         elif read.take("how long"):
             self.measure["durations"] = True
             self.present |= read.next in ("has", "have")
