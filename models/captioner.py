@@ -109,7 +109,7 @@ class Captioner(ABC):
     def release_memory(self) -> None:  # noqa: B027 - most hold none
         """Give back what its device's memory holds for later."""
 
-    def rest(self) -> None:  # noqa: B027 - most hold nothing that is quickly made again
+    def unload_if_idle(self) -> None:  # noqa: B027 - most hold nothing that is quickly made again
         """Let go of what was not used since the last call, and is made again where it is needed."""
 
     @property

@@ -120,16 +120,16 @@ class Stories:
                 return "there already"
             self._things = [thing for thing in self._things if thing is not known]
             self._things.append(_KnownObject(family, now, sentence.count, after, after))
-        elif sentence.type in {"moved", "replaced"} and was and now:
-            known = _match(self._unmentioned(after), family, was)
-            thing = known or _KnownObject(family, was, sentence.count, after, after)
+        elif sentence.type in {"moved", "replaced"} and (place := was or now):
+            known = _match(self._unmentioned(after), family, place)
+            thing = known or _KnownObject(family, place, sentence.count, after, after)
             if known is None:
                 self._things.append(thing)
             rested = (after - thing.since).total_seconds() >= MEMORY_S
-            stirs = iou(was, now) >= _STIRS
+            stirs = bool(was and now and iou(was, now) >= _STIRS)
             if not stirs or sentence.type == "replaced":
                 thing.since = after
-            thing.box, thing.mentioned = now, after
+            thing.box, thing.mentioned = now or place, after
             return "moving on" if known and sentence.type == "moved" and (stirs or not rested) else ""
         return ""
 

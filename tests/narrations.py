@@ -13,7 +13,7 @@ from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, Reco
 from pipeline.record import ChainEnd, Evidence, build_record
 from pipeline.sources import Clock
 
-FULL = Sentence(
+MOVED = Sentence(
     "Two cars have moved.",
     "moved",
     "car",
@@ -25,6 +25,10 @@ FULL = Sentence(
     after=(0.5, 0.2, 0.2, 0.3),
     outline_before=((0.1, 0.2), (0.3, 0.2), (0.2, 0.5)),
     outline_after=((0.5, 0.2), (0.7, 0.2), (0.6, 0.5)),
+    moment_s=0.25,
+)
+FULL = replace(
+    MOVED,
     moment_s=0.5,
     paths=(((0.2, 0.5), (0.6, 0.5)),),
     action="left",

@@ -55,7 +55,7 @@ _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS
 """What does not leave by itself."""
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
-_CAMERA_DOES = {
+_NO_CAMERA = {
     *_FILLERS,
     *" ".join(KIND_OF).split(),
     *_WORDS["going"].split("|"),
@@ -295,7 +295,7 @@ class Parser:
         )
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?camera (\S+)")
-            if unknown and unknown[1] not in _CAMERA_DOES:
+            if unknown and unknown[1] not in _NO_CAMERA:
                 raise not_here(unknown[1], "camera", self.asker.cameras)
             return False
         name = match["name"]

@@ -68,7 +68,7 @@ RELOADED = frozenset({"cameras", "defaults", "forward", "rules", "serve"})
 """Sections that a reload can change, or that are another process's; all others are opened once."""
 
 _TURN_S = 0.25
-_TURNS_TO_GIVE_BACK, _TURNS_TO_REST = 20, 240
+_TURNS_TO_GIVE_BACK, _TURNS_TO_UNLOAD = 20, 240
 
 logger = logging.getLogger(__name__)
 
@@ -179,10 +179,10 @@ class Daemon:
 
     def main_loop(self) -> None:
         """Supervise all threads, until the signal or until every camera has ended."""
-        turns, minute = cycle(range(_TURNS_TO_GIVE_BACK)), cycle(range(_TURNS_TO_REST))
+        turns, minute = cycle(range(_TURNS_TO_GIVE_BACK)), cycle(range(_TURNS_TO_UNLOAD))
         while not self.signals.stop.wait(_TURN_S):
             if not next(minute):
-                self.captioner.rest()
+                self.captioner.unload_if_idle()
             if not next(turns):
                 give_back()
             self.health.heartbeats.beat("main")

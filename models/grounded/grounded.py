@@ -160,10 +160,10 @@ class Grounded(Captioner):
 
             torch.cuda.empty_cache()
 
-    def rest(self) -> None:
+    def unload_if_idle(self) -> None:
         """See `Captioner`."""
         if isinstance(self.detector, OnnxDetector):
-            self.detector.rest()
+            self.detector.unload_if_idle()
 
     @cached_property
     def appearance(self) -> AppearanceEmbedding | None:  # type: ignore[override]

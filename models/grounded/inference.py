@@ -125,7 +125,7 @@ class OnnxDetector:
     def _load(self) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(self._graph, self._options, providers=["CPUExecutionProvider"])
 
-    def rest(self) -> None:
+    def unload_if_idle(self) -> None:
         """Let go of the session, 30 MB, unless it was used since the last call; a picture loads it again."""
         if not self._is_used:
             self._session = None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import rfc8785
 from jsonschema import Draft202012Validator
-from narrations import narration
+from narrations import MOVED, narration
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
@@ -85,19 +85,10 @@ def test_a_record_has_the_specified_members() -> None:
     assert made.objects == ("car", "person")
 
 
-GROUNDED = Sentence(
-    "Two cars have moved.",
-    "moved",
-    "car",
-    (0.1, 0.2, 0.6, 0.3),
-    0.9,
-    0.8,
-    count=2,
-    before=(0.1, 0.2, 0.2, 0.3),
+GROUNDED = replace(
+    MOVED,
     after=(0.5, 0.2, 0.2, 0.30000001),
-    outline_before=((0.1, 0.2), (0.3, 0.2), (0.2, 0.5)),
     outline_after=((0.5, 0.2), (0.7, 0.2), (0.6, 0.49996)),
-    moment_s=0.25,
 )
 
 

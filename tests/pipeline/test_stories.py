@@ -32,8 +32,8 @@ def went(place: Box, thing: str = "person", count: int = 1) -> Sentence:
     return Sentence(text, "disappeared", thing, place, 0.5, 0.9, count, place, None)
 
 
-def moved(was: Box, now: Box, thing: str = "person", kind: str = "moved") -> Sentence:
-    return Sentence(f"The {thing} has {kind}.", kind, thing, now, 0.5, 0.9, 1, was, now)
+def moved(was: Box | None, now: Box | None, thing: str = "person", kind: str = "moved") -> Sentence:
+    return Sentence(f"The {thing} has {kind}.", kind, thing, now or was, 0.5, 0.9, 1, was, now)
 
 
 def narrated(before: float, after: float, *sentences: Sentence, **changed: Any) -> Narration:
@@ -73,6 +73,13 @@ SCENARIOS: dict[str, list[tuple[Any, ...]]] = {
         (0, 4, [came(DOOR, "car")], ["appeared"]),
         (4 + MEMORY_S, 7 + MEMORY_S, [moved(DOOR, TABLE, "car")], ["moved"]),
         (7 + MEMORY_S, 10 + MEMORY_S, [moved(TABLE, WINDOW, "car")], []),
+    ],
+    "a move with one known end is told as others are": [
+        (0, 4, [came(DOOR, "car")], ["appeared"]),
+        (4, 7, [moved(DOOR, None, "car")], []),
+        (7, 10, [moved(None, WINDOW, "car")], ["moved"]),
+        (10, 13, [moved(None, WINDOW, "car")], []),
+        (13 + MEMORY_S, 16 + MEMORY_S, [moved(WINDOW, None, "car")], ["moved"]),
     ],
     "what was never told is told when it moves": [(0, 4, [moved(DOOR, TABLE, "car")], ["moved"])],
     "what was never told is told when it leaves": [(0, 4, [went(DOOR, "car")], ["disappeared"])],

@@ -171,16 +171,16 @@ def test_histograms_tell_colours_and_halves_apart() -> None:
     assert np.flatnonzero(white[0]).tolist() == [8, 16, 25, 33]  # grey, and the last step of lightness
 
 
-def test_a_detector_that_rests_answers_as_before() -> None:
+def test_an_unloaded_detector_loads_again_and_answers_as_before() -> None:
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
     detector = captioner.detector
     assert isinstance(detector, OnnxDetector)
     image = np.random.default_rng(1).integers(0, 256, (96, 128, 3), np.uint8)
     before = detector.answers(image)
-    captioner.rest()
+    captioner.unload_if_idle()
     assert detector._session is not None, "it was used since it was loaded"
-    captioner.rest()
+    captioner.unload_if_idle()
     assert detector._session is None
     after = detector.answers(image)
     assert np.array_equal(after.cells, before.cells)
