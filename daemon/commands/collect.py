@@ -17,7 +17,7 @@ from daemon.service.log import start_logging
 from daemon.service.process import running_as_service
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY
-from pipeline.publisher import RedisServer
+from pipeline.publisher.connection import RedisServer
 
 ANSWER_S = 5.0
 """Longest wait for the server's answer."""

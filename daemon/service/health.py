@@ -88,7 +88,7 @@ class Health:
 
     def _states(self) -> dict[str, dict[str, str]]:
         """State of each camera, and of each sub-stream that is screened."""
-        threads = sorted(self.cameras.threads.items())
+        threads = sorted(self.cameras.threads.copy().items())
         screening = {name: thread.screening_state for name, thread in threads}
         return {
             "cameras": {name: thread.state for name, thread in threads},

@@ -104,8 +104,8 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
     state: dict[tuple[str, ...], float] = {}
     skew: dict[tuple[str, ...], float] = {}
     frames: dict[tuple[str, ...], float] = {}
-    for name, camera in daemon.cameras.watched.copy().items():
-        thread, small = camera.thread, camera.thread.report.screening
+    for name, thread in daemon.cameras.threads.copy().items():
+        small = thread.report.screening
         streams = {"main": (thread.state, thread.report.skew_s)}
         if small is not None and thread.screening_state is not None:
             streams["screening"] = thread.screening_state, small.skew_s
@@ -125,8 +125,8 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
 def _pairs(daemon: Daemon) -> Iterator[Metric]:
     narrating, counters = daemon.narrating, daemon.queue.counters
     outcomes = counters.copy()
-    watched = daemon.cameras.watched.copy()
-    seconds = {("screen", name): camera.thread.screened_s for name, camera in watched.items()}
+    threads = daemon.cameras.threads.copy()
+    seconds = {("screen", name): thread.screened_s for name, thread in threads.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
     proposed = {name: n for (name, outcome, _), n in outcomes.items() if outcome == PROPOSED}

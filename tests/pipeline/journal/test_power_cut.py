@@ -13,9 +13,9 @@ from forgetful_disk import ForgetfulDisk, Killed, Tree
 from narrations import narration
 from unpublished import unpublished
 
+from daemon.collect.journal_copy import JournalCopy
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.journal.journal_copy import JournalCopy
 from pipeline.journal.signatures import Signatures, SigningKey
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Evidence
