@@ -190,7 +190,7 @@ class Daemon:
                 self.signals.reload.clear()
                 self.reload()
             self.cameras.supervise()
-            self.overload.update(self.queue.waited_s, len(self.cameras.threads), self.cameras.skews)
+            self.overload.update(self.queue.waited_s, len(self.cameras.threads))
             self._close_removed_journals()
             self.raise_errors()
             if self.health.phase is Phase.OPENING and self.cameras.was_tried:

@@ -58,11 +58,6 @@ class Cameras:
         blind = not any(each.is_watching for each in threads.values())
         return {name: thread.state for name, thread in threads.items()} if blind else {}
 
-    @property
-    def skews(self) -> dict[str, float | None]:
-        """Each live camera's clock minus ours, in seconds; None where it sends no time."""
-        return {name: thread.report.skew_s for name, thread in self.threads.items() if thread.live}
-
     def start(self) -> None:
         for thread in self.threads.values():
             thread.loop.start()

@@ -152,41 +152,15 @@ class SigningKey:
         self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key[1]))
         self.public = self._private.public_key().public_bytes_raw().hex()
 
-    def sign(self, camera: str, end: ChainEnd, time: datetime, schema: str = CHECKPOINT) -> Signature:
+    def sign(self, camera: str, end: ChainEnd, schema: str = CHECKPOINT) -> Signature:
         members = {"schema": schema, "camera": camera, "seq": end.seq, "hash": end.hash}
-        members |= {"time": format_time(time), "key": self.public}
+        members |= {"time": format_time(datetime.now(UTC)), "key": self.public}
         signature = self._private.sign(_message(members)).hex()
         return Signature.model_validate({**members, "signature": signature})
 
     def sign_start(self, camera: str, deleted: ChainEnd) -> Start:
         """The signed anchor of a chain whose last deleted record is `deleted`."""
-        signature = self.sign(camera, deleted, datetime.now(UTC), START)
-        return Start(deleted.seq, deleted.hash, signature.line())
-
-
-class Signatures:
-    """Appends the signatures of one camera's journal to ``<camera>.signatures``; for one thread."""
-
-    def __init__(self, folder: Path, camera: str, key: SigningKey) -> None:
-        self.path = Signature.file(folder, camera)
-        self._camera, self._key = camera, key
-        self._last: int | None = None  # number of the record signed last, None until the file was read
-
-    def add(self, end: ChainEnd) -> bool:
-        """Sign the end of the chain, durably; False where it is signed already, or empty.
-
-        Raises:
-            OSError: it cannot be written; what was there is unchanged.
-        """
-        folder = self.path.parent
-        if self._last is None:
-            ours = [each for each in Signature.load(folder, self._camera) if each.key == self._key.public]
-            self._last = max((each.seq for each in ours), default=0)
-        if end.seq <= self._last:
-            return False
-        self._key.sign(self._camera, end, datetime.now(UTC)).append(folder)
-        self._last = end.seq
-        return True
+        return Start(deleted.seq, deleted.hash, self.sign(camera, deleted, START).line())
 
 
 def new_key() -> str:

@@ -12,7 +12,7 @@ from narrations import narration
 from unpublished import unpublished
 
 from pipeline.journal import Journal, JournalError, SegmentLimits, read_camera, read_journal
-from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import verify
 from pipeline.record import ChainEnd
 
@@ -134,7 +134,7 @@ def test_words_and_signatures_are_as_private_as_pictures_whatever_the_umask(tmp_
             for second in range(3):
                 journal.append(narration(second))
             publish_all(journal)
-            Signatures(journal.folder, "yard", key).add(journal.end)
+            key.sign("yard", journal.end).append(journal.folder)
             journal.delete(journal.closed()[0].last_record(), key)
     finally:
         os.umask(before)
