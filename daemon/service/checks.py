@@ -120,8 +120,7 @@ def _footage_problems(configuration: Configuration, secrets: Secrets) -> Iterato
         try:
             open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched
-            mistaken = "://" in plan.url and not plan.url.startswith("file://")
-            yield f"cameras.{plan.name}.url: {error}", mistaken
+            yield f"cameras.{plan.name}.url: {error}", "://" in plan.url
 
 
 def _write_problem(folder: Path) -> str:

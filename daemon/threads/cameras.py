@@ -109,8 +109,8 @@ class Cameras:
     def _is_leaving(self, name: str) -> bool:
         return self._plans.get(name) is not self.threads[name].plan
 
-    def _thread(self, plan: CameraPlan, earlier: CameraThread | None = None) -> CameraThread:
-        return CameraThread(plan, self._queue, self._open, earlier=earlier, heartbeats=self._heartbeats)
+    def _thread(self, plan: CameraPlan) -> CameraThread:
+        return CameraThread(plan, self._queue, self._open, heartbeats=self._heartbeats)
 
     def _open(self, plan: CameraPlan) -> Source:
         return open_source(
@@ -122,7 +122,7 @@ class Cameras:
         name = plan.name
         self._ended.discard(name)
         self._due.pop(name, None)
-        self.threads[name] = self._thread(plan, self.threads.get(name))
+        self.threads[name] = self._thread(plan)
         self._queue.put_change(name, lambda narrator: narrator.add(plan))
         self._queue.begin(name)
         self.threads[name].loop.start()
