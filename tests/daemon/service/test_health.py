@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from daemon_here import operated, running, until
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
@@ -89,25 +88,6 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     assert not any("ball" in line or "camera away" in line for line in outage)
     (first, *_) = (r.getMessage() for r in caplog.records if "[ball]" in r.getMessage())
     assert first[:4].isdigit()  # when it happened: the line's own time is that of the narrating
-
-
-@pytest.mark.logs_errors
-def test_it_is_not_ready_while_every_camera_is_refused(
-    configure: Callable[..., Path], still: Path, clip: Path
-) -> None:
-    port = unused_port()
-    with EmbeddedServer() as server:
-        path = server.url.removeprefix("unix://")
-        with redis.Redis(unix_socket_path=path) as client:
-            client.execute_command(*["ACL", "SETUSER", "n", "on", ">p", "~*", "&*", "+@all", "-xadd"])
-        config = configure(f"  lot: {{url: {still}}}\n  room: {{url: {clip}}}\n", f"unix://n:p@{path}")
-        config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
-        with running(config) as daemon:
-
-            def operate() -> None:
-                until(daemon, lambda: any(r.startswith("nothing is published") for r in ready(port)[1]))
-
-            operated(daemon, operate)
 
 
 def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Path], clip: Path) -> None:

@@ -38,7 +38,7 @@ def clip(request, tmp_path_factory):
     noise = np.random.default_rng(1)
     squares = (noise.integers(0, 10, (8, 12, 1), np.uint8) for _ in range(FRAMES))
     pictures = (ground + each.repeat(8, axis=0).repeat(8, axis=1) for each in squares)
-    encode(path, codec, b_frames, pictures, gop=GOP, size=(96, 64), bit_rate=2_000_000)
+    encode(path, codec, b_frames, pictures, gop=GOP, bit_rate=2_000_000)
     truth = true_frames(path)
     assert len({frame.tobytes() for frame in truth.values()}) == FRAMES
     return path, sorted(truth)
