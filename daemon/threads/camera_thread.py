@@ -23,8 +23,6 @@ CALIBRATION_S = 60.0
 READ_S = 60.0
 """A thread that waits for one frame of a file for so long hangs."""
 
-_COUNTED = ("decoded", "sampled", "corrupt", "dropped", "reconnections")
-
 logger = logging.getLogger(__name__)
 
 
@@ -106,16 +104,13 @@ class CameraThread:
         return self.loop.alive and self.report.state in {None, ConnectionState.STREAMING}
 
     @property
-    def screening_state(self) -> str | None:
-        """State of the sub-stream; None without one."""
-        small = self.report.screening
-        return str(small.state) if small and self.loop.alive else None
-
-    @property
-    def counts(self) -> dict[tuple[str, str], int]:
-        """Frames by stream (main, screening) and outcome."""
-        streams = {"main": self.report, "screening": self.report.screening}
-        return {(stream, n): getattr(each, n) for stream, each in streams.items() if each for n in _COUNTED}
+    def streams(self) -> dict[str, tuple[str, SourceReport]]:
+        """State and report of the main stream, and of the sub-stream where one is screened."""
+        report = self.report
+        streams = {"main": (self.state, report)}
+        if report.screening and self.loop.alive:
+            streams["screening"] = str(report.screening.state), report.screening
+        return streams
 
     @property
     def read_s(self) -> float:
