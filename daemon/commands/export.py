@@ -48,7 +48,7 @@ def export(
         from daemon.export.masks import Mask  # noqa: PLC0415
         from daemon.search.output import caveats  # noqa: PLC0415
 
-        if asked.measure.count:
+        if asked.measure.count or asked.measure.there:
             raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
         answer = search.answer(asked)
         if not answer.count:

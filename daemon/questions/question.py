@@ -40,7 +40,8 @@ class Filters:
         other: what it was done with: the vehicle that somebody got into.
         confidence: at least, 0..1.
         longer_s, shorter_s: bounds of the visit's duration.
-        open: only visits that have not ended.
+        open, ended: only visits that have not ended, or that have.
+        marked: only what users marked, noted or corrected.
         held: False leaves out what a limit held back from messages.
     """
 
@@ -55,6 +56,8 @@ class Filters:
     longer_s: float | None = None
     shorter_s: float | None = None
     open: bool = False
+    ended: bool = False
+    marked: bool = False
     held: bool = True
 
 
@@ -80,7 +83,9 @@ class Measure:
         limit: None is one of the first, last or longest, else as many as the output shows.
         count: the number of visits.
         by: of `GROUPINGS`, what they are counted by.
-        most: only the group with the highest count.
+        most, fewest: only the group with the highest count, or with the lowest, which may be none.
+        there: the spans in which so many were there at once, at least and at most; with `most` those of
+            the highest number.
         durations: how long the visits were.
     """
 
@@ -89,6 +94,8 @@ class Measure:
     count: bool = False
     by: tuple[str, ...] = ()
     most: bool = False
+    fewest: bool = False
+    there: tuple[int, float] | None = None
     durations: bool = False
 
     @property
@@ -117,4 +124,4 @@ class Question:
         """True where visits answer it, which only records with tracks can."""
         filters, measure = self.filters, self.measure
         bounded = filters.longer_s is not None or filters.shorter_s is not None
-        return bounded or filters.open or measure.durations or measure.order == "longest"
+        return bounded or filters.open or filters.ended or measure.durations or measure.order == "longest"

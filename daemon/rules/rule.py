@@ -29,7 +29,6 @@ _REWRITES = [
     # "For 15 min" is at least so long; who leaves a car gets out of it.
     (rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
     (rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))", r"got out of a \1"),
-    ("nobody|no-one|no one|not anybody|not anyone", "no somebody"),
     ("there (?:is|are)", ""),
 ]
 _STILL = re.compile(
@@ -38,10 +37,10 @@ _STILL = re.compile(
     rf"(?:there)?(?P<place>.*?) ?(?:(?:after|longer than) )(?P<length>{_LENGTH})(?: later)?(?P<rest>.*)"
 )
 _THEN = re.compile(
-    rf"(?P<first>.+?)(?: and| then)+ (?P<no>no )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
+    rf"(?P<first>.+?)(?: and| then)+ (?P<no>absent )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
 )
 _COUNT = re.compile(
-    rf"(?P<word>no|more than|over|at least|fewer than|less than|under|at most)"
+    rf"(?P<word>absent|more than|over|at least|fewer than|less than|under|at most)"
     rf"(?P<number> (?:\d+|{'|'.join(NUMBERS)})(?! (?:{UNITS})s?(?: |$)))?(?P<rest> .+)"
 )
 _OF_SCENE = {"light_changed", "view_changed", "obstructed"}
@@ -172,8 +171,7 @@ def _of_one(text: str, asker: Asker) -> tuple[Rule, list[Hours]]:
     seconds, filters = filters.longer_s or 0.0, replace(filters, longer_s=None)
     if counted:
         if filters.kinds:
-            word = counted["word"]
-            raise SearchError(f"{word!r} counts who is there: leave the verb out, or ask for each event")
+            raise SearchError("it counts who is there: leave the verb out, or ask for each event")
         least, most = _bounds(counted["word"], counted["number"])
         return Rule("", "", Form.COUNT, filters, seconds=seconds, least=least, most=most), [hours]
     if filters.kinds and not seconds:
@@ -227,7 +225,7 @@ def _event(filters: Filters) -> Filters:
 
 def _bounds(word: str, number: str | None) -> tuple[int | None, int | None]:
     """At least and at most so many."""
-    if word == "no":
+    if word == "absent":
         return None, 0
     if number is None:
         raise SearchError(f"{word!r} needs a number of those who are there: more than 5 people")

@@ -15,6 +15,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question, SearchError
 from daemon.questions.restatement import restate
 from daemon.search.search import Search
+from daemon.search.spells import spells
 
 from .made_record import SITE, write_record
 
@@ -52,14 +53,16 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tup
 def reading_of(asked: Question, local: LocalTime) -> set[str]:
     """The question in the words of the table."""
     filters, span, measure, said = asked.filters, asked.span, asked.measure, set[str]()
-    said |= {word for word in ("count", "durations", "most") if getattr(measure, word)}
-    said |= {"open"} if filters.open else set()
+    said |= {word for word in ("count", "durations", "most", "fewest") if getattr(measure, word)}
+    said |= {word for word in ("open", "ended", "marked") if getattr(filters, word)}
+    if measure.there:
+        said.add("there={}-{}".format(*measure.there).removesuffix("-inf"))
     said = {{"open": "now", "durations": "howlong"}.get(word, word) for word in said}
     if measure.order != "all":
         said.add(measure.order)
-    if "most" in said:
+    if said & {"most", "fewest"}:
         said.discard("count")
-    if not said & {"count", "howlong", "first", "last", "longest", "most"}:
+    if not said & {"count", "howlong", "first", "last", "longest", "most", "fewest"}:
         said.add("list")
     said |= {f"by={name}" for name in measure.by} | ({f"limit={measure.limit}"} if measure.limit else set())
     names = {"obj": "objects", "kind": "kinds", "cam": "cameras", "zone": "zones", "colour": "colours"}
@@ -91,6 +94,10 @@ def meant(reading: str) -> set[str]:
 
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
+    if asked.measure.there:
+        found = spells(search.selection, asked)
+        clocks = [[f"{search.local.of(at):%dT%H:%M}" for at in (each.begin, each.end)] for each in found]
+        return {f"{a}..{b}={each.number}" for (a, b), each in zip(clocks, found, strict=True)} or {"-"}
     if asked.measure.count:
         groups = search.selection.count(asked)
         if asked.measure.by:
