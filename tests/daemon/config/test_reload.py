@@ -20,7 +20,7 @@ from pipeline.journal import Journal, read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
-TIMES = 4
+TIMES = 3
 NAMES = ("busy", "open")
 
 
