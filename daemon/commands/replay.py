@@ -26,7 +26,7 @@ from daemon.commands.options import (
 )
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import CameraDefaults, Configuration
 from daemon.config.units import parse_moment, parse_rate, parse_time
 from daemon.replay import replay as recorded
@@ -96,7 +96,7 @@ def replay(
     configuration = load_configuration(config) if config else None
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
-    url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "")
+    url = reveal(redis or (configuration and configuration.redis.url) or "")
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
