@@ -43,7 +43,6 @@ from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
-from pipeline.journal.timestamps import TimestampAuthority
 from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Publisher
 from pipeline.record import Record
@@ -157,7 +156,7 @@ class Daemon:
         publisher = Publisher(partial(reveal, url)) if url else None
         self.publishing = Publishing(self.journals, publisher, heartbeats)
         key = SigningKey(reveal(signing.key)) if signing.key else None
-        authority = TimestampAuthority(reveal(signing.timestamps)) if signing.timestamps else None
+        authority = reveal(signing.timestamps) if signing.timestamps else None
         self.retention = Retention(
             configuration.retention, self.journals, self.evidence.store, key, heartbeats
         )
