@@ -19,6 +19,7 @@ from daemon.commands.options import (
     CaptionerChoice,
     Device,
     Json,
+    OptionalFile,
     choose_captioner,
     load_chosen_captioner,
     parse_option,
@@ -63,9 +64,7 @@ def replay(
     ] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
     sample: Annotated[str | None, Option(help="How often to look at a frame, such as 2/s.")] = None,
-    config: Annotated[
-        Path | None, Option("-c", "--config", help="Take captioner, redis and settings from this file.")
-    ] = None,
+    config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
     evidence: Annotated[
