@@ -21,7 +21,7 @@ from daemon.questions.question import (
     SearchError,
     not_here,
 )
-from daemon.questions.reading import NUMBERS, Reading, either
+from daemon.questions.reading import NUMBERS, Reading, Rewrite, either
 from daemon.questions.times import MONTH, MONTHS, PARTS, WEEKDAY, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
 
@@ -36,17 +36,15 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "type": "object",
 }
 _UNIT = either(_GROUPINGS)
-_MEANT = {
+MEANT = {
     "NOUN": either(OBJECT_WORDS),
     "UNIT": _UNIT,
     "MONTH": MONTH,
     "WEEKDAY": WEEKDAY,
     "GOES": _WORDS["going"],
 }
-REWRITES = [
-    (re.sub("|".join(_MEANT), lambda name: _MEANT[name[0]], pattern), instead)
-    for pattern, instead in LEXICON["rewrites"].items()
-]
+"""Names in patterns of the lexicon."""
+REWRITES: list[Rewrite] = [*map(tuple, LEXICON["otherwise"]["said"])]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
 _WHAT_IS = re.compile(
     "what (?:is|are|was|were) (?:(?:still|there|now|parked|standing) )*(?:in|on|at|inside|near|by) "
@@ -103,7 +101,7 @@ class Asker:
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            return Parser(self, Reading.of(question, REWRITES), now).question()
+            return Parser(self, Reading.of(question, REWRITES, MEANT), now).question()
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
@@ -171,7 +169,7 @@ class Parser:
         if measure.order == "first" and not timed:
             span = read_span("today", self.now, self.asker.local)
         came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
-        if still and timed and not self.past and not came:
+        if still and timed and not (self.past or came or (self.span.at and not kinds)):
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
         lasting = (
@@ -229,7 +227,7 @@ class Parser:
             raise SearchError("'and left' goes with who came: ask for one at a time")
         if "gap" in kinds and self.filters["objects"]:
             raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
-        of_length = measure.durations or measure.order == "longest"
+        of_length = measure.durations or measure.by_length
         if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
@@ -419,6 +417,8 @@ class Parser:
             raise self._not_understood(read.next or "how", ("many", "long", "often"))
         elif match := read.take(f"(busiest|quietest) ({_UNIT})"):
             self._count(most=match[1] == "busiest", fewest=match[1] != "busiest", by=(_GROUPINGS[match[2]],))
+        elif match := read.take(f"noneby ({_UNIT})"):
+            self._count(fewest=True, none=True, by=(_GROUPINGS[match[1]],))
         else:
             return False
         return True
@@ -427,17 +427,19 @@ class Parser:
         if self.read.take(_WORDS["now"]):
             self._add(open=True)
             return True
-        if match := self.read.take("ended|remarked"):
-            self._add(**{"marked" if match[0] == "remarked" else "ended": True})
+        if self.read.take("ended"):
+            self._add(ended=True)
             return True
-        return False
+        if match := self.read.take("remarked(?: as (mistaken|corrected))?"):
+            self._add(marked=match[1] or "at all")
+        return bool(match)
 
     def _time(self) -> bool:
         return not (self.conjunction and self.read.next in OBJECT_WORDS) and self.span.take()
 
     def _order(self) -> bool:
         read = self.read
-        match = read.take(rf"(?:the )?(?:(longest)|({_WORDS['last']})|({_WORDS['first']}))")
+        match = read.take(rf"(?:the )?(?:(longest|shortest)|({_WORDS['last']})|({_WORDS['first']}))")
         if not match:
             return False
         if self.measure.get("order"):
@@ -445,7 +447,7 @@ class Parser:
         if read.take(f"of(?= (?:{either(MONTHS)}))"):
             raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         self.known |= bool(match[1])
-        self.measure["order"] = "longest" if match[1] else "last" if match[2] else "first"
+        self.measure["order"] = match[1] or ("last" if match[2] else "first")
         self.measure["limit"] = None if match[1] or read.next == "one" else read.take_number()
         read.take("time")
         return True
@@ -632,7 +634,7 @@ class Parser:
 
     def _names_place(self, name: str) -> bool:
         words = name.split()
-        ends = {words[0], words[-1]}
+        ends = {word for word in (words[0], words[-1]) if not (words[1:] and word.endswith("ing"))}
         known = re.search(r"\w", name) and not ends & _NO_PLACE and self.asker.names_place(name)
         return name in _PICTURE or bool(known)
 

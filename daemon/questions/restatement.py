@@ -50,6 +50,11 @@ _FIRST = {
     "first": (N_("the first of {what}"), N_("the first {number} of {what}")),
     "last": (N_("the last of {what}"), N_("the last {number} of {what}")),
 }
+_MARKED = {
+    "at all": N_("marked, noted or corrected by users"),
+    "mistaken": N_("marked as wrong by users"),
+    "corrected": N_("corrected by users"),
+}
 _OR = N_("{one} or {other}")
 
 
@@ -67,10 +72,10 @@ def restate(question: Question, local: LocalTime) -> str:
         shorter and tell("shorter than {length}", length=shorter),
         by and tell("by {groups}", groups=by),
         measure.most and not measure.there and _("the most"),
-        measure.fewest and _("the fewest"),
+        measure.fewest and (_("only those without any") if measure.none else _("the fewest")),
         filters.cameras and tell("on camera {cameras}", cameras=join(filters.cameras, _OR)),
         filters.zones and tell('at "{places}"', places=join(filters.zones, _OR)),
-        filters.marked and _("marked, noted or corrected by users"),
+        filters.marked and _(_MARKED[filters.marked]),
         filters.text and tell("saying {words}", words=filters.text),
         sure and tell("at least {percent} sure", percent=sure),
         span_words(question.span, local),
@@ -102,8 +107,10 @@ def _subject(question: Question) -> str:
         words = tell(N_("{what} and left again"), what=words)
     if measure.order in _FIRST:
         words = tell(_FIRST[measure.order][bool(measure.limit)], number=measure.limit, what=words)
-    elif measure.order == "longest":
-        message = N_("the longest of {what}") if measure.there else N_("the longest stay of {what}")
+    elif measure.by_length:
+        stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
+        spell = N_("the longest of {what}"), N_("the shortest of {what}")
+        message = (spell if measure.there else stay)[measure.order == "shortest"]
         words = tell(message, what=words)
     if filters.open:
         words = tell("{what} still there", what=words)

@@ -761,7 +761,7 @@ def read_span(words: str, now: datetime, local: LocalTime) -> Span:
     Raises:
         SearchError: it is none; the message names the word.
     """
-    reader = SpanReader(Reading.of(words, [("since i left(?: at)?", "since")]), now, local)
+    reader = SpanReader(Reading.of(words, [("left", "since i left(?: at)?", "since")]), now, local)
     while reader.read.next:
         if not reader.take():
             raise SearchError(f"{reader.read.next!r} is no time: write yesterday, last night or since 8 am")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from daemon.questions.asker import REWRITES, Asker, Parser
+from daemon.questions.asker import MEANT, REWRITES, Asker, Parser
 from daemon.questions.local_time import MINUTES, LocalTime
 from daemon.questions.question import Filters, Question, SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading
@@ -27,9 +27,13 @@ _VEHICLE = "|".join((*GROUPS["vehicle"], "lorry"))
 _REWRITES = [
     *REWRITES,
     # "For 15 min" is at least so long; who leaves a car gets out of it.
-    (rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
-    (rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))", r"got out of a \1"),
-    ("there (?:is|are)", ""),
+    ("for", rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
+    (
+        "",
+        rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))",
+        r"got out of a \1",
+    ),
+    ("there", "there (?:is|are)", ""),
 ]
 _STILL = re.compile(
     rf"(?P<first>.+?)(?: and| then)+ (?:the |an? |that )?(?P<then>\S.*?) (?:(?:is|are) )?still "
@@ -135,7 +139,7 @@ def read_rule(
     Raises:
         SearchError: it is not understood; the message names the word, and what is nearest.
     """
-    text = " ".join(Reading.of(when, _REWRITES).words)
+    text = " ".join(Reading.of(when, _REWRITES, MEANT).words)
     if not text or text.split()[0] in _UNKNOWN:
         raise SearchError(f"{when!r} is no rule: write what happens, such as a car parks in the lot")
     if match := _STILL.fullmatch(text) or _THEN.fullmatch(text):

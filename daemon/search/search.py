@@ -107,15 +107,20 @@ class Search:
         memories = {path.stem: CameraMemory(path).seen for path in paths}
         return {camera: seen.time for camera, seen in memories.items() if seen}
 
-    def _marked(self) -> list[str]:
-        """The records that users marked, by what the page keeps beside the journals."""
+    def _marked(self, how: str) -> list[str]:
+        """The records that users marked so, by what the page keeps beside the journals."""
         from pipeline.feedback import FILE, FeedbackError, FeedbackStore  # noqa: PLC0415 - rarely asked for
 
+        opinion = "wrong" if how == "mistaken" else how
         with (
             suppress(FeedbackError),
             closing(FeedbackStore(self.folder.parent / FILE, read_only=True)) as store,
         ):
-            return [*store.remarks()]
+            return [
+                record
+                for record, remarks in store.remarks().items()
+                if how == "at all" or any(each.opinion == opinion for each in remarks.feedback.values())
+            ]
         return []
 
     def asker(self) -> Asker:

@@ -149,7 +149,7 @@ class Selection:
         connection: of the index.
         local: in whose time zone days and hours are meant.
         last_seen: gives when cameras were last watched, as far as that is known.
-        marked: gives the ids of records that users marked.
+        marked: gives the ids of records that users marked so.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Selection:
         connection: sqlite3.Connection,
         local: LocalTime,
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
-        marked: Callable[[], Iterable[str]] = list,
+        marked: Callable[[str], Iterable[str]] = lambda _: (),
     ) -> None:
         self.connection, self.local, self.last_seen, self.marked = connection, local, last_seen, marked
         self.look_at(datetime.now(UTC))
@@ -233,8 +233,9 @@ class Selection:
             )
         ]
         order, limit = question.measure.order, question.measure.limit or 1
-        if order == "longest":
-            return sorted(visits, key=lambda visit: -visit.seconds)[:limit]
+        if question.measure.by_length:
+            ended = [visit for visit in visits if order == "longest" or visit.end]
+            return sorted(ended, key=lambda each: each.seconds, reverse=order == "longest")[:limit]
         return visits[:limit] if order == "first" else visits[-limit:] if order == "last" else visits
 
     def stays(self, filters: Filters, span: Span, unseen_us: int = 0) -> dict[str, list[tuple[int, int]]]:
@@ -315,7 +316,8 @@ class Selection:
         if measure.fewest:
             found = {row[0]: row for row in rows}
             rows = [found.get(label, (label, 0, 0)) for label in self._watched_groups(question)]
-            rows = [row for row in rows if row[1] == min(row[1] for row in rows)]
+            least = 0 if measure.none else min(row[1] for row in rows)
+            rows = [row for row in rows if row[1] == least]
         return [
             Group(tuple(map(_label_words, measure.by, row)), int(visits), narrations)
             for *row, visits, narrations in rows
@@ -496,7 +498,7 @@ class Selection:
         """Conditions on the visit of a sentence, and on what users marked."""
         filters = question.filters
         if filters.marked:
-            keys = ", ".join(f"x'{key_of(each).hex()}'" for each in self.marked())
+            keys = ", ".join(f"x'{key_of(each).hex()}'" for each in self.marked(filters.marked))
             yield f"s.record IN (SELECT id FROM records WHERE key IN ({keys}))"
         if filters.ended:
             values["ended"] = microseconds(question.span.until or _LAST)

@@ -78,11 +78,11 @@ def spells(selection: Selection, question: Question) -> list[Spell]:
         return spells(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))
     longer, shorter = question.filters.longer_s or 0, question.filters.shorter_s
     found = [each for each in found if each.seconds > longer and (not shorter or each.seconds < shorter)]
-    found.sort(key=lambda each: -each.seconds if measure.order == "longest" else each.begin.timestamp())
+    found.sort(key=lambda each: each.seconds if measure.by_length else each.begin.timestamp())
     limit = measure.limit or 1
     if measure.order == "all":
         return found
-    return found[-limit:] if measure.order == "last" else found[:limit]
+    return found[: -limit - 1 : -1] if measure.order in ("longest", "last") else found[:limit]
 
 
 def _levels(

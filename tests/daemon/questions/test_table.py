@@ -11,8 +11,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from daemon.questions.asker import MEANT, REWRITES
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question, SearchError
+from daemon.questions.reading import Reading
 from daemon.questions.restatement import restate
 from daemon.search.search import Search
 from daemon.search.spells import spells
@@ -53,8 +55,9 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tup
 def reading_of(asked: Question, local: LocalTime) -> set[str]:
     """The question in the words of the table."""
     filters, span, measure, said = asked.filters, asked.span, asked.measure, set[str]()
-    said |= {word for word in ("count", "durations", "most", "fewest") if getattr(measure, word)}
-    said |= {word for word in ("open", "ended", "marked") if getattr(filters, word)}
+    said |= {word for word in ("count", "durations", "most", "fewest", "none") if getattr(measure, word)}
+    said |= {f"marked={filters.marked}".replace(" ", "_")} if filters.marked else set()
+    said |= {word for word in ("open", "ended") if getattr(filters, word)}
     if measure.there:
         said.add("there={}-{}".format(*measure.there).removesuffix("-inf"))
     said = {{"open": "now", "durations": "howlong"}.get(word, word) for word in said}
@@ -144,3 +147,9 @@ def test_the_table_is_large_enough():
     understood = [line for line in table() if not line[3].startswith("REFUSED")]
     assert len(table()) >= 200
     assert len(understood) >= 170
+
+
+def test_no_cue_hides_what_would_be_read_otherwise():
+    always = [("", pattern, instead) for _, pattern, instead in REWRITES]
+    for _, _, question, *_ in table():
+        assert Reading.of(question, REWRITES, MEANT) == Reading.of(question, always, MEANT)

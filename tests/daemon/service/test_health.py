@@ -107,7 +107,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
         retention.segments["room", "age"] = 5
         record = next(iter(daemon.journals["room"]))
         daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
-        daemon.cameras.watched["away"].thread._source._report.skew_s = -3.5
+        daemon.cameras.threads["away"]._source._report.skew_s = -3.5
         now = metrics(port)
         pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})
         assert pairs.total() == now["pairs_proposed_total", "room"] > 0

@@ -13,7 +13,8 @@ from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import NO_ENTRY, Publisher, lease_key, stream_key
+from pipeline.publisher import Publisher
+from pipeline.publisher.publisher import NO_ENTRY, lease_key, stream_key
 
 
 @pytest.fixture

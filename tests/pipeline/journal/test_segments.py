@@ -13,7 +13,7 @@ from unpublished import unpublished
 
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits, read_camera, read_journal
-from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import verify
 from pipeline.record import ChainEnd
 
@@ -127,7 +127,7 @@ def test_words_signatures_and_pictures_are_private_whatever_the_umask(tmp_path):
             for second in range(3):
                 journal.append(narration(second))
             publish_all(journal)
-            Signatures(journal.folder, "yard", key).add(journal.end)
+            key.sign("yard", journal.end).append(journal.folder)
             journal.delete(journal.closed()[0].last_record(), key)
         EvidenceStore(tmp_path / "evidence").put(b"private", "jpg")
     finally:

@@ -13,8 +13,9 @@ from waiting import until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import CHANNEL, Delivery, Publisher, ServerAwayError, stream_key
-from pipeline.publisher.connection import RedisServer
+from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher.connection import RedisServer, ServerAwayError
+from pipeline.publisher.publisher import CHANNEL, stream_key
 
 KEY = stream_key("yard")
 

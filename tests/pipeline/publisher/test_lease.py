@@ -8,7 +8,7 @@ import pytest
 from waiting import until
 
 from pipeline.journal import Journal
-from pipeline.publisher import StreamConflictError, lease_key
+from pipeline.publisher.publisher import StreamConflictError, lease_key
 
 LEASE = lease_key("yard")
 

@@ -4,17 +4,8 @@ import pytest
 from unpublished import unpublished
 
 from pipeline.journal import Journal
-from pipeline.publisher import (
-    CHANNEL,
-    NO_ENTRY,
-    Delivery,
-    Publisher,
-    PublisherError,
-    StreamConflictError,
-    StreamMovedError,
-    stream_key,
-    subscribe,
-)
+from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
+from pipeline.publisher.publisher import CHANNEL, NO_ENTRY, StreamConflictError, StreamMovedError, stream_key
 from pipeline.record import ChainEnd, read_record
 
 KEY = "narrated:{yard}:changes"
