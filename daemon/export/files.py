@@ -79,9 +79,8 @@ def _pack(folder: Path, out: Path) -> None:
                     entry = zipfile.ZipInfo(_name(folder, path), _EPOCH)
                     entry.create_system, entry.external_attr = 3, 0o644 << 16  # as Unix writes it
                     stored = path.suffix in _STORED
-                    entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-                    with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
-                        shutil.copyfileobj(source, target)
+                    kind = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+                    archive.writestr(entry, path.read_bytes(), kind)
         file.flush()
         os.fsync(file.fileno())
 
