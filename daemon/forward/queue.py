@@ -15,8 +15,8 @@ from redis import Redis
 from redis import exceptions as refusals
 
 from pipeline.disk import replace_file
-from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
+from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, read_record
 from pipeline.record_format import RecordError, parse_stream_id
 from pipeline.report.words import many

@@ -21,7 +21,7 @@ from daemon.forward.target import (
 from daemon.questions.local_time import LocalTime
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
-from pipeline.publisher import ServerAwayError
+from pipeline.publisher.connection import ServerAwayError
 from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,9 @@ from waiting import until
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError
 from pipeline.journal.verification import verify
-from pipeline.publisher import Delivery, Publisher, RedisServer, stream_key
+from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher.connection import RedisServer
+from pipeline.publisher.publisher import stream_key
 
 DAY_S = 86400
 

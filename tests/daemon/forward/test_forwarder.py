@@ -19,7 +19,7 @@ from waiting import until
 from daemon.forward import sender
 from daemon.forward.queue import dead_letter_key
 from daemon.forward.sender import Sender
-from pipeline.publisher import stream_key
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
 Configure = Callable[..., Path]
