@@ -6,6 +6,7 @@ import json as json_format
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ from daemon.config.secrets import reveal
 from daemon.config.settings import CameraDefaults, Configuration
 from daemon.config.units import parse_moment, parse_rate, parse_time
 from daemon.replay import replay as recorded
-from daemon.replay.cluster import RayCluster, replay_on
+from daemon.replay.cluster import narrate_on
 from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
@@ -109,18 +110,17 @@ def replay(
         check_output(out, force=force)
     loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
     options = ReplayOptions(plan, span, url, out, resume=resume)
+    if ray:
+        checkpoint, chosen = choose_captioner(captioner, device, configuration)
+        elsewhere = partial(narrate_on, address=ray, checkpoint=checkpoint, device=chosen)
+        options = replace(options, elsewhere=elsewhere)
 
     def show(record: Record, offset_s: float) -> None:
         progress.write(record.line().decode() if json else offset_line(record, offset_s))
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:
-        footage = find_footage(paths, camera)
-        if ray:
-            cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration))
-            report = replay_on(cluster, footage, loaded, options, show=show, progress=progress)
-        else:
-            report = recorded.replay(footage, loaded, options, show, progress)
+        report = recorded.replay(find_footage(paths, camera), loaded, options, show, progress)
     finish(report, out, json=json)
 
 

@@ -55,6 +55,8 @@ class Sender:
         self._refusals = 0  # of the entry at the head of the queue
         hours = getattr(settings, "digest", ())
         self._digests = digests.DigestHours(hours, configuration) if hours else None
+        if self._digests:  # the first one is of the next hour
+            queue.digest = queue.digest or self._digests.last(digests.present())
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self.backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
@@ -101,15 +103,15 @@ class Sender:
     def _send_digest(self, target: Target, hours: digests.DigestHours) -> None:
         """Send the newest digest that was not sent; one that the target refuses is given up."""
         hour = hours.last(digests.present())
-        if self._queue.digest and hour > self._queue.digest:
-            self.loop.beat(_DIGEST_LIMIT_S)
-            if digest := hours.write(hour):
-                try:
-                    target.send_digest(digest)
-                except RefusedError as error:
-                    logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
-            self.loop.beat()
-        self._queue.digest = hour  # at first none: the first one is of the next hour
+        if hour <= (self._queue.digest or hour):
+            return
+        self.loop.beat(_DIGEST_LIMIT_S)
+        if digest := hours.write(hour):
+            try:
+                target.send_digest(digest)
+            except RefusedError as error:
+                logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
+        self._queue.digest = hour
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()
@@ -130,7 +132,7 @@ class Sender:
 
     def _close(self) -> None:
         self._close_target()
-        self._queue.close()
+        self._queue.server.close()
 
 
 def _reason(error: Exception) -> str:
