@@ -7,7 +7,6 @@ import typer
 
 from daemon.commands.options import ConfigurationFile
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
 from daemon.service import daemon as live
 from daemon.service.log import start_logging
 from daemon.threads.allocator import keep_little
@@ -19,4 +18,4 @@ def run(config: ConfigurationFile) -> None:
     keep_little()
     cv2.setNumThreads(1)  # further threads would wake for each frame's plane, and save no time
     start_logging()
-    raise typer.Exit(live.run(config, configuration, Secrets()))
+    raise typer.Exit(live.run(config, configuration))
