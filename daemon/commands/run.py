@@ -14,12 +14,9 @@ def run(config: ConfigurationFile) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     secrets = Secrets()
-    import cv2  # noqa: PLC0415
-
     from daemon.service import daemon as live  # noqa: PLC0415
     from daemon.threads.allocator import keep_little  # noqa: PLC0415
 
     keep_little()
-    cv2.setNumThreads(1)  # further threads would wake for each frame's plane, and save no time
     start_logging()
     raise typer.Exit(live.run(config, configuration, secrets))

@@ -39,9 +39,7 @@ from pipeline.report.words import counted, format_offset, many
 from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
-BATCH = (
-    4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures
-)
+BATCH = 4  # frames and pairs of one camera that are narrated together; one more batch waits with its pictures
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
@@ -182,7 +180,7 @@ class _Replay:
             for each in footage
             if each.camera not in self.finished
         ]
-        self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
+        self._queue = WorkQueue([plan.name for plan in left], capacity=BATCH)
         store = EvidenceStore(self._output.evidence, fsync=False)
         keeper = EvidenceKeeper(store) if options.out else None
         self._narrator = Narrator(
