@@ -20,7 +20,8 @@ from daemon.collect.collector import Collector
 from daemon.collect.pictures import PictureFetcher
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.publisher import Delivery, Publisher, RedisServer
+from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher.connection import RedisServer
 
 
 def main() -> None:

@@ -26,15 +26,15 @@ def encode(
     frames: Iterable[np.ndarray],
     *,
     gop: int,
-    size: tuple[int, int] = (160, 128),
+    rate: int = 10,
     pixels: str = "rgb24",
     bit_rate: int | None = None,
     **parameters: str,
 ) -> Path:
-    """Ten frames a second, as arrays of `pixels`; x264 and x265 take the parameters."""
+    """Frames, so many a second, as arrays of `pixels`; x264 and x265 take the parameters."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=10)
-        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        stream = container.add_stream(codec, rate=rate)
+        stream.pix_fmt = "yuv420p"
         stream.codec_context.thread_count = 1
         stream.codec_context.gop_size = gop
         if bit_rate:
@@ -42,8 +42,11 @@ def encode(
         if codec != "mpeg4":
             fixed = {"bf": str(b_frames), "preset": "ultrafast", "sc_threshold": "0", "g": str(gop)}
             stream.options = fixed | {"x265-params": "log-level=none:pools=1"} | parameters
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format=pixels)))
+        for array in frames:
+            frame = av.VideoFrame.from_ndarray(array, format=pixels)
+            if not stream.codec_context.is_open:
+                stream.width, stream.height = frame.width, frame.height
+            container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
 

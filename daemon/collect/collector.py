@@ -9,9 +9,11 @@ from threading import Event
 from time import monotonic
 from typing import Protocol
 
+from daemon.collect.journal_copy import JournalCopy
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
-from pipeline.journal.journal_copy import JournalCopy
-from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
+from pipeline.publisher.connection import RedisServer, ServerAwayError
+from pipeline.publisher.publisher import NO_ENTRY
+from pipeline.publisher.subscription import Entry, StreamReader
 from pipeline.record_format import RecordError, check_camera, format_stream_id
 
 RETRY_S = 60.0

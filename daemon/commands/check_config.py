@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import typer
 
 from daemon.commands.options import ConfigurationFile, warn
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from daemon.config.settings import Configuration
 from pipeline.report.words import many
-
-if TYPE_CHECKING:
-    from daemon.config.settings import Configuration
 
 
 def check_config(config: ConfigurationFile) -> None:
     """Check a configuration file and what it names: secrets, checkpoint, folders, footage, server."""
-    from daemon.service.checks import check_configuration  # noqa: PLC0415
-
     configuration = load_configuration(config)
+    from daemon.service.checks import check_configuration  # noqa: PLC0415 - a mistake shows at once
+
     for warning in check_configuration(configuration, Secrets(), config, configuration.forward.addresses()):
         warn(warning)
     if url := configuration.redis.url:

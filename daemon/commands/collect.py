@@ -9,8 +9,15 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from daemon.collect.collector import Collector
+from daemon.collect.pictures import PictureFetcher, PictureSource
 from daemon.commands.options import SOME_FAILED, Cameras
 from daemon.config.secrets import Secrets
+from daemon.service.log import start_logging
+from daemon.service.process import running_as_service
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import DAILY
+from pipeline.publisher.connection import RedisServer
 
 ANSWER_S = 5.0
 """Longest wait for the server's answer."""
@@ -35,14 +42,6 @@ def collect(
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
     secrets = Secrets()
     secrets.reveal(redis)
-    from daemon.collect.collector import Collector  # noqa: PLC0415
-    from daemon.collect.pictures import PictureFetcher, PictureSource  # noqa: PLC0415
-    from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.process import running_as_service  # noqa: PLC0415
-    from pipeline.evidence import EvidenceStore  # noqa: PLC0415
-    from pipeline.journal import DAILY  # noqa: PLC0415
-    from pipeline.publisher import RedisServer  # noqa: PLC0415
-
     try:
         sources = [PictureSource(secrets.reveal(url)) for url in pictures or []]
     except ValueError as error:

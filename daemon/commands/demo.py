@@ -13,6 +13,7 @@ from daemon.commands.options import load_chosen_captioner
 from daemon.commands.replay import finish
 from daemon.commands.serve import serve_page
 from daemon.config.settings import ServeSettings
+from daemon.replay.demo import demo_clip, run_demo
 
 
 def demo(
@@ -28,8 +29,6 @@ def demo(
 ) -> None:
     """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
-    from daemon.replay.demo import demo_clip, run_demo  # noqa: PLC0415
-
     if video is not None and not video.is_file():
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -22,13 +22,13 @@ from daemon.commands.options import (
     warn,
     write_picture,
 )
+from daemon.config.plan import CameraPlan, camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.config.units import parse_duration
-
-if TYPE_CHECKING:
-    from daemon.config.plan import CameraPlan
-    from daemon.replay.description import PairPaths
-    from models.captioner import Captioner
+from daemon.replay import description
+from daemon.replay.description import PairError, PairPaths, read_pairs
+from models.captioner import Captioner
+from pipeline.report.picture import side_by_side
 
 _PAIR_MEMBERS = ("text", "box", "confidence")
 
@@ -62,9 +62,6 @@ def describe(
     if given == (pairs is not None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
     gap_s = parse_option(parse_duration, gap)
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.replay.description import PairPaths  # noqa: PLC0415
-
     plan = camera_plan("describe", "", CameraDefaults())
     loaded = load_chosen_captioner(captioner, device)
     if before and after:
@@ -77,14 +74,12 @@ def _describe_many(
     file: Path, gap_s: float | None, captioner: Captioner, plan: CameraPlan, out: Path | None
 ) -> bool:
     """Print one JSON line per pair that can be read; whether all could be."""
-    from daemon.replay.description import PairError, describe, read_pairs  # noqa: PLC0415
-
     lines = list(read_pairs(file))
     failures = [each for each in lines if isinstance(each, PairError)]
     pairs = [each for each in lines if not isinstance(each, PairError)]
     pairs = [replace(each, gap_s=gap_s) if each.gap_s is None else each for each in pairs]
     with out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout) as output:
-        for one in describe(pairs, captioner, plan):
+        for one in description.describe(pairs, captioner, plan):
             if isinstance(one, PairError):
                 failures.append(one)
                 continue
@@ -99,9 +94,7 @@ def _describe_many(
 def _describe_one(
     paths: PairPaths, captioner: Captioner, plan: CameraPlan, out: Path | None, *, as_json: bool
 ) -> None:
-    from daemon.replay.description import PairError, describe  # noqa: PLC0415
-
-    [one] = describe([paths], captioner, plan)
+    [one] = description.describe([paths], captioner, plan)
     if isinstance(one, PairError):
         raise one
     narration = one.narration
@@ -122,7 +115,5 @@ def _describe_one(
         reason = narration.abstained
         typer.echo(f"Nothing is reported: {reason}." if reason else "Nothing has changed.")
     if out:
-        from pipeline.report.picture import side_by_side  # noqa: PLC0415
-
         write_picture(side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences), out)
         typer.echo(f"wrote {out}", err=True)

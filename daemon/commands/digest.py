@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps  # `json` is an option
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,11 @@ from typer import Argument, Option
 
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, OptionalFile, TimeZone
+from daemon.digest import output
+from daemon.digest.digest import write_digest
+from daemon.questions.question import NoJournalsError
+from daemon.questions.times import read_span
+from pipeline.disk import replacing
 
 
 def digest(
@@ -25,14 +31,6 @@ def digest(
     json: Json = False,
 ) -> None:
     """Say in a dozen sentences what happened, and what was unusual against the four weeks before."""
-    from json import dumps  # noqa: PLC0415 - the name is an option's
-
-    from daemon.digest import output  # noqa: PLC0415
-    from daemon.digest.digest import write_digest  # noqa: PLC0415
-    from daemon.questions.question import NoJournalsError  # noqa: PLC0415
-    from daemon.questions.times import read_span  # noqa: PLC0415
-    from pipeline.disk import replacing  # noqa: PLC0415
-
     chosen = selection.Selection(journal=journal, config=config, timezone=timezone)
     with chosen.search() as (search, _):
         now = selection.present()

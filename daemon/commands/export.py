@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import getpass
+import json as json_format
 import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Option
 
 from daemon.commands import selection
 from daemon.commands.options import SOME_FAILED, Json, warn
+from daemon.export.clips import Footage
+from daemon.export.export import Export, Manifest, spell_runs
+from daemon.export.masks import Mask
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
+from daemon.search.output import caveats
+from daemon.search.search import SearchResult
+from pipeline.journal.access_log import record_access
+from pipeline.record_format import ACCESS_LOG
 from pipeline.report.words import many
-
-if TYPE_CHECKING:
-    from daemon.export.export import Manifest
-    from daemon.search.search import SearchResult
 
 
 @selection.takes_selection
@@ -43,12 +48,7 @@ def export(
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""
     with chosen.search() as (search, asked):
-        from daemon.export.clips import Footage  # noqa: PLC0415
-        from daemon.export.export import Export, Manifest  # noqa: PLC0415
-        from daemon.export.masks import Mask  # noqa: PLC0415
-        from daemon.search.output import caveats  # noqa: PLC0415
-
-        if asked.measure.count:
+        if asked.measure.count or asked.measure.there:
             raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
         answer = search.answer(asked)
         if not answer.count:
@@ -88,21 +88,12 @@ def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]
 
 def _record(journals: Path, detail: str) -> None:
     """Record the export in the access log of a daemon's state folder, if this user may write there."""
-    import getpass  # noqa: PLC0415
-
-    from pipeline.journal.access_log import record_access  # noqa: PLC0415
-    from pipeline.record_format import ACCESS_LOG  # noqa: PLC0415
-
     if journals.name == "journal" and os.access(journals.parent, os.W_OK):
         who = os.environ.get("SUDO_USER") or getpass.getuser()
         record_access(journals.parent / ACCESS_LOG, "export", who=who, address="local", detail=detail)
 
 
 def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bool) -> None:
-    import json as json_format  # noqa: PLC0415
-
-    from daemon.export.export import spell_runs  # noqa: PLC0415
-
     for problem in manifest.problems:
         warn(f"does not verify: {problem}")
     for reason, count in Counter(manifest.without_clip.values()).items():

@@ -13,6 +13,10 @@ from typer import Option
 from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from daemon.forward.forwarder import check, run, silence_libraries
+from daemon.forward.queue import read_dead_letters, retry_dead_letters
+from daemon.service.log import start_logging
+from pipeline.publisher.connection import RedisServer
 from pipeline.report.words import many
 
 
@@ -32,9 +36,6 @@ def forward(
     configuration = load_configuration(config)
     if json and not (dead or retry):
         raise typer.BadParameter("--json goes with --dead or --retry")
-    from daemon.forward.forwarder import check, run, silence_libraries  # noqa: PLC0415 - the client of Redis
-    from daemon.service.log import start_logging  # noqa: PLC0415
-
     secrets = Secrets()
     if dead or retry:
         _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), retry, json=json)
@@ -46,9 +47,6 @@ def forward(
 
 
 def _handle_dead_letters(url: str, retry: bool, *, json: bool) -> None:
-    from daemon.forward.queue import read_dead_letters, retry_dead_letters  # noqa: PLC0415
-    from pipeline.publisher.connection import RedisServer  # noqa: PLC0415
-
     with closing(RedisServer(url)) as server, server.client() as client:
         queued = retry_dead_letters(client) if retry else 0
         letters = [] if retry else read_dead_letters(client)

@@ -15,6 +15,7 @@ from daemon.commands.options import Json, warn
 from daemon.questions.question import GROUPINGS, Filters, Question, SearchError
 from daemon.search import output
 from daemon.search.search import Search
+from daemon.search.spells import spells
 from pipeline.report.words import many
 
 _SHOWN = 50
@@ -70,6 +71,10 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
     if asked.measure.count:
         groups, by = search.selection.count(asked), asked.measure.by
         table, members, found = output.count_table(groups, by), output.count_members(groups, by), len(groups)
+    elif asked.measure.there:
+        found_spells = spells(search.selection, asked)
+        table = output.spell_table(found_spells, search.local)
+        members, found = output.spell_members(found_spells, search.local), len(found_spells)
     elif asked.of_visits:
         visits, local = search.selection.visits(asked), search.local
         table, members = output.visit_table(visits, local), output.visit_members(visits, local)

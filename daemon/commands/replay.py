@@ -7,9 +7,10 @@ import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 from typer import Argument, Option
 
 from daemon.commands.options import (
@@ -24,15 +25,20 @@ from daemon.commands.options import (
     warn,
 )
 from daemon.config.configuration import load_configuration
+from daemon.config.plan import camera_plan
 from daemon.config.secrets import Secrets
 from daemon.config.settings import CameraDefaults, Configuration
 from daemon.config.units import parse_moment, parse_rate, parse_time
+from daemon.replay import replay as recorded
+from daemon.replay.cluster import RayCluster, replay_on
+from daemon.replay.inputs import find_footage
+from daemon.replay.output import check_output
+from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
+from daemon.service.log import offset_line
+from daemon.threads.allocator import keep_little
+from daemon.threads.camera_thread import Span
+from pipeline.record import Record
 from pipeline.report.words import many
-
-if TYPE_CHECKING:  # numba and ONNX Runtime load when the verb runs, not for --help
-    from daemon.replay.replay import ReplayReport
-    from daemon.threads.camera_thread import Span
-    from pipeline.record import Record
 
 
 def replay(
@@ -91,16 +97,6 @@ def replay(
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "")
-    from rich.console import Console  # noqa: PLC0415
-
-    from daemon.config.plan import camera_plan  # noqa: PLC0415
-    from daemon.replay.cluster import RayCluster, replay_on  # noqa: PLC0415
-    from daemon.replay.inputs import find_footage  # noqa: PLC0415
-    from daemon.replay.output import check_output  # noqa: PLC0415
-    from daemon.replay.replay import ReplayOptions, ReplayProgress, replay  # noqa: PLC0415
-    from daemon.service.log import offset_line  # noqa: PLC0415
-    from daemon.threads.allocator import keep_little  # noqa: PLC0415
-
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
@@ -125,7 +121,7 @@ def replay(
             cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration))
             report = replay_on(cluster, footage, loaded, options, show=show, progress=progress)
         else:
-            report = replay(footage, loaded, options, show, progress)
+            report = recorded.replay(footage, loaded, options, show, progress)
     finish(report, out, json=json)
 
 
@@ -155,8 +151,6 @@ def _settings(
 
 
 def _span(begin: str | None, end: str | None) -> Span:
-    from daemon.threads.camera_thread import Span  # noqa: PLC0415
-
     first, last = parse_option(parse_moment, begin), parse_option(parse_moment, end)
     backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
         isinstance(first, datetime) and isinstance(last, datetime) and first >= last

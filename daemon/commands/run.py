@@ -7,16 +7,14 @@ import typer
 from daemon.commands.options import ConfigurationFile
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import Secrets
+from daemon.service import daemon as live
 from daemon.service.log import start_logging
+from daemon.threads.allocator import keep_little
 
 
 def run(config: ConfigurationFile) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
-    secrets = Secrets()
-    from daemon.service import daemon as live  # noqa: PLC0415
-    from daemon.threads.allocator import keep_little  # noqa: PLC0415
-
     keep_little()
     start_logging()
-    raise typer.Exit(live.run(config, configuration, secrets))
+    raise typer.Exit(live.run(config, configuration, Secrets()))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 from typer import Option
 
 from daemon.commands.options import Journals, OptionalFile, TimeZone
@@ -16,6 +18,8 @@ from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.config.units import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder, make_journal_folder
+from daemon.service.log import start_logging
+from pipeline.record_format import ACCESS_LOG
 
 
 def serve(
@@ -53,12 +57,8 @@ def serve_page(
         ServeError: it cannot be served.
         typer.Exit: the folder cannot be read; stderr has the reason.
     """
-    import asyncio  # noqa: PLC0415 - 30 ms that --help need not wait for
-
     from daemon.serve.server import serve as run  # noqa: PLC0415 - the extra
     from daemon.serve.site import Site  # noqa: PLC0415
-    from daemon.service.log import start_logging  # noqa: PLC0415
-    from pipeline.record_format import ACCESS_LOG  # noqa: PLC0415
 
     start_logging()
     state = configuration.state if configuration else default_state(usual_state())
@@ -80,8 +80,6 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
     Raises:
         ConfigurationError: they do not go together.
     """
-    from pydantic import ValidationError  # noqa: PLC0415
-
     written = configuration.serve.model_dump() if configuration else {}
     try:
         return ServeSettings.model_validate({**written, **given})

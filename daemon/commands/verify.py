@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-import os
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -29,18 +28,15 @@ def _make_key(file: Path | None) -> None:
     """Write a new signing key, print its public half, and exit."""
     if file is None:
         return
-    from pipeline.journal.signatures import SigningKey  # noqa: PLC0415
-    from pipeline.journal.signatures import new_key as make_key  # noqa: PLC0415
+    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
 
-    private = make_key()
+    private = new_key()
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        file.touch(0o600, exist_ok=False)
+        file.write_text(private + "\n")
     except OSError as error:
-        reason = "it exists" if isinstance(error, FileExistsError) else error.strerror or error
-        warn(f"cannot write {file}: {reason}; a key is never overwritten")
+        warn(f"cannot write {file}: {error.strerror or error}; a key is never overwritten")
         raise typer.Exit(1) from None
-    with os.fdopen(handle, "w") as written:
-        written.write(private + "\n")
     typer.echo(SigningKey(private).public)
     raise typer.Exit
 
@@ -85,12 +81,13 @@ def verify(
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
     _check_options(head or [], timestamp_ca)
-    if logs := [path for path in paths if path.name == ACCESS_LOG]:
-        _verify_logs(logs, alone=len(logs) == len(paths) and not against)
+    logs, exports = [path for path in paths if path.name == ACCESS_LOG], [*filter(is_export, paths)]
+    if (logs or exports) and (against or len(paths) not in {len(logs), len(exports)}):
+        raise typer.BadParameter("check access logs and exports by themselves, without --against")
+    if logs:
+        _verify_logs(logs)
         return
-    if exports := [path for path in paths if is_export(path)]:
-        if against or len(exports) < len(paths):
-            raise typer.BadParameter("check an export by itself: without journals and --against")
+    if exports:
         _verify_exports(exports, keys, timestamp_ca, json=json)
         return
     result = verify_journals(paths, VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca))
@@ -110,10 +107,8 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_logs(logs: list[Path], *, alone: bool) -> None:
+def _verify_logs(logs: list[Path]) -> None:
     """Check access logs."""
-    if not alone:
-        raise typer.BadParameter("check an access log by itself: without journals and --against")
     from pipeline.journal.access_log import verify_access  # noqa: PLC0415
 
     for path in logs:
@@ -157,12 +152,11 @@ def _verify_exports(
 
 
 def _key(text: str) -> str:
-    from pipeline.journal.signatures import SigningError  # noqa: PLC0415
-    from pipeline.journal.signatures import public_key as parse_key  # noqa: PLC0415
+    from pipeline.journal.signatures import SigningError, public_key  # noqa: PLC0415
 
     try:
         path = Path(text)
-        return parse_key(path.read_text(encoding="utf-8") if path.is_file() else text)
+        return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
     except (OSError, UnicodeDecodeError, SigningError) as error:
         raise typer.BadParameter(str(error), param_hint="--public-key") from None
 

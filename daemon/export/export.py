@@ -20,9 +20,8 @@ from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.search import SearchResult
 from models.language.catalogue import _
-from pipeline.journal.attestations import Attestation
 from pipeline.journal.segments import find_chains, line_end
-from pipeline.journal.signatures import Signature
+from pipeline.journal.signatures import Attestation, Signature
 from pipeline.journal.timestamps import Timestamp
 from pipeline.record import Record
 from pipeline.report.card import SIDES, Card

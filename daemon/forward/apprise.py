@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -16,9 +16,11 @@ from daemon.config.settings import AppriseSettings
 from daemon.digest.digest import SHOWN, Digest
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target
 
-_STATUS = re.compile(r"error=(\d{3})\b")
 _MAY_PASS = frozenset({401, 403, 404, 407, 408, 425, 429})
 """Not the message's fault: a password, an address or the hour is wrong."""
+
+# Its errors are about addresses that it does not know, which may hold secrets.
+logging.getLogger("apprise").addFilter(lambda record: record.levelno < logging.ERROR)
 
 
 class AppriseTarget(Target):
@@ -27,9 +29,7 @@ class AppriseTarget(Target):
     def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
         self._settings = settings
         self._service = _load(secrets.reveal(settings.url))
-        for each in self._service:
-            each.socket_connect_timeout = each.socket_read_timeout = TIMEOUT_S
-        self._kind = ", ".join(str(each.service_name) for each in self._service)
+        self._service.socket_connect_timeout = self._service.socket_read_timeout = TIMEOUT_S
 
     @classmethod
     def check(cls, settings: AppriseSettings, secrets: Secrets) -> str:
@@ -48,44 +48,26 @@ class AppriseTarget(Target):
 
     def _notify(self, title: str, body: str, path: Path | None) -> None:
         picture = apprise.AppriseAttachment(str(path)) if path else None
-        _statuses.last.status = 0
-        # Not `Apprise.notify`, which may send in another thread.
-        if all(each.notify(body=body, title=title, attach=picture) for each in self._service):
-            return
-        status = _statuses.last.status
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(thread)d %(message)s") as log:
+            if self._service.notify(body=body, title=title, attach=picture):
+                return
+        # `notify` gives no reason, and other targets log at the same time.
+        statuses = re.findall(rf"^{get_ident()} .*error=(\d{{3}})\b", log.getvalue(), re.MULTILINE)
+        status = int(statuses[-1]) if statuses else 0
         if 300 <= status < 500 and status not in _MAY_PASS:  # noqa: PLR2004
-            raise RefusedError(f"{self._kind} answers {status}")
+            raise RefusedError(f"{self._service.service_name} answers {status}")
         reason = f"answers {status}" if status else "cannot be reached, or has not taken the notification"
-        raise AwayError(f"{self._kind} {reason}")
-
-
-class _Statuses(logging.Filter):
-    """Reads HTTP statuses from Apprise's log, by thread: `notify` returns no reason.
-
-    Nothing else becomes of the log: it shows addresses, which are secrets.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if status := _STATUS.search(record.getMessage()):
-            self.last.status = int(status[1])
-        return False
-
-
-_statuses = _Statuses()
-logging.getLogger("apprise").addFilter(_statuses)
+        raise AwayError(f"{self._service.service_name} {reason}")
 
 
 def _load(url: str) -> Any:
-    """Apprise with one address, empty where it does not know it."""
+    """The service of an address; None where Apprise does not know it."""
     asset = apprise.AppriseAsset(app_id="narrated", async_mode=False, secure_logging=True)
-    service = apprise.Apprise(asset=asset)
-    if not service.add(url) and url.startswith(("http://", "https://")):
+    service = apprise.Apprise.instantiate(url, asset=asset)
+    if service is None and url.startswith(("http://", "https://")):
         parts = urlsplit(url)  # Apprise passes on parameters that begin with -
         given = [(f"-{key}", value) for key, value in parse_qsl(parts.query)]
         query, scheme = urlencode([("redirect", "no"), *given]), parts.scheme.replace("http", "json")
-        service.add(parts._replace(scheme=scheme, query=query).geturl())
+        url = parts._replace(scheme=scheme, query=query).geturl()
+        service = apprise.Apprise.instantiate(url, asset=asset)
     return service

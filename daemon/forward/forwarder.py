@@ -71,7 +71,7 @@ def run(configuration: Configuration, secrets: Secrets, *, from_start: bool = Fa
     ):
         logger.info("forwarding to %s", ", ".join(senders))
         while not stop.wait(_TURN_S) and all(sender.loop.alive for sender in senders.values()):
-            failing = [f"{name}: {sender.failing}" for name, sender in senders.items() if sender.failing]
+            failing = [f"{n}: {reason}" for n, sender in senders.items() if (reason := sender.backoff.reason)]
             status = "; ".join([", ".join(senders), *failing])
             watch.progress(status, healthy=not heartbeats.overdue())
 
@@ -92,9 +92,9 @@ def forwarding(
         try:
             yield senders
         finally:
+            until = monotonic() + GRACE_S
             for sender in senders.values():
                 sender.loop.stop()
-            until = monotonic() + GRACE_S
             for name, sender in senders.items():
                 if not sender.loop.join(until - monotonic()):
                     logger.warning("target %s takes too long to end: its message is sent again", name)

@@ -29,8 +29,6 @@ OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehi
 """Each has a binary sensor, where the target's filter names none."""
 
 _PORT, _TLS_PORT = 1883, 8883
-_KEEPALIVE_S = 30
-_LONGEST_RECONNECT_S = 60
 _PRESENT = frozenset({"appeared", "moved", "more", "replaced"})  # changes after which an object is there
 
 
@@ -67,10 +65,8 @@ class MqttTarget(Target):
             self._client.tls_set_context(ssl.create_default_context(cafile=settings.ca))
         self._client.will_set(f"{settings.topic}/status", "offline", qos=1, retain=True)
         self._client.on_connect = self._connected
-        self._client.connect_timeout = TIMEOUT_S
-        self._client.reconnect_delay_set(1, _LONGEST_RECONNECT_S)
         try:
-            self._client.connect(self._host, port, _KEEPALIVE_S)
+            self._client.connect(self._host, port)
         except (OSError, ValueError) as error:
             raise AwayError(f"{self._host}:{port} cannot be reached: {error}") from None
         self._client.loop_start()
@@ -141,8 +137,8 @@ class MqttTarget(Target):
         attributes = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
         content = json.dumps(attributes | {"objects": record.objects}, ensure_ascii=False)
         retained: dict[str, str | bytes] = {"attributes": content, "sentence": state}
-        if picture := message.picture_bytes():
-            retained["picture"] = picture
+        with suppress(OSError):  # retention may have removed it meanwhile
+            retained |= {"picture": message.picture.read_bytes()} if message.picture else {}
         sent = [self._publish(f"{base}/{name}", payload, retain=True) for name, payload in retained.items()]
         if time.time() - record.after.moment.timestamp() < self._settings.off_delay:
             present = {s.object for s in message.sentences if s.type in _PRESENT}

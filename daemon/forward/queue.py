@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,8 +15,8 @@ from redis import Redis
 from redis import exceptions as refusals
 
 from pipeline.disk import replace_file
-from pipeline.publisher import NO_ENTRY, stream_key
 from pipeline.publisher.connection import RedisServer
+from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record import Record, read_record
 from pipeline.record_format import RecordError, parse_stream_id
 from pipeline.report.words import many
@@ -38,17 +39,12 @@ class Entry:
     id: str
     record: Record
 
-    @property
-    def retried(self) -> bool:
-        """True for a dead letter that is tried again."""
-        return self.stream.endswith(":retry")
-
 
 class Queue:
     """Reads the group of a target; an entry stays pending until it is settled.
 
     The group is the queue. The file holds what a flushed Redis forgets: how far each stream was sent, so
-    that what the daemon then publishes again is not sent twice.
+    that what the daemon then publishes again is not sent twice; and the hour of the last digest.
 
     Args:
         url: of the server; called again where it refuses the password.
@@ -59,13 +55,14 @@ class Queue:
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
         self.target, self._server, self.path = target, RedisServer(url), path
-        self._group, self._retry = f"narrated-forward:{target}", retry_key(target)
+        self._group, self._retry = f"narrated-forward:{target}", dead_letter_key(target, "retry")
         try:
             state = dict(json.loads(path.read_text()))
         except (OSError, ValueError, TypeError):
             state = {}
-        self._written = json.dumps(state)
         self._sent: dict[str, tuple[str, int]] = {} if from_start else state.get("sent", {})
+        self.digest = datetime.fromisoformat(state["digest"]) if state.get("digest") else None
+        self._written = b""
         self._place = "0" if state or from_start else "$"  # where streams of the first look begin
         self._streams: set[str] = set()
         self._scan_at = 0.0
@@ -97,7 +94,7 @@ class Queue:
 
     def settle(self, entry: Entry) -> None:
         """Take the entry off the queue."""
-        if not entry.retried:
+        if entry.stream != self._retry:
             self._sent[entry.stream] = entry.id, entry.record.seq
         with self._server.client() as client:
             self._drop(client, entry.stream, entry.id)
@@ -114,11 +111,11 @@ class Queue:
 
     def save(self) -> None:
         """Write the file where anything has changed."""
-        state = json.dumps({"sent": self._sent})
-        if state != self._written:
-            self._written = state
+        state = {"sent": self._sent, "digest": self.digest and self.digest.isoformat()}
+        if (content := json.dumps(state).encode()) != self._written:
+            self._written = content
             try:
-                replace_file(self.path, state.encode(), durable=False)
+                replace_file(self.path, content, durable=False)
             except OSError as error:
                 logger.warning("%s: %s; the groups in Redis go on", self.path, error.strerror)
 
@@ -141,7 +138,6 @@ class Queue:
                     raise
             self._streams.add(key)
         self._place, self._scan_at = "0", monotonic() + _SCAN_EVERY_S
-        self.save()
 
     def _entries(self, client: Redis, rows: list[tuple[str, str, dict[str, str] | None]]) -> Iterator[Entry]:
         """Entries that hold records which were not sent yet; others are dropped."""
@@ -149,9 +145,8 @@ class Queue:
         for key, entry, fields in rows:
             sent, _ = self._sent.get(key, (NO_ENTRY, 0))
             record = None
-            if fields and parse_stream_id(entry) > parse_stream_id(
-                sent
-            ):  # no fields: trimmed since it was read
+            # Without fields it was trimmed since it was read.
+            if fields and parse_stream_id(entry) > parse_stream_id(sent):
                 try:
                     record = read_record(fields["json"])
                 except (KeyError, RecordError) as error:
@@ -176,27 +171,20 @@ class Queue:
 
 def read_dead_letters(client: Redis) -> list[tuple[str, str, dict[str, str]]]:
     """Target, entry (its milliseconds say when it was given up) and fields id, reason, json of each."""
-    letters = []
-    for key in sorted(client.scan_iter(match=dead_letter_key("*"), count=1000)):
-        entries: Any = client.xrange(key)
-        letters += [(key.split(":")[2], entry, fields) for entry, fields in entries]
-    return letters
+    xrange: Any = client.xrange
+    keys = sorted(client.scan_iter(match=dead_letter_key("*"), count=1000))
+    return [(key.split(":")[2], entry, fields) for key in keys for entry, fields in xrange(key)]
 
 
 def retry_dead_letters(client: Redis) -> int:
     """Queue dead letters again; how many."""
     letters = read_dead_letters(client)
     for name, entry, fields in letters:
-        client.xadd(retry_key(name), {"json": fields["json"]})
+        client.xadd(dead_letter_key(name, "retry"), {"json": fields["json"]})
         client.xdel(dead_letter_key(name), entry)
     return len(letters)
 
 
-def dead_letter_key(target: str) -> str:
-    """The stream of a target's dead letters."""
-    return f"narrated:forward:{target}:dead"
-
-
-def retry_key(target: str) -> str:
-    """The stream of a target's dead letters that are tried again."""
-    return f"narrated:forward:{target}:retry"
+def dead_letter_key(target: str, kind: str = "dead") -> str:
+    """The stream of a target's dead letters; of kind ``retry`` of those that are tried again."""
+    return f"narrated:forward:{target}:{kind}"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from zoneinfo import ZoneInfo
 
 from daemon.config.secrets import SecretError, Secrets, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
-from daemon.forward.digests import DueDigests
+from daemon.forward import digests
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import (
     TIMEOUT_S,
@@ -19,9 +18,10 @@ from daemon.forward.target import (
     find_picture,
     target_class,
 )
+from daemon.questions.local_time import LocalTime
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
-from pipeline.publisher import ServerAwayError
+from pipeline.publisher.connection import ServerAwayError
 from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,11 @@ _DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
 
 
 class Sender:
-    """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so."""
+    """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so.
+
+    Attributes:
+        backoff: while nothing can be sent, with the reason.
+    """
 
     def __init__(
         self,
@@ -46,22 +50,15 @@ class Sender:
     ) -> None:
         self._settings, self._queue, self._secrets = settings, queue, secrets
         self._store = EvidenceStore(configuration.state / "evidence")
-        self._filter = Filter(
-            settings.filter, ZoneInfo(configuration.timezone) if configuration.timezone else None
-        )
+        self._filter = Filter(settings.filter, LocalTime.named(configuration.timezone).zone)
         self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
-        hours, file = getattr(settings, "digest", ()), queue.path.with_suffix(".digest")
-        self._digests = DueDigests(hours, configuration, file) if hours else None
+        hours = getattr(settings, "digest", ())
+        self._digests = digests.DigestHours(hours, configuration) if hours else None
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
-        self._backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
+        self.backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
-
-    @property
-    def failing(self) -> str:
-        """Why nothing is sent now; empty normally."""
-        return self._backoff.reason
 
     def _turn(self) -> None:
         try:
@@ -69,7 +66,8 @@ class Sender:
             if self._target is None:  # even where nothing waits: a broker shows that we are online
                 kind = target_class(self._settings)
                 self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
-            self._send_digest(self._target)
+            if self._digests:
+                self._send_digest(self._target, self._digests)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -84,8 +82,6 @@ class Sender:
     def _send(self, target: Target, entry: Entry) -> None:
         record = entry.record
         sentences = self._filter.select(record)
-        if sentences is None and entry.retried:
-            sentences = record.sentences  # the user asked for it, though the filter has changed
         if sentences is not None and not record.continues:
             picture = find_picture(record, self._store, self._settings.picture)
             try:
@@ -94,46 +90,44 @@ class Sender:
                 self._refusals += 1
                 if self._refusals < ATTEMPTS:
                     raise
-                self._refusals, reason = 0, _reason(error)
+                reason = _reason(error)
                 self._queue.move_to_dead_letters(entry, reason)
                 logger.warning(
                     "target %s: record %s is a dead letter (see narrated forward --dead): %s",
                     *(self._queue.target, record.id, reason),
                 )
-            else:
-                self._recover()
+            self._recover()
         self._queue.settle(entry)
 
-    def _send_digest(self, target: Target) -> None:
-        """Send the digest that is due, if any; one that the target refuses is given up."""
-        hour = self._digests and self._digests.due()
-        if not self._digests or not hour:
-            return
-        self.loop.beat(_DIGEST_LIMIT_S)
-        if digest := self._digests.write(hour):
-            try:
-                target.send_digest(digest)
-            except RefusedError as error:
-                logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
-        self._digests.settle(hour)
-        self.loop.beat()
+    def _send_digest(self, target: Target, hours: digests.DigestHours) -> None:
+        """Send the newest digest that was not sent; one that the target refuses is given up."""
+        hour = hours.last(digests.present())
+        if self._queue.digest and hour > self._queue.digest:
+            self.loop.beat(_DIGEST_LIMIT_S)
+            if digest := hours.write(hour):
+                try:
+                    target.send_digest(digest)
+                except RefusedError as error:
+                    logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
+            self.loop.beat()
+        self._queue.digest = hour  # at first none: the first one is of the next hour
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()
         if not isinstance(error, RefusedError | ServerAwayError):
             self._close_target()  # it is opened again, with what may be another password
-        wait_s = self._backoff.next_s(_reason(error))
+        wait_s = self.backoff.next_s(_reason(error))
         self.loop.beat(wait_s + LIMIT_S)
         self.loop.stopped.wait(wait_s)
 
     def _recover(self) -> None:
-        self._backoff.reset()
+        self.backoff.reset()
         self._refusals = 0
 
     def _close_target(self) -> None:
-        target, self._target = self._target, None
-        if target is not None:
-            target.close()
+        if self._target is not None:
+            self._target.close()
+        self._target = None
 
     def _close(self) -> None:
         self._close_target()

@@ -92,13 +92,6 @@ class Message:
     def text(self) -> str:
         return " ".join(s.text for s in self.sentences) or self.record.text or self.record.event
 
-    def picture_bytes(self) -> bytes | None:
-        """The picture; None where there is none, or retention removed it."""
-        try:
-            return self.picture.read_bytes() if self.picture else None
-        except OSError:
-            return None
-
 
 def kind_of(record: Record, sentence: RecordSentence) -> str:
     """The type of the sentence, or the event of the scene."""

@@ -21,7 +21,7 @@ from daemon.questions.question import (
     SearchError,
     not_here,
 )
-from daemon.questions.reading import NUMBERS, Reading, either
+from daemon.questions.reading import NUMBERS, Reading, Rewrite, either
 from daemon.questions.times import MONTH, MONTHS, PARTS, WEEKDAY, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
 
@@ -36,17 +36,15 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "type": "object",
 }
 _UNIT = either(_GROUPINGS)
-_MEANT = {
+MEANT = {
     "NOUN": either(OBJECT_WORDS),
     "UNIT": _UNIT,
     "MONTH": MONTH,
     "WEEKDAY": WEEKDAY,
     "GOES": _WORDS["going"],
 }
-REWRITES = [
-    (re.sub("|".join(_MEANT), lambda name: _MEANT[name[0]], pattern), instead)
-    for pattern, instead in LEXICON["rewrites"].items()
-]
+"""Names in patterns of the lexicon."""
+REWRITES: list[Rewrite] = [*map(tuple, LEXICON["otherwise"]["said"])]
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
 _WHAT_IS = re.compile(
     "what (?:is|are|was|were) (?:(?:still|there|now|parked|standing) )*(?:in|on|at|inside|near|by) "
@@ -59,12 +57,18 @@ _NO_CAMERA = {
     *_FILLERS,
     *" ".join(KIND_OF).split(),
     *_WORDS["going"].split("|"),
+    *_WORDS["prepositions"].split("|"),
     *_TIMES,
     "is",
     "are",
     "last",
 }
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
+_FEWER = {"fewer than", "less than", "under", "at most", "or fewer", "or less"}
+_SO_MANY = (
+    rf"(?:(?P<word>more than|over|at least|fewer than|less than|under|at most) )?(?P<n>\d+|{either(NUMBERS)})"
+    r"(?: (?P<more>or more|or fewer|or less))?"
+)
 _MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed", "placed", "removed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
@@ -97,7 +101,7 @@ class Asker:
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            return Parser(self, Reading.of(question, REWRITES), now).question()
+            return Parser(self, Reading.of(question, REWRITES, MEANT), now).question()
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
@@ -152,6 +156,8 @@ class Parser:
             and "or" not in words
         ):
             self._count(by=("object",))  # people and vehicles are counted beside each other
+        if "there" in self.measure:
+            self._check_there(kinds)
         measure = Measure(**self.measure)
         timed, still = bool(self.span.phrases), bool(self.filters["open"])
         self._check_sense(kinds)
@@ -163,15 +169,38 @@ class Parser:
         if measure.order == "first" and not timed:
             span = read_span("today", self.now, self.asker.local)
         came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
-        if still and timed and not self.past and not came:
+        if still and timed and not (self.past or came or (self.span.at and not kinds)):
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
-        lasting = self.present and not self.past and (what or bool(objects) or measure.count)
+        lasting = (
+            self.present and not (self.past or measure.there) and (what or bool(objects) or measure.count)
+        )
         self.filters["open"] = (still or lasting) and (came or not timed)
         moving = words & {*_WORDS["motion"].split("|")}
         things = what or bool(objects) or ("there" in words and not moving)
-        presence = things and not kinds and not self.filters.get("text") and not measure.by_time
+        presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
         return Question(Filters(**self.filters), span, measure, presence, self.now)
+
+    def _check_there(self, kinds: set[str]) -> None:
+        """Refuse what a number of those who are there at once goes not with; of now it is who is there."""
+        absent = self.measure["there"] == (0, 0)
+        if not self.filters["objects"]:
+            raise SearchError("of what? write people, or vehicles")
+        if absent and not (self.filters["cameras"] or self.filters["zones"] or self.span.phrases):
+            raise SearchError("nobody was where, and when? write nobody in the lobby yesterday")
+        if kinds:
+            asked = "who did not is not listed: ask who did, or when nobody was there"
+            raise SearchError(asked if absent else "what happened at once is not told: leave the verb out")
+        if self.measure.get("by") or self.filters.get("text") or self.filters.get("other"):
+            raise SearchError("how many are there at once is of a thing and a place: leave the rest out")
+        self.measure.pop("count", None)
+        if self.present and not (self.past or self.span.phrases or self.measure.get("most")):
+            if self.measure.get("durations"):
+                raise SearchError(
+                    "for how long nobody has been there is not told: ask when nobody was, today"
+                )
+            self.measure = {} if absent else {"count": True}  # "is nobody there" is answered by who is
+            self._add(open=True)
 
     def _check_sense(self, kinds: set[str]) -> None:
         """Refuse what never happens, which was meant otherwise."""
@@ -192,9 +221,13 @@ class Parser:
             raise SearchError(
                 f"what is {'open' if kind == 'opened' else kind} now is not known; ask when it {kind}"
             )
+        if "rule" in kinds and (self.filters["objects"] or self.filters["zones"] or len(kinds) > 1):
+            raise SearchError("of what a rule was met is not asked for: ask which rules were met")
+        if self.filters.get("ended") and kinds != {CAME}:
+            raise SearchError("'and left' goes with who came: ask for one at a time")
         if "gap" in kinds and self.filters["objects"]:
             raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
-        of_length = measure.durations or measure.order == "longest"
+        of_length = measure.durations or measure.by_length
         if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
@@ -210,7 +243,15 @@ class Parser:
             if re.search(rf"(?<![^ ])(?:{pattern})(?![^ ])", text):
                 raise SearchError(why)
         parts = (
-            *(self._grouping, self._compare, self._camera, self._length, self._sureness, self._wanted),
+            *(
+                self._grouping,
+                self._compare,
+                self._camera,
+                self._at_once,
+                self._length,
+                self._sureness,
+                self._wanted,
+            ),
             *(
                 self._now,
                 self._time,
@@ -254,10 +295,8 @@ class Parser:
             self._count()
             return True
         match = read.take("(?:than|(?:as )?compared (?:to|with)|versus|vs)(?: (?:on|in|at|for))?")
-        if match and read.next in OBJECT_WORDS:  # "more vans than lorries"
-            unit = "object"
-        else:
-            unit = self.span.compare() if match and self.measure.get("count") else ""
+        things = match and read.next in OBJECT_WORDS  # "more vans than lorries"
+        unit = "object" if things else match and self.span.compare()
         if unit:
             self._count(by=(unit,))
         return bool(unit)
@@ -328,6 +367,29 @@ class Parser:
             raise SearchError(f"{read.next!r} is no length: write {match[0]} 10 minutes")
         return length is not None
 
+    def _at_once(self) -> bool:
+        """How many were there at once: none, more than five, the most."""
+        read, there = self.read, self.measure.get("there")
+        if read.take("absent"):
+            there = 0, 0
+            if self.filters["objects"]:
+                raise SearchError("who was there without others is not told: ask for one at a time")
+        elif "simultaneously" not in read.words:
+            return False
+        elif match := read.take(_SO_MANY):
+            number = NUMBERS.index(match["n"]) if match["n"] in NUMBERS else int(match["n"])
+            word = match["word"] or match["more"] or "at least"
+            if read.next not in OBJECT_WORDS or not number:
+                return False
+            fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
+            there = (0, number - beside) if fewer else (number + beside, math.inf)
+        elif read.take("simultaneously"):
+            there = there or (1, math.inf)
+        else:
+            return False
+        self.measure |= {"there": there, "most": there == (1, math.inf)}
+        return True
+
     def _sureness(self) -> bool:
         match = self.read.take(
             r"(?:(?:that are|which are|who are|with) )?"
@@ -353,8 +415,10 @@ class Parser:
             self.present |= read.next in ("has", "have")
         elif read.take("how"):
             raise self._not_understood(read.next or "how", ("many", "long", "often"))
-        elif match := read.take(f"busiest ({_UNIT})"):
-            self._count(most=True, by=(_GROUPINGS[match[1]],))
+        elif match := read.take(f"(busiest|quietest) ({_UNIT})"):
+            self._count(most=match[1] == "busiest", fewest=match[1] != "busiest", by=(_GROUPINGS[match[2]],))
+        elif match := read.take(f"noneby ({_UNIT})"):
+            self._count(fewest=True, none=True, by=(_GROUPINGS[match[1]],))
         else:
             return False
         return True
@@ -363,14 +427,19 @@ class Parser:
         if self.read.take(_WORDS["now"]):
             self._add(open=True)
             return True
-        return False
+        if self.read.take("ended"):
+            self._add(ended=True)
+            return True
+        if match := self.read.take("remarked(?: as (mistaken|corrected))?"):
+            self._add(marked=match[1] or "at all")
+        return bool(match)
 
     def _time(self) -> bool:
         return not (self.conjunction and self.read.next in OBJECT_WORDS) and self.span.take()
 
     def _order(self) -> bool:
         read = self.read
-        match = read.take(rf"(?:the )?(?:(longest)|({_WORDS['last']})|({_WORDS['first']}))")
+        match = read.take(rf"(?:the )?(?:(longest|shortest)|({_WORDS['last']})|({_WORDS['first']}))")
         if not match:
             return False
         if self.measure.get("order"):
@@ -378,7 +447,7 @@ class Parser:
         if read.take(f"of(?= (?:{either(MONTHS)}))"):
             raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         self.known |= bool(match[1])
-        self.measure["order"] = "longest" if match[1] else "last" if match[2] else "first"
+        self.measure["order"] = match[1] or ("last" if match[2] else "first")
         self.measure["limit"] = None if match[1] or read.next == "one" else read.take_number()
         read.take("time")
         return True
@@ -467,7 +536,11 @@ class Parser:
             if not self.read.next or (self.present and not self.past):
                 raise SearchError("'left' may mean put down or remaining: ask what is still there")
             return "placed"
-        if verb == "parked" and self._is_passive() and (self.measure.get("durations") or self.present):
+        if (
+            verb == "parked"
+            and self._is_passive()
+            and (self.measure.get("durations") or self.present or "longest" in self.read.words)
+        ):
             return ""  # how long it stood there, or that it stands there now
         if verb in KIND_OF:
             return KIND_OF[verb]
@@ -561,7 +634,7 @@ class Parser:
 
     def _names_place(self, name: str) -> bool:
         words = name.split()
-        ends = {words[0], words[-1]}
+        ends = {word for word in (words[0], words[-1]) if not (words[1:] and word.endswith("ing"))}
         known = re.search(r"\w", name) and not ends & _NO_PLACE and self.asker.names_place(name)
         return name in _PICTURE or bool(known)
 

@@ -40,7 +40,8 @@ class Filters:
         other: what it was done with: the vehicle that somebody got into.
         confidence: at least, 0..1.
         longer_s, shorter_s: bounds of the visit's duration.
-        open: only visits that have not ended.
+        open, ended: only visits that have not ended, or that have.
+        marked: only what users marked as "mistaken" or "corrected", or "at all".
         held: False leaves out what a limit held back from messages.
     """
 
@@ -55,6 +56,8 @@ class Filters:
     longer_s: float | None = None
     shorter_s: float | None = None
     open: bool = False
+    ended: bool = False
+    marked: str = ""
     held: bool = True
 
 
@@ -77,19 +80,29 @@ class Measure:
     """The measure that a question asks for.
 
     Attributes:
-        limit: None is one of the first, last or longest, else as many as the output shows.
+        limit: None is one of the first, last, longest or shortest, else as many as the output shows.
         count: the number of visits.
         by: of `GROUPINGS`, what they are counted by.
-        most: only the group with the highest count.
+        most, fewest, none: only the group with the highest count, with the lowest, or those without any.
+        there: the spans in which so many were there at once, at least and at most; with `most` those of
+            the highest number.
         durations: how long the visits were.
     """
 
-    order: Literal["all", "first", "last", "longest"] = "all"
+    order: Literal["all", "first", "last", "longest", "shortest"] = "all"
     limit: int | None = None
     count: bool = False
     by: tuple[str, ...] = ()
     most: bool = False
+    fewest: bool = False
+    none: bool = False
+    there: tuple[int, float] | None = None
     durations: bool = False
+
+    @property
+    def by_length(self) -> bool:
+        """True of the longest and the shortest."""
+        return self.order in ("longest", "shortest")
 
     @property
     def by_time(self) -> bool:
@@ -117,4 +130,4 @@ class Question:
         """True where visits answer it, which only records with tracks can."""
         filters, measure = self.filters, self.measure
         bounded = filters.longer_s is not None or filters.shorter_s is not None
-        return bounded or filters.open or measure.durations or measure.order == "longest"
+        return bounded or filters.open or filters.ended or measure.durations or measure.by_length

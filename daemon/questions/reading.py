@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -31,6 +31,10 @@ _LONG_UNIT_S = {"month": 30 * 86400, "year": 365 * 86400}
 UNITS = "|".join([*_UNIT_S, *_LONG_UNIT_S])
 _MOST = 10**6
 
+Rewrite = tuple[str, str, str]
+"""Parts of words with a bar between them, one of which stands in all that match, so that few are compiled; a
+pattern of whole words; and what is read in its place."""
+
 
 def either(phrases: Iterable[str]) -> str:
     """The pattern of any of these phrases, the longest first."""
@@ -45,18 +49,24 @@ class Reading:
     place: int = 0
 
     @classmethod
-    def of(cls, question: str, rewrites: Iterable[tuple[str, str]] = ()) -> Reading:
+    def of(
+        cls, question: str, rewrites: Iterable[Rewrite] = (), meant: Mapping[str, str] | None = None
+    ) -> Reading:
         """Split a question; marks are left out, quoted text is one word.
 
         Args:
             question: as it was typed.
-            rewrites: patterns of whole words and what is read in their place.
+            rewrites: what is read in place of some words, one after another.
+            meant: names in their patterns, and the pattern that each stands for.
         """
         results = _TOKEN.findall(_ISO.sub(" ", question.translate(_CURLY).lower()))
         text = " ".join(word for word in results if word not in _SKIPPED)
         outside = r'(?=[^"]*(?:"[^"]*"[^"]*)*$)' if '"' in text else ""  # of quoted words; slow to compile
-        for pattern, instead in rewrites:
-            text = re.sub(rf"(?<![^ ])(?:{pattern})(?![^ ]){outside}", instead, text)
+        for cues, pattern, instead in rewrites:
+            if any(cue in text for cue in cues.split("|")):
+                for name, words in (meant or {}).items():
+                    pattern = pattern.replace(name, words)  # noqa: PLW2901
+                text = re.sub(rf"(?<![^ ])(?:{pattern})(?![^ ]){outside}", instead, text)
         return cls(_TOKEN.findall(text))
 
     @property

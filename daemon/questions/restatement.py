@@ -32,7 +32,7 @@ _KINDS = {
     "light_changed": N_("changes of light"),
     "view_changed": N_("other views"),
     "obstructed": N_("blocked views"),
-    "rule": N_("rule"),
+    "rule": N_("rules that were met"),
     "gap": N_("gaps in the record"),
     "deletion": N_("deletion"),
     "cap_reached": N_("cap reached"),
@@ -50,6 +50,11 @@ _FIRST = {
     "first": (N_("the first of {what}"), N_("the first {number} of {what}")),
     "last": (N_("the last of {what}"), N_("the last {number} of {what}")),
 }
+_MARKED = {
+    "at all": N_("marked, noted or corrected by users"),
+    "mistaken": N_("marked as wrong by users"),
+    "corrected": N_("corrected by users"),
+}
 _OR = N_("{one} or {other}")
 
 
@@ -66,9 +71,11 @@ def restate(question: Question, local: LocalTime) -> str:
         longer and tell("longer than {length}", length=longer),
         shorter and tell("shorter than {length}", length=shorter),
         by and tell("by {groups}", groups=by),
-        measure.most and _("the most"),
+        measure.most and not measure.there and _("the most"),
+        measure.fewest and (_("only those without any") if measure.none else _("the fewest")),
         filters.cameras and tell("on camera {cameras}", cameras=join(filters.cameras, _OR)),
         filters.zones and tell('at "{places}"', places=join(filters.zones, _OR)),
+        filters.marked and _(_MARKED[filters.marked]),
         filters.text and tell("saying {words}", words=filters.text),
         sure and tell("at least {percent} sure", percent=sure),
         span_words(question.span, local),
@@ -86,13 +93,25 @@ def _subject(question: Question) -> str:
     if words and kinds:
         message = N_("{objects} who {did}") if persons else N_("{objects} that {did}")
         words = tell(message, objects=words, did=kinds)
-    of_visits = measure.most or (question.of_visits and not filters.open)
+    of_visits = measure.most or measure.fewest or (question.of_visits and not filters.open)
     everything = not (words or kinds or of_visits)
     words = words or kinds or (_("visits") if of_visits else _("everything"))
+    if measure.there:
+        least, most = measure.there
+        few = N_("no {what}") if not most else N_("fewer than {number} {what} at once")
+        message = N_("at least {number} {what} at once") if least else few
+        message = N_("the most {what} at once") if measure.most else message
+        words = tell(message, what=words, number=least or int(most) + 1)
+        words = tell(N_("the times with {what}"), what=words) if not measure.most else words
+    if filters.ended:
+        words = tell(N_("{what} and left again"), what=words)
     if measure.order in _FIRST:
         words = tell(_FIRST[measure.order][bool(measure.limit)], number=measure.limit, what=words)
-    elif measure.order == "longest":
-        words = tell("the longest stay of {what}", what=words)
+    elif measure.by_length:
+        stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
+        spell = N_("the longest of {what}"), N_("the shortest of {what}")
+        message = (spell if measure.there else stay)[measure.order == "shortest"]
+        words = tell(message, what=words)
     if filters.open:
         words = tell("{what} still there", what=words)
     elif question.presence and question.span.since:

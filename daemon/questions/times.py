@@ -34,6 +34,8 @@ _SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30),
 """Clocks that are said with them: 7 last night, 5 in the evening."""
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
+_NIGHTLY = {"am", "dark", "dawn", "early", "midnight", "morning", "mornings", "night", "nights", "overnight"}
+_NIGHTLY |= {"asleep", "bed", "small", "sunrise", "tonight"}
 _NOON, _MORNING = 12 * 60, 6 * 60
 _TWELVE = 12
 _LONGEST_DAY = timedelta(hours=25)
@@ -329,16 +331,20 @@ class SpanReader:
 
     def compare(self) -> str:
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
-        begin, days = self.read.place, self.days
-        if days and self.read.take("the (?:day|week) before"):
+        begin = self.read.place
+        days = self.days or self._dates(self.today, self.today, "today")
+        if match := self.read.take(rf"the (?:day|week|({WEEKDAY})) before"):
             first, length = self._first(days), round((days.end - days.begin) / timedelta(days=1))
+            if match[1] and (_WEEKDAYS[match[1]] != first.weekday() or length > 1):
+                raise SearchError(f"{match[0]!r} is of another day: write its date")
+            first -= timedelta(days=6 if match[1] else 0)
             last = first - timedelta(days=1)
             other: Days | None = self._dates(
                 first - timedelta(days=length), last, self.read.words_from(begin)
             )
         else:
             other = self._day()
-        if days is None or other is None or days.begin == other.begin:
+        if other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
         self.days = Days(min(days.begin, other.begin), max(days.end, other.end), self.read.words_from(begin))
@@ -663,7 +669,8 @@ class SpanReader:
             pairs.sort(key=lambda each: (each[1] - each[0], each[1]))
             return pairs[0]
         if low.is_bare and high.twelve and begin < _MORNING:
-            return self._sure(low, days), self._sure(high, days)
+            begin = self._sure(low, days)
+            return begin, min(high.halves, key=lambda each: (each - begin) % MINUTES or MINUTES)
         lows = low.halves if low.twelve and high.half else (begin,)
         highs = high.halves if high.is_bare or (high.twelve and (low.half or low.is_bare)) else (end,)
         begin, end = min(product(lows, highs), key=lambda each: (each[1] - each[0]) % MINUTES or MINUTES)
@@ -705,7 +712,8 @@ class SpanReader:
     ) -> int:
         """Its minutes since the day's midnight; of a bare hour the half that fits the days, or has passed.
 
-        Of "since 1" it is the `recent` one, but not of "since 8", which may be either; 12 is noon.
+        Of "since 1" it is the `recent` one, but not of "since 8", which may be either; 12 is noon. Where
+        1 to 5 bound a span they are of the afternoon, but not beside a word of the night.
 
         Raises:
             SearchError: both fit, or none.
@@ -725,7 +733,10 @@ class SpanReader:
                 fitting = fitting[-1:]
             elif self._hourly and clock.halves[0] < _MORNING:
                 fitting = [*clock.halves]
-        if len(fitting) == 1 or fitting[1:] == [_NOON]:
+        latest = _MORNING - 60 * (clock is self.low and self.high is not None)  # 5 to 9 may be early
+        afternoon = clock is not self.at and MINUTES // 24 <= clock.halves[0] < latest
+        settled = fitting[1:] == [_NOON] or (afternoon and not {*self.read.words} & _NIGHTLY)
+        if len(fitting) == 1 or (fitting and settled):
             return fitting[-1]
         hour, minute = divmod(clock.halves[0], 60)
         shown = f"{hour or 12}:{minute:02d}" if minute else str(hour or 12)
@@ -750,7 +761,7 @@ def read_span(words: str, now: datetime, local: LocalTime) -> Span:
     Raises:
         SearchError: it is none; the message names the word.
     """
-    reader = SpanReader(Reading.of(words, [("since i left(?: at)?", "since")]), now, local)
+    reader = SpanReader(Reading.of(words, [("left", "since i left(?: at)?", "since")]), now, local)
     while reader.read.next:
         if not reader.take():
             raise SearchError(f"{reader.read.next!r} is no time: write yesterday, last night or since 8 am")

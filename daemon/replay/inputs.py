@@ -52,7 +52,6 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
 
 
 def _expand(place: str) -> list[Path]:
-    place = place.removeprefix("file://")
     if "://" in place:
         raise SourceError(
             f"{redact(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "

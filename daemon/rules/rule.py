@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from daemon.questions.asker import REWRITES, Asker, Parser
+from daemon.questions.asker import MEANT, REWRITES, Asker, Parser
 from daemon.questions.local_time import MINUTES, LocalTime
 from daemon.questions.question import Filters, Question, SearchError, Span
 from daemon.questions.reading import NUMBERS, UNITS, Reading
@@ -27,10 +27,13 @@ _VEHICLE = "|".join((*GROUPS["vehicle"], "lorry"))
 _REWRITES = [
     *REWRITES,
     # "For 15 min" is at least so long; who leaves a car gets out of it.
-    (rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
-    (rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))", r"got out of a \1"),
-    ("nobody|no-one|no one|not anybody|not anyone", "no somebody"),
-    ("there (?:is|are)", ""),
+    ("for", rf"for (?:at least )?({_LENGTH})", r"longer than \1"),
+    (
+        "",
+        rf"(?:left|leaves|leave) (?:the|an?|his|her|their) ({_VEHICLE})(?! (?:park|lot))",
+        r"got out of a \1",
+    ),
+    ("there", "there (?:is|are)", ""),
 ]
 _STILL = re.compile(
     rf"(?P<first>.+?)(?: and| then)+ (?:the |an? |that )?(?P<then>\S.*?) (?:(?:is|are) )?still "
@@ -38,10 +41,10 @@ _STILL = re.compile(
     rf"(?:there)?(?P<place>.*?) ?(?:(?:after|longer than) )(?P<length>{_LENGTH})(?: later)?(?P<rest>.*)"
 )
 _THEN = re.compile(
-    rf"(?P<first>.+?)(?: and| then)+ (?P<no>no )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
+    rf"(?P<first>.+?)(?: and| then)+ (?P<no>absent )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
 )
 _COUNT = re.compile(
-    rf"(?P<word>no|more than|over|at least|fewer than|less than|under|at most)"
+    rf"(?P<word>absent|more than|over|at least|fewer than|less than|under|at most)"
     rf"(?P<number> (?:\d+|{'|'.join(NUMBERS)})(?! (?:{UNITS})s?(?: |$)))?(?P<rest> .+)"
 )
 _OF_SCENE = {"light_changed", "view_changed", "obstructed"}
@@ -136,7 +139,7 @@ def read_rule(
     Raises:
         SearchError: it is not understood; the message names the word, and what is nearest.
     """
-    text = " ".join(Reading.of(when, _REWRITES).words)
+    text = " ".join(Reading.of(when, _REWRITES, MEANT).words)
     if not text or text.split()[0] in _UNKNOWN:
         raise SearchError(f"{when!r} is no rule: write what happens, such as a car parks in the lot")
     if match := _STILL.fullmatch(text) or _THEN.fullmatch(text):
@@ -172,8 +175,7 @@ def _of_one(text: str, asker: Asker) -> tuple[Rule, list[Hours]]:
     seconds, filters = filters.longer_s or 0.0, replace(filters, longer_s=None)
     if counted:
         if filters.kinds:
-            word = counted["word"]
-            raise SearchError(f"{word!r} counts who is there: leave the verb out, or ask for each event")
+            raise SearchError("it counts who is there: leave the verb out, or ask for each event")
         least, most = _bounds(counted["word"], counted["number"])
         return Rule("", "", Form.COUNT, filters, seconds=seconds, least=least, most=most), [hours]
     if filters.kinds and not seconds:
@@ -227,7 +229,7 @@ def _event(filters: Filters) -> Filters:
 
 def _bounds(word: str, number: str | None) -> tuple[int | None, int | None]:
     """At least and at most so many."""
-    if word == "no":
+    if word == "absent":
         return None, 0
     if number is None:
         raise SearchError(f"{word!r} needs a number of those who are there: more than 5 people")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
+from daemon.search.spells import Spell, asks_absence, spells
 from models.language.catalogue import N_, _, join, ngettext, tell
 from pipeline.report.words import duration_words, moment_words
 
@@ -84,6 +86,22 @@ def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
         yield f"{span:<50}  {visit.camera:<12}  {visit.object:<10}  {duration_words(visit.seconds)}"
 
 
+def spell_members(spells: Iterable[Spell], local: LocalTime) -> Iterator[dict[str, Any]]:
+    """When so many were there at once, as members."""
+    for each in spells:
+        since, until = (local.of(moment).isoformat() for moment in (each.begin, each.end))
+        span = {"since": since, "until": until, "duration_s": each.seconds}
+        yield {"cameras": each.cameras, "there": each.number} | span
+
+
+def spell_table(spells: Iterable[Spell], local: LocalTime) -> Iterator[str]:
+    """Lines for people: from when to when, cameras, how many were there, and how long."""
+    for each in spells:
+        span = f"{local_words(each.begin, local)} to {_end_words(each.begin, each.end, local)}"
+        there = tell("{number} there", number=each.number)
+        yield f"{span:<50}  {', '.join(each.cameras):<12}  {there:<10}  {duration_words(each.seconds)}"
+
+
 def count_members(groups: Iterable[Group], by: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The groups' labels and counts."""
     for group in groups:
@@ -106,21 +124,30 @@ def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
 
 def caveats(search: Search, question: Question) -> list[str]:
     """Sentences beside an answer: not recorded, not watched now, not sure, the average; mostly none."""
-    local, selection = search.local, search.selection
-    said = _gap_sentences(selection.gaps(question), local)
+    local, selection, absence = search.local, search.selection, asks_absence(question)
     asked = question.filters.cameras
+    if absence:
+        asked = selection.cameras_of(question.filters)
+        question = replace(question, filters=replace(question.filters, cameras=asked))
+    said = _gap_sentences(selection.gaps(question), local, absence=absence)
     begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
     if begun and question.span.until and question.span.until <= min(begun.values()):
         camera, first = min(begun.items(), key=lambda each: each[1])
         message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
         said.append(tell(message, begin=local_words(first, local), camera=camera))
-    if question.filters.open:
+    now = question.asked_at or datetime.now(UTC)
+    until_now = (absence or "gap" in question.filters.kinds) and (question.span.until or now) >= now
+    if question.filters.open or until_now:
         message = N_(
             "what is there now is not known of camera {camera} since {last}, when it was last watched"
         )
         for camera, last in selection.unwatched(question).items():
             said.append(tell(message, camera=camera, last=local_words(last, local)))
-    visits = selection.visits(question) if question.measure.durations else []
+    found = spells(selection, question) if question.measure.there else []
+    if len(found) > 1:
+        total = duration_words(sum(each.seconds for each in found))
+        said.append(tell("{length} in all, in {number} spans", length=total, number=f"{len(found):,}"))
+    visits = selection.visits(question) if question.measure.durations and not question.measure.there else []
     if len(visits) > 1:
         mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
         said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))
@@ -145,7 +172,7 @@ def caveats(search: Search, question: Question) -> list[str]:
     return said
 
 
-def _gap_sentences(gaps: Sequence[Gap], local: LocalTime) -> list[str]:
+def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, *, absence: bool) -> list[str]:
     if not gaps:
         return []
     spans = ", ".join(
@@ -160,7 +187,10 @@ def _gap_sentences(gaps: Sequence[Gap], local: LocalTime) -> list[str]:
     )
     if len(gaps) > _GAPS:
         spans = tell("{spans} and {number} before", spans=spans, number=f"{len(gaps) - _GAPS:,}")
-    return [tell("not everything was recorded, so counts are at least: {spans}", spans=spans)]
+    message = N_("not everything was recorded, so counts are at least: {spans}")
+    if absence:
+        message = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
+    return [tell(message, spans=spans)]
 
 
 def _end_words(begin: datetime, end: datetime, local: LocalTime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -90,7 +90,7 @@ class Search:
         self.folder, self.local, self.missing = folder, local, 0
         self.index = Index(folder)
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(self.index.connection, local, self._last_seen)
+        self.selection = Selection(self.index.connection, local, self._last_seen, self._marked)
         self._evidence = EvidenceStore(pictures)
 
     def __enter__(self) -> Self:
@@ -106,6 +106,22 @@ class Search:
         paths = (self.folder.parent / CAMERA_MEMORY).glob("*.json")
         memories = {path.stem: CameraMemory(path).seen for path in paths}
         return {camera: seen.time for camera, seen in memories.items() if seen}
+
+    def _marked(self, how: str) -> list[str]:
+        """The records that users marked so, by what the page keeps beside the journals."""
+        from pipeline.feedback import FILE, FeedbackError, FeedbackStore  # noqa: PLC0415 - rarely asked for
+
+        opinion = "wrong" if how == "mistaken" else how
+        with (
+            suppress(FeedbackError),
+            closing(FeedbackStore(self.folder.parent / FILE, read_only=True)) as store,
+        ):
+            return [
+                record
+                for record, remarks in store.remarks().items()
+                if how == "at all" or any(each.opinion == opinion for each in remarks.feedback.values())
+            ]
+        return []
 
     def asker(self) -> Asker:
         """Reads plain questions about these journals."""

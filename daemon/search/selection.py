@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -21,7 +21,8 @@ from daemon.questions.local_time import (
     moment_of,
 )
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
-from daemon.questions.words import ARRIVALS, DEPARTURES
+from daemon.questions.words import ARRIVALS, CAME, DEPARTURES
+from daemon.search.index import key_of
 
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
@@ -36,9 +37,14 @@ _TIMES = {
     "week": (7 * DAY_S * _SECOND, "%G-W%V"),
 }
 """Length and label of what is counted by; local times count from a Monday."""
+_MOSTLY = 0.75
+"""An hour of the day, or a weekday, was watched so often, as a share of the one that was most."""
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)
 """So long after a camera's last record an open visit is still believed to be there."""
+_LAST = datetime(2999, 1, 1, tzinfo=UTC)
+_OF_CAMERA = {"gap", "rule"}
+"""Kinds of records that are no visits of their own."""
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
 _STAYS = (
@@ -143,6 +149,7 @@ class Selection:
         connection: of the index.
         local: in whose time zone days and hours are meant.
         last_seen: gives when cameras were last watched, as far as that is known.
+        marked: gives the ids of records that users marked so.
     """
 
     def __init__(
@@ -150,8 +157,9 @@ class Selection:
         connection: sqlite3.Connection,
         local: LocalTime,
         last_seen: Callable[[], Mapping[str, datetime]] = dict,
+        marked: Callable[[str], Iterable[str]] = lambda _: (),
     ) -> None:
-        self.connection, self.local, self.last_seen = connection, local, last_seen
+        self.connection, self.local, self.last_seen, self.marked = connection, local, last_seen, marked
         self.look_at(datetime.now(UTC))
         connection.execute(_STAYS)
 
@@ -225,34 +233,56 @@ class Selection:
             )
         ]
         order, limit = question.measure.order, question.measure.limit or 1
-        if order == "longest":
-            return sorted(visits, key=lambda visit: -visit.seconds)[:limit]
+        if question.measure.by_length:
+            ended = [visit for visit in visits if order == "longest" or visit.end]
+            return sorted(ended, key=lambda each: each.seconds, reverse=order == "longest")[:limit]
         return visits[:limit] if order == "first" else visits[-limit:] if order == "last" else visits
 
-    def stays(self, filters: Filters, span: Span) -> dict[str, list[tuple[int, int]]]:
+    def stays(self, filters: Filters, span: Span, unseen_us: int = 0) -> dict[str, list[tuple[int, int]]]:
         """When visits that match were there, or at a place: begin and end in microseconds, by camera.
 
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
-        somewhere else; what has stood there for more than a day before the span is not known.
+        somewhere else. One whose end was not seen lasts so long after it was last known to be there.
         """
-        since = span.since - timedelta(seconds=DAY_S) if filters.zones and span.since else span.since
-        where, values = self._where(Question(filters, Span(since, span.until), presence=not filters.zones))
-        chosen = "v.begin < :until AND coalesce(v.end, :until) > :since"
+        where, values = self._where(Question(filters, Span(None, span.until)))
+        self.look_at(min(span.until or _LAST, datetime.now(UTC)))
+        since, until = microseconds(span.since) if span.since else -1, microseconds(span.until or _LAST)
+        values |= {"since": since, "until": until, "unseen": unseen_us}
+        visits = "FROM stays v WHERE v.begin < :until AND (v.end > :since OR v.end IS NULL)"
         if filters.cameras:
-            chosen += f" AND v.camera IN {sql_list(filters.cameras)}"
-        if Filters(cameras=filters.cameras) != filters:
-            chosen = f"v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
-        sql = f"SELECT v.camera, v.begin, v.until FROM stays v WHERE {chosen}"
+            visits += f" AND v.camera IN {sql_list(filters.cameras)}"
+        last = "v.until + iif(v.end IS NULL, :unseen, 0)"
+        sql = f"SELECT v.camera, v.begin, {last} {visits}"
         if filters.zones:
+            came = Matcher(Filters(zones=filters.zones, kinds=(CAME,)))  # of what moved, where to
+            self.connection.create_function("at_place", 2, came.at_place)
+            following = "SELECT min(n.time) FROM sentences n WHERE n.visit = s.visit AND n.time > s.time"
             sql = (
-                "SELECT v.camera, s.time, coalesce((SELECT min(n.time) FROM sentences n "
-                "WHERE n.visit = s.visit AND n.time > s.time), v.until) FROM sentences s "
-                f"JOIN stays v ON v.id = s.visit WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
+                f"SELECT s.camera, s.time, coalesce(({following}), (SELECT {last} FROM stays v WHERE v.id = "
+                f"s.visit)) FROM sentences s WHERE s.visit IN (SELECT v.id {visits}) AND {where} "
+                f"AND s.kind NOT IN {sql_list(DEPARTURES)}"
             )
+        elif Filters(cameras=filters.cameras) != filters:
+            sql += f" AND EXISTS (SELECT 1 FROM sentences s WHERE s.visit = v.id AND {where})"
         stays = defaultdict[str, list[tuple[int, int]]](list)
         for camera, begin, end in self.connection.execute(sql, values):
-            stays[camera].append((begin, end))
+            if end > since:
+                stays[camera].append((begin, end))
         return stays
+
+    def lacks_tracks(self, filters: Filters, span: Span) -> bool:
+        """True where some that match were there in a span, and no track says for how long."""
+        where, values = self._where(Question(filters, span))
+        sql = f"SELECT 1 FROM sentences s WHERE {where} AND s.visit IS NULL AND s.counted LIMIT 1"
+        return self.connection.execute(sql, values).fetchone() is not None
+
+    def cameras_of(self, filters: Filters) -> tuple[str, ...]:
+        """The cameras that are asked about, or whose sentences name the places."""
+        if filters.cameras or not filters.zones:
+            return filters.cameras or tuple(self.cameras())
+        where, values = self._where(Question(Filters(zones=filters.zones)))
+        sql = f"SELECT DISTINCT s.camera FROM sentences s WHERE {where} ORDER BY 1"
+        return tuple(camera for (camera,) in self.connection.execute(sql, values))
 
     def count(self, question: Question) -> list[Group]:
         """Number of visits; a record without tracks counts its arrivals.
@@ -266,6 +296,8 @@ class Selection:
         if not (filters.kinds or filters.text):  # each visit once, by its arrival if by time
             arrivals = f"s.kind IN {sql_list(ARRIVALS)}"
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
+        if {*filters.kinds} & _OF_CAMERA:
+            counted = "1"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
         labels = [self._label(grouping) for grouping in measure.by]
@@ -281,6 +313,11 @@ class Selection:
         if not (measure.by and measure.by[0] in TIME_GROUPINGS) or measure.most:
             rows.sort(key=lambda row: (-row[-2], row[:-2]))
             rows = [row for row in rows if not measure.most or row[-2] == rows[0][-2]]
+        if measure.fewest:
+            found = {row[0]: row for row in rows}
+            rows = [found.get(label, (label, 0, 0)) for label in self._watched_groups(question)]
+            least = 0 if measure.none else min(row[1] for row in rows)
+            rows = [row for row in rows if row[1] == least]
         return [
             Group(tuple(map(_label_words, measure.by, row)), int(visits), narrations)
             for *row, visits, narrations in rows
@@ -294,6 +331,41 @@ class Selection:
         *changes, (_, ahead) = self.local.ahead(first or 0, last or 0)
         cases = "".join(f" WHEN {time} >= {since} THEN {microseconds}" for since, microseconds in changes)
         return f"({time} + {LOCAL_ORIGIN} + {f'CASE{cases} ELSE {ahead} END' if cases else ahead})"
+
+    def _watched_groups(self, question: Question) -> list[str | int]:
+        """The labels, see `_label`, of a count by camera or time of which all, or nearly, was watched.
+
+        Raises:
+            SearchError: there is none, or it is counted by something else.
+        """
+        (by, *more), span, now = question.measure.by, question.span, question.asked_at or datetime.now(UTC)
+        seen = self.watched()
+        seen = {name: seen[name] for name in question.filters.cameras or seen}
+        known = {name: now if now - each.last <= each.trusted else each.last for name, each in seen.items()}
+        begin = max(filter(None, (span.since, min(each.first for each in seen.values()))))
+        end = min(filter(None, (span.until, now, max(known.values()))))
+        if by == "camera" and not more:
+            return [name for name in seen if seen[name].first < end and known[name] > begin]
+        unit, cycle = {"hour-of-day": ("hour", 24), "weekday": ("day", 7)}.get(by, (by, 0))
+        if more or unit not in ("hour", "day", "week"):
+            raise SearchError("the fewest are told by camera, hour, day, week or weekday: write one of them")
+
+        def number(moment: datetime, less: int = 0) -> int:
+            clock = microseconds(self.local.of(moment).replace(tzinfo=UTC)) + LOCAL_ORIGIN
+            return (clock - less) // _TIMES[unit][0]
+
+        whole = {*range(number(begin, 1) + 1, number(end))}
+        for gap in self.gaps(question):
+            if gap.reason != "mask":
+                whole -= {*range(number(gap.begin), number(gap.end, 1) + 1)}
+        if span.between and unit == "hour":
+            low, high = (minutes / 60 for minutes in span.between)
+            whole = {n for n in whole if (n - low) % 24 <= (high - low - 1) % 24}
+        times = Counter(n % cycle if cycle else n for n in whole)
+        labels = [each for each, count in sorted(times.items()) if count >= _MOSTLY * max(times.values())]
+        if not labels:
+            raise SearchError(f"no whole {unit} of it was watched: ask for a longer time")
+        return labels
 
     def _label(self, grouping: str) -> str:
         """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
@@ -413,20 +485,31 @@ class Selection:
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")
-        if one or (question.asked_at and (filters.objects or {*filters.kinds} - {"gap"})):
+        asked = one or (question.asked_at and (filters.objects or filters.kinds))
+        if asked and not {*filters.kinds} & _OF_CAMERA:
             where.append("s.counted")
         if question.presence and one:
             where.append(f"s.kind IN {sql_list(ARRIVALS)}")
+        return " AND ".join([*where, *self._of_visits(question, filters.cameras or known, values)]), values
+
+    def _of_visits(
+        self, question: Question, cameras: Sequence[str], values: dict[str, object]
+    ) -> Iterator[str]:
+        """Conditions on the visit of a sentence, and on what users marked."""
+        filters = question.filters
+        if filters.marked:
+            keys = ", ".join(f"x'{key_of(each).hex()}'" for each in self.marked(filters.marked))
+            yield f"s.record IN (SELECT id FROM records WHERE key IN ({keys}))"
+        if filters.ended:
+            values["ended"] = microseconds(question.span.until or _LAST)
+            yield "s.visit IN (SELECT id FROM visits WHERE end < :ended)"
         if filters.open:
-            self._check_watched(question, filters.cameras or known)
-            where.append(
-                "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
-            )
+            self._check_watched(question, cameras)
+            yield "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
                 length = "(SELECT until - begin FROM stays WHERE id = s.visit)"
-                where.append(f"{length} {sign} {bound * _SECOND:.0f}")
-        return " AND ".join(where), values
+                yield f"{length} {sign} {bound * _SECOND:.0f}"
 
     def _check_watched(self, question: Question, cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""
@@ -482,6 +565,11 @@ class Selection:
             clock, both = f"{self.local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
             within.append(f"({clock} >= {begin} {both} {clock} < {end})")
         inside = " AND ".join(within)
+        if "gap" in question.filters.kinds and not span.between:  # what lasted into the span, too
+            values |= {"since": values.get("since", -1), "until": values.get("until", microseconds(_LAST))}
+            during = "begin < :until AND max(end, begin + 1) > :since AND reason != 'mask'"
+            gaps = f"s.record IN (SELECT record FROM gaps WHERE {during})"
+            inside = f"({inside} AND s.kind != 'gap' OR s.kind = 'gap' AND {gaps})"
         if not (span.since and question.presence) or span.between:
             return f"({inside})"
         there = (

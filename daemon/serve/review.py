@@ -19,6 +19,7 @@ from daemon.questions.question import Filters, Measure, Question, SearchError, S
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats, local_words, stay_words
 from daemon.search.search import Search
+from daemon.search.spells import spells
 from models.language.catalogue import _, tell
 from pipeline.report.words import counted, duration_words, format_date, has_date
 
@@ -167,13 +168,15 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
         ]
         answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
         answer["groups"] = [_(name.replace("-", " ")) for name in measure.by]
+    elif measure.there:
+        answer["visits"] = _spells(search, question)
     else:
         matches = search.answer(question, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
         answer["results"] = list(matches.results)[:: 1 if measure.order == "first" else -1]
         answer["more"] = matches.more and every
-    if question.of_visits and not measure.count:
+    if question.of_visits and not (measure.count or measure.there):
         answer["visits"] = _visits(search, question)
-    elif every and not measure.count:
+    elif every and not (measure.count or measure.there):
         axis = local.bounds(asked.day) if asked.day else (span.since, span.until)
         answer |= _plots(search, asked, *axis)
     return answer | {"title": _title(asked, answer)}
@@ -241,6 +244,17 @@ def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
             duration_words(visit.seconds),
         )
         for visit in search.selection.visits(question)[:_SHOWN]
+    ]
+
+
+def _spells(search: Search, question: Question) -> list[tuple[str, ...]]:
+    """Begin, end, cameras, how many were there at once, and for how long."""
+    return [
+        (
+            *(local_words(moment, search.local) for moment in (each.begin, each.end)),
+            *(", ".join(each.cameras), f"{each.number}", duration_words(each.seconds)),
+        )
+        for each in spells(search.selection, question)[:_SHOWN]
     ]
 
 

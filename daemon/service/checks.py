@@ -46,7 +46,11 @@ def check_configuration(
     """
     texts = [*_addresses(configuration), *others]
     texts += [(f"signing.{key}", getattr(configuration.signing, key) or "") for key in ("key", "timestamps")]
-    problems = [*_rule_problems(configuration), *absent_secrets(texts, secrets)]
+    problems = [*absent_secrets(texts, secrets)]
+    try:
+        configured_rules(configuration)
+    except ConfigurationError as error:
+        problems += error.problems
     warnings = [
         f"{key}: a password in this file can be read by all who read it: write ${{cred:NAME}} in its place"
         for key, text in _addresses(configuration)
@@ -72,14 +76,6 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
             yield f"cameras.{name}.screening", camera.screening
     if configuration.redis.url:
         yield "redis.url", configuration.redis.url
-
-
-def _rule_problems(configuration: Configuration) -> list[str]:
-    try:
-        configured_rules(configuration)
-    except ConfigurationError as error:
-        return error.problems
-    return []
 
 
 def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
@@ -120,8 +116,7 @@ def _footage_problems(configuration: Configuration, secrets: Secrets) -> Iterato
         try:
             open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched
-            mistaken = "://" in plan.url and not plan.url.startswith("file://")
-            yield f"cameras.{plan.name}.url: {error}", mistaken
+            yield f"cameras.{plan.name}.url: {error}", "://" in plan.url
 
 
 def _write_problem(folder: Path) -> str:

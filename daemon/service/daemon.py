@@ -175,7 +175,7 @@ class Daemon:
         if self.pages:
             self.pages.start(self.health, self.metrics.registry)
             logger.info("metrics and health at http://%s", self.pages.address)
-        logger.info("watching %s", ", ".join(self.cameras.watched))
+        logger.info("watching %s", ", ".join(self.cameras.threads))
 
     def main_loop(self) -> None:
         """Supervise all threads, until the signal or until every camera has ended."""
@@ -190,7 +190,7 @@ class Daemon:
                 self.signals.reload.clear()
                 self.reload()
             self.cameras.supervise()
-            self.overload.update(self.queue.waited_s, len(self.cameras.watched), self.cameras.skews)
+            self.overload.update(self.queue.waited_s, len(self.cameras.threads))
             self._close_removed_journals()
             self.raise_errors()
             if self.health.phase is Phase.OPENING and self.cameras.was_tried:
@@ -292,7 +292,7 @@ class Daemon:
         self.journals |= _open_journals(old.state, names)
         self.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
         changes, rules = self.cameras.apply(plans), configured_rules(self.configuration)
-        for name in self.cameras.watched:
+        for name in self.cameras.threads:
             self.queue.put_change(name, partial(self._set_rules, rules={name: rules.get(name, ())}))
         return changes
 
@@ -330,7 +330,7 @@ class Daemon:
 
     def _close_removed_journals(self) -> None:
         """Once nothing more comes into them and all of it is published."""
-        for name in self.journals.keys() - self.cameras.watched.keys():
+        for name in self.journals.keys() - self.cameras.threads.keys():
             journal = self.journals[name]
             if self.queue.knows(name):
                 continue  # before its end is looked at: its work, and its own coming, may still wait

@@ -88,11 +88,10 @@ class Health:
 
     def _states(self) -> dict[str, dict[str, str]]:
         """State of each camera, and of each sub-stream that is screened."""
-        threads = sorted(self.cameras.threads.items())
-        screening = {name: thread.screening_state for name, thread in threads}
+        streams = {name: thread.streams for name, thread in sorted(self.cameras.threads.copy().items())}
         return {
-            "cameras": {name: thread.state for name, thread in threads},
-            "screening": {name: state for name, state in screening.items() if state is not None},
+            title: {name: each[stream][0] for name, each in streams.items() if stream in each}
+            for title, stream in (("cameras", "main"), ("screening", "screening"))
         }
 
 

@@ -33,6 +33,7 @@ VERIFIED = "verified.json"
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _CAMERA = ("camera",)
+_OUTCOMES = ("decoded", "sampled", "corrupt", "dropped")
 
 
 def _family(
@@ -104,17 +105,14 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
     state: dict[tuple[str, ...], float] = {}
     skew: dict[tuple[str, ...], float] = {}
     frames: dict[tuple[str, ...], float] = {}
-    for name, camera in daemon.cameras.watched.copy().items():
-        thread, small = camera.thread, camera.thread.report.screening
-        streams = {"main": (thread.state, thread.report.skew_s)}
-        if small is not None and thread.screening_state is not None:
-            streams["screening"] = thread.screening_state, small.skew_s
-        for stream, (now, skew_s) in streams.items():
+    reconnections: dict[tuple[str, ...], float] = {}
+    for name, thread in daemon.cameras.threads.copy().items():
+        for stream, (now, report) in thread.streams.items():
             state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
-            if skew_s is not None:
-                skew[name, stream] = skew_s
-        frames |= {(name, *key): count for key, count in thread.counts.items()}
-    reconnections = {key[:2]: frames.pop(key) for key in list(frames) if key[2] == "reconnections"}
+            frames |= {(name, stream, outcome): getattr(report, outcome) for outcome in _OUTCOMES}
+            reconnections[name, stream] = report.reconnections
+            if report.skew_s is not None:
+                skew[name, stream] = report.skew_s
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
     yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
@@ -125,8 +123,8 @@ def _frames(daemon: Daemon) -> Iterator[Metric]:
 def _pairs(daemon: Daemon) -> Iterator[Metric]:
     narrating, counters = daemon.narrating, daemon.queue.counters
     outcomes = counters.copy()
-    watched = daemon.cameras.watched.copy()
-    seconds = {("screen", name): camera.thread.screened_s for name, camera in watched.items()}
+    threads = daemon.cameras.threads.copy()
+    seconds = {("screen", name): thread.screened_s for name, thread in threads.items()}
     seconds["narrate", ""] = narrating.seconds
     yield _counter("stage_seconds", "Time spent.", seconds, ["stage", "camera"])
     proposed = {name: n for (name, outcome, _), n in outcomes.items() if outcome == PROPOSED}

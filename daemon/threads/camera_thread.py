@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,8 +22,6 @@ CALIBRATION_S = 60.0
 
 READ_S = 60.0
 """A thread that waits for one frame of a file for so long hangs."""
-
-_COUNTED = ("decoded", "sampled", "corrupt", "dropped", "reconnections")
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +45,6 @@ class CameraThread:
     Args:
         opener: opens the plan's source, in this thread.
         span: of the footage that is looked at.
-        earlier: the camera's thread before this one, whose counts go on.
         heartbeats: get one for each frame; while it may wait for ever, the thread is not overdue.
 
     Attributes:
@@ -66,12 +62,10 @@ class CameraThread:
         opener: Callable[[CameraPlan], Source],
         *,
         span: Span = Span(),
-        earlier: CameraThread | None = None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.plan = plan
-        self._earlier = earlier.counts if earlier else Counter[tuple[str, str]]()
-        self.screened_s: float = earlier.screened_s if earlier else 0.0
+        self.screened_s = 0.0
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
         self.duration_s: float | None = None
@@ -110,18 +104,13 @@ class CameraThread:
         return self.loop.alive and self.report.state in {None, ConnectionState.STREAMING}
 
     @property
-    def screening_state(self) -> str | None:
-        """State of the sub-stream; None without one."""
-        small = self.report.screening
-        return str(small.state) if small and self.loop.alive else None
-
-    @property
-    def counts(self) -> Counter[tuple[str, str]]:
-        """Frames by stream (main, screening) and outcome; each only ever rises."""
-        counts, streams = self._earlier.copy(), {"main": self.report, "screening": self.report.screening}
-        for stream, report in streams.items():
-            counts.update({(stream, name): getattr(report, name) for name in _COUNTED} if report else {})
-        return counts
+    def streams(self) -> dict[str, tuple[str, SourceReport]]:
+        """State and report of the main stream, and of the sub-stream where one is screened."""
+        report = self.report
+        streams = {"main": (self.state, report)}
+        if report.screening and self.loop.alive:
+            streams["screening"] = str(report.screening.state), report.screening
+        return streams
 
     @property
     def read_s(self) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
@@ -21,32 +20,11 @@ RESTART_S = 10.0
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class CameraWatch:
-    """A camera's thread, and the plan that it should follow.
-
-    Attributes:
-        thread: the running one, or the last.
-        plan: in force by the configuration; None where the camera was removed.
-        over: its footage has ended.
-        due: monotonic second at which the thread starts again; None while it need not.
-    """
-
-    thread: CameraThread
-    plan: CameraPlan | None
-    over: bool = False
-    due: float | None = None
-
-    @property
-    def is_leaving(self) -> bool:
-        """True while the thread ends because the plan has changed."""
-        return self.plan is not self.thread.plan
-
-
 class Cameras:
     """The cameras that are watched; only the main thread changes them.
 
     Attributes:
+        threads: by camera the thread that runs, or the last; of a removed camera until it has ended.
         failed: those whose footage could not be read entirely.
     """
 
@@ -55,40 +33,38 @@ class Cameras:
     ) -> None:
         self.failed: set[str] = set()
         self._queue, self._heartbeats = queue, heartbeats
-        self.watched = {plan.name: CameraWatch(self._thread(plan), plan) for plan in plans}
-
-    @property
-    def threads(self) -> dict[str, CameraThread]:
-        """The threads by camera; a copy, for readers in other threads."""
-        return {name: camera.thread for name, camera in self.watched.copy().items()}
+        self._plans = {plan.name: plan for plan in plans}  # in force by the configuration
+        self.threads = {name: self._thread(plan) for name, plan in self._plans.items()}
+        self._ended = set[str]()  # their footage has
+        self._due = dict[str, float]()  # monotonic seconds at which threads that a fault ended start again
 
     @property
     def over(self) -> bool:
-        return all(camera.over for camera in self.watched.values())
+        return self._ended >= self.threads.keys()
 
     @property
     def was_tried(self) -> bool:
         return all(thread.was_tried for thread in self.threads.values())
 
     @property
+    def is_changing(self) -> bool:
+        """True while threads end because their plans have changed."""
+        return any(self._is_leaving(name) for name in self.threads)
+
+    @property
     def unseen(self) -> dict[str, str]:
         """States by camera where no camera that has not ended sends pictures; else empty."""
-        threads = {name: camera.thread for name, camera in self.watched.copy().items() if not camera.over}
+        threads = {name: each for name, each in self.threads.copy().items() if name not in self._ended}
         blind = not any(each.is_watching for each in threads.values())
         return {name: thread.state for name, thread in threads.items()} if blind else {}
 
-    @property
-    def skews(self) -> dict[str, float | None]:
-        """Each live camera's clock minus ours, in seconds; None where it sends no time."""
-        return {name: thread.report.skew_s for name, thread in self.threads.items() if thread.live}
-
     def start(self) -> None:
-        for camera in self.watched.values():
-            camera.thread.loop.start()
+        for thread in self.threads.values():
+            thread.loop.start()
 
     def stop(self) -> None:
-        for camera in self.watched.values():
-            camera.thread.stop()
+        for thread in self.threads.values():
+            thread.stop()
 
     def join(self, until: float) -> bool:
         """Wait for the threads, until a monotonic second; True where all have ended."""
@@ -103,60 +79,68 @@ class Cameras:
 
         What a changed or removed camera saw until now is still reported under the plan by which it was seen.
         """
-        wanted = {plan.name: plan for plan in plans}
+        before, self._plans = self._plans, {plan.name: plan for plan in plans}
         changes = []
-        for name, camera in self.watched.items():
-            plan = wanted.get(name)
-            if camera.plan != plan:
-                changes.append(f"{name} is {'changed' if plan else 'removed'}")
-                camera.plan = plan
-                camera.thread.stop()
-        for name, plan in wanted.items():
-            if name not in self.watched:
+        for name in before | self._plans:
+            now = self._plans.get(name)
+            if now == before.get(name) and now:
+                self._plans[name] = before[name]
+            elif name in self.threads:
+                changes.append(f"{name} is {'changed' if now else 'removed'}")
+                self.threads[name].stop()
+            elif now:
                 changes.append(f"{name} is added")
-                self.watched[name] = CameraWatch(self._thread(plan), plan)
-                self._start(self.watched[name])
+                self._start(now)
         return ", ".join(changes) or "no camera has changed"
 
     def supervise(self) -> None:
         """Take note of threads that have ended; call it at every turn."""
-        for name, camera in list(self.watched.items()):
-            if camera.thread.loop.alive:
+        for name, thread in list(self.threads.items()):
+            if thread.loop.alive:
                 continue
-            if camera.is_leaving and camera.plan is None:
-                del self.watched[name]
-                self._queue.put_change(name, partial(self._remove, name))
-            elif camera.is_leaving or (camera.due is not None and monotonic() >= camera.due):
-                self._start(camera)
-            elif camera.due is None and not camera.over:
-                self._note_end(name, camera)
+            plan = self._plans.get(name)
+            if plan is None:
+                self._forget(name)
+            elif self._is_leaving(name) or monotonic() >= self._due.get(name, math.inf):
+                self._start(plan)
+            elif name not in self._due and name not in self._ended:
+                self._note_end(name, thread)
 
-    def _thread(self, plan: CameraPlan, earlier: CameraThread | None = None) -> CameraThread:
-        return CameraThread(plan, self._queue, self._open, earlier=earlier, heartbeats=self._heartbeats)
+    def _is_leaving(self, name: str) -> bool:
+        return self._plans.get(name) is not self.threads[name].plan
+
+    def _thread(self, plan: CameraPlan) -> CameraThread:
+        return CameraThread(plan, self._queue, self._open, heartbeats=self._heartbeats)
 
     def _open(self, plan: CameraPlan) -> Source:
         return open_source(
             plan.url, plan.source, plan.name, screening=plan.screening, heartbeats=self._heartbeats
         )
 
-    def _start(self, camera: CameraWatch) -> None:
-        """Start a camera's first thread, or one in place of that which has ended, by the plan in force."""
-        plan = camera.plan
-        assert plan  # noqa: S101 - a camera that was removed is not started
-        if camera.thread.loop.started:
-            camera.thread = self._thread(plan, camera.thread)
-        camera.over, camera.due = False, None
-        self._queue.put_change(plan.name, lambda narrator: narrator.add(plan))
-        self._queue.begin(plan.name)
-        camera.thread.loop.start()
+    def _start(self, plan: CameraPlan) -> None:
+        """Start a camera's first thread, or one in place of that which has ended."""
+        name = plan.name
+        self._ended.discard(name)
+        self._due.pop(name, None)
+        self.threads[name] = self._thread(plan)
+        self._queue.put_change(name, lambda narrator: narrator.add(plan))
+        self._queue.begin(name)
+        self.threads[name].loop.start()
 
-    def _remove(self, name: str, narrator: Narrator) -> None:
-        narrator.remove(name)
-        self._queue.forget(name)
+    def _forget(self, name: str) -> None:
+        """Let go of a removed camera, once all that it saw is reported."""
 
-    def _note_end(self, name: str, camera: CameraWatch) -> None:
+        def remove(narrator: Narrator) -> None:
+            narrator.remove(name)
+            self._queue.forget(name)
+
+        del self.threads[name]
+        self._ended.discard(name)
+        self._due.pop(name, None)
+        self._queue.put_change(name, remove)
+
+    def _note_end(self, name: str, thread: CameraThread) -> None:
         """A thread has ended by itself; a live camera's is started again."""
-        thread = camera.thread
         if not thread.live:
             for sentence in thread.report.errors:
                 logger.warning("%s: %s", name, sentence)
@@ -165,9 +149,9 @@ class Cameras:
         if thread.loop.error is not None:
             logger.error("%s: %s", name, format_error(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
-            camera.due = monotonic() + RESTART_S
+            self._due[name] = monotonic() + RESTART_S
             return
-        camera.over = True
+        self._ended.add(name)
         if thread.loop.error is not None or thread.report.damaged:
             self.failed.add(name)
 

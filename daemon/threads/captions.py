@@ -2,8 +2,8 @@
 
 A batch of frames that fails, as where it does not fit the GPU's memory, is halved. One frame or pair that the
 GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after some
-errors nothing can be fetched from it any more), and so are those of the next ten minutes. A pair that gives
-an error even there is reported by its cluster facts.
+errors nothing can be fetched from it any more). A pair that gives an error even there is reported by its
+cluster facts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from pipeline.sources import Image, redact
 BATCH = 8
 """Frames and pairs of a batch at most."""
 
-REST_S = 600.0
-"""After so long the GPU is tried again, and an error that goes on is logged again."""
+REPEAT_S = 600.0  # an error that goes on is logged again after so long
 
 _LONGEST = 300  # of an error's text; those of CUDA go on and on
 
@@ -54,7 +53,7 @@ class Captioning:
         self.error = ""
         self._main = captioner
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
-        self._on_spare_until = self._warned_at = float("-inf")
+        self._warned_at = float("-inf")
 
     @property
     def at_once(self) -> int:
@@ -87,34 +86,29 @@ class Captioning:
         """
         if not items:
             return []
-        spare = self._spare
-        captioner = spare if spare and monotonic() < self._on_spare_until else self._main
         try:
-            return [*process(captioner, items)]
+            return [*process(self._main, items)]
         except Exception as error:  # noqa: BLE001 - whatever the captioner does, the change must be reported
             self.error = _describe_error(error)
         # Outside of the handler: the error would hold the tensors that must be freed first.
         with suppress(RuntimeError):  # torch's, where the GPU is lost
-            captioner.release_memory()
+            self._main.release_memory()
         if len(items) > 1:
             half = (len(items) + 1) // 2
             parts = items[:half], items[half:]
             return [result for part in parts for result in self._in_parts(part, process)]
-        if spare and captioner is not spare:
+        results: list[Result | None] = [None]
+        level, instead = logging.ERROR, "frames are left out, pairs reported by their clusters only"
+        if self._spare:
             try:
-                results: list[Result | None] = [*process(spare, items)]
+                results = [*process(self._spare, items)]
+                level, instead = logging.WARNING, "on the CPU for now"
             except Exception as error:  # noqa: BLE001 - as above; it is the item's fault
                 self.error = _describe_error(error)
-            else:
-                self._on_spare_until = monotonic() + REST_S
-                logger.warning("captioner: on the CPU for now: %s", self.error)
-                return results
-        if monotonic() - self._warned_at >= REST_S:
+        if monotonic() - self._warned_at >= REPEAT_S:
             self._warned_at = monotonic()
-            logger.error(
-                "captioner: frames are left out, pairs reported by their clusters only: %s", self.error
-            )
-        return [None]
+            logger.log(level, "captioner: %s: %s", instead, self.error)
+        return results
 
     def _narrate_facts(self, pair: FramePair, context: EventContext) -> Narration | None:
         """A narration without the captioner, clusters ranked by their area."""

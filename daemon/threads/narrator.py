@@ -330,7 +330,7 @@ class Narrator:
     def _report_pair(self, camera: _Camera, pair: FramePair, narration: Narration | None) -> None:
         name, state = camera.plan.name, camera.state
         if narration is None:
-            self.counters.count(name, DROPPED, FAILED)
+            self.counters[name, DROPPED, FAILED] += 1
             return
         result = narration
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
@@ -340,12 +340,10 @@ class Narrator:
         result = state.stories.follow(result, returned=pair.returned)
         if not result.sentences:
             reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
-            self.counters.count(name, SUPPRESSED, reason)
+            self.counters[name, SUPPRESSED, reason] += 1
             return
-        if self._report(camera, result, pair):
-            self.counters.count(name, PUBLISHED)
-        else:
-            self.counters.count(name, DROPPED, FAILED)
+        done = (PUBLISHED, "") if self._report(camera, result, pair) else (DROPPED, FAILED)
+        self.counters[name, *done] += 1
 
     def _report(
         self,

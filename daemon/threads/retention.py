@@ -164,27 +164,21 @@ class Retention:
         age_s = self._settings.age
         before = float("-inf") if age_s is None else self._now() - age_s
         excess = self._excess()
-        due, unpublished, held = list[_Due](), set[str](), set[str]()
-        holds, now = self._holds(), datetime.now(UTC)
+        due, stays = list[_Due](), set[str]()  # a chain has one beginning: what follows stays as well
+        folders, now = {journal.folder for journal in list(self._journals.values())}, datetime.now(UTC)
+        holds = [hold for folder in folders for hold in load_holds(folder)]
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
             if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
                 break
-            journal = self._journals[camera]
-            if camera in unpublished or segment.last_record().seq > journal.published.seq:
-                unpublished.add(camera)
-                continue
-            if camera in held or _is_held(segment, holds, now):
-                held.add(camera)  # and what follows it: a chain has one beginning
+            unpublished = segment.last_record().seq > self._journals[camera].published.seq
+            if camera in stays or unpublished or _is_held(segment, holds, now):
+                stays.add(camera)
                 continue
             due.append((camera, segment, "age" if written < before else over[0]))
             freed = self._size(segment) if over else 0
             excess = {reason: size - freed for reason, size in excess.items()}
         return due
-
-    def _holds(self) -> tuple[Hold, ...]:
-        folders = {journal.folder for journal in list(self._journals.values())}
-        return tuple(hold for folder in folders for hold in load_holds(folder))
 
     def _now(self) -> float:
         """The time by which records are old; at the very first start, when a journal was written last."""

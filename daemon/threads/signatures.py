@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.journal.signatures import Signatures, SigningKey
+from pipeline.journal.signatures import Signature, SigningKey
 from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
 from pipeline.loop import Faults, Heartbeats, Loop
 
@@ -40,9 +41,8 @@ class JournalSigning:
         authority: TimestampAuthority | None = None,
     ) -> None:
         self.errors = Faults()
-        self._key, self._journals = key, journals
-        self._signatures: dict[str, Signatures] = {}
-        self._authority, self._stamped = authority, dict[str, int]()
+        self._key, self._journals, self._authority = key, journals, authority
+        self._last: dict[Path, int] = {}  # by file the number of the last record that it vouches for
         self._stamped_at = float("-inf")
         self.loop = Loop(
             "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
@@ -53,12 +53,9 @@ class JournalSigning:
     def sign(self) -> None:
         """Sign every journal that has grown since its last signature."""
         for camera, journal in list(self._journals.items()):
-            if self._key and journal.end.seq:
-                signatures = self._signatures.setdefault(
-                    camera, Signatures(journal.folder, camera, self._key)
-                )
-                with self._attempt(camera, "signed"):
-                    signatures.add(journal.end)
+            with self._attempt(camera, "signed"):
+                if self._key and self._has_grown(journal, Signature):
+                    self._append(self._key.sign(camera, journal.end), journal)
 
     def stamp(self) -> None:
         """Have every journal stamped that has grown since its last time stamp; waits for the network."""
@@ -68,19 +65,27 @@ class JournalSigning:
             self.loop.beat()
             with self._attempt(camera, _STAMPED):
                 _, record = journal.find(journal.end.stream_id)
-                if record and record.seq > self._last_stamped(camera, journal):
-                    self._authority.stamp(record).append(journal.folder)
-                    self._stamped[camera] = record.seq
+                if record and self._has_grown(journal, Timestamp):
+                    self._append(self._authority.stamp(record), journal)
 
     def _attempt(self, camera: str, what: str) -> AbstractContextManager[None]:
         text = f"camera {camera}: its journal is not {what}"
         return self.errors.noted(f"{camera} {what}", text, TimestampError, JournalError, OSError)
 
-    def _last_stamped(self, camera: str, journal: Journal) -> int:
-        if camera not in self._stamped:
-            stamps = Timestamp.load(journal.folder, camera)
-            self._stamped[camera] = max((stamp.seq for stamp in stamps), default=0)
-        return self._stamped[camera]
+    def _has_grown(self, journal: Journal, kind: type[Signature | Timestamp]) -> bool:
+        """True where no line of this kind, nor by this key, vouches for the journal's end."""
+        path = kind.file(journal.folder, journal.camera)
+        if path not in self._last:
+            lines = kind.load(journal.folder, journal.camera)
+            ours = [
+                e.seq for e in lines if isinstance(e, Timestamp) or (self._key and e.key == self._key.public)
+            ]
+            self._last[path] = max(ours, default=0)
+        return journal.end.seq > self._last[path]
+
+    def _append(self, line: Signature | Timestamp, journal: Journal) -> None:
+        line.append(journal.folder)
+        self._last[line.file(journal.folder, journal.camera)] = line.seq
 
     def _turn(self) -> None:
         self.sign()

@@ -38,26 +38,8 @@ NEWER_CAME, ENDED, FAILED = "newer came", "daemon ended", "failed"
 facts (its picture cannot be read, its journal not written)."""
 
 
-class PairCounters:
-    """Counts pairs by camera, outcome and reason, for any number of threads.
-
-    Args:
-        cameras: shown from the start, with zeros; a camera that is removed keeps its counts.
-    """
-
-    def __init__(self, cameras: Iterable[str] = ()) -> None:
-        self._lock = threading.Lock()
-        self._counts = Counter({(camera, o, ""): 0 for camera in cameras for o in (PROPOSED, PUBLISHED)})
-
-    def count(self, camera: str, outcome: str, reason: str = "", pairs: int = 1) -> None:
-        if pairs:
-            with self._lock:
-                self._counts[camera, outcome, reason] += pairs
-
-    def copy(self) -> Counter[tuple[str, str, str]]:
-        """All counts of one moment, by camera, outcome and reason."""
-        with self._lock:
-            return self._counts.copy()
+class PairCounters(Counter[tuple[str, str, str]]):
+    """Pairs by camera, outcome and reason; one thread at a time counts each, any copies all of one moment."""
 
     def waiting(self) -> Counter[str]:
         """Pairs in the queue or with the captioner, by camera."""
@@ -117,7 +99,8 @@ class WorkQueue:
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
         self.capacity = capacity
-        self.counters = PairCounters(cameras)
+        shown = [(camera, outcome, "") for camera in cameras for outcome in (PROPOSED, PUBLISHED)]
+        self.counters = PairCounters(dict.fromkeys(shown, 0))
         self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = self._abandoned = False
@@ -146,12 +129,12 @@ class WorkQueue:
         with self._changed:
             mine = self._work[camera]
             if is_pair:
-                self.counters.count(camera, PROPOSED)
+                self.counters[camera, PROPOSED, ""] += 1
             while wait and len(mine) >= self.capacity and not self._closed:
                 self._changed.wait(POLL_S)
             if self._abandoned or (self._closed and wait):  # else it is the last of a live camera
                 if is_pair:
-                    self.counters.count(camera, DROPPED, ENDED)
+                    self.counters[camera, DROPPED, ENDED] += 1
                 return False
             now = monotonic()
             mine.append(Work(item, since=None if wait else now))
@@ -289,4 +272,5 @@ class WorkQueue:
         del mine[gone]
 
     def _drop(self, camera: str, work: Iterable[Work], reason: str) -> None:
-        self.counters.count(camera, DROPPED, reason, sum(each.is_pair for each in work))
+        if pairs := sum(each.is_pair for each in work):
+            self.counters[camera, DROPPED, reason] += pairs

@@ -12,8 +12,8 @@ import rfc8785
 from pydantic import Field, ValidationError
 
 from pipeline.disk import append_to, appending
-from pipeline.journal.attestations import CanonicalLine
 from pipeline.journal.segments import JournalError, cut_torn
+from pipeline.journal.signatures import CanonicalLine
 from pipeline.record import Digest
 from pipeline.record_format import format_time
 

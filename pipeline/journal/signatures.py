@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
 import rfc8785
-from pydantic import StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from pipeline.disk import sync_folder
-from pipeline.journal.attestations import Attestation
-from pipeline.journal.segments import SIGNATURES, Start
+from pipeline.disk import append_to, appending
+from pipeline.journal.segments import SIGNATURES, Start, cut_torn
 from pipeline.record import Digest
 from pipeline.record_format import ChainEnd, format_time
 
@@ -32,6 +33,80 @@ _KEY = re.compile(r"\s*([0-9a-f]{64})\s*")
 
 class SigningError(ValueError):
     """A key or a signature cannot be used; the message says why and never holds a private key."""
+
+
+class CanonicalLine(BaseModel):
+    """A line of canonical JSON (RFC 8785)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def line(self) -> bytes:
+        """The line without its end."""
+        return rfc8785.dumps(self.model_dump(by_alias=True))
+
+
+class Attestation(CanonicalLine, ABC):
+    """One line of ``<camera>.<suffix>``: the chain up to a record was there at a time.
+
+    Attributes:
+        seq, hash: of the record.
+        time: ISO 8601 in UTC.
+    """
+
+    suffix: ClassVar[str]
+    schema_of_file: ClassVar[str]
+    noun: ClassVar[str]
+    verb: ClassVar[str]
+
+    schema_: Annotated[str, Field(alias="schema")]
+    camera: str
+    seq: int
+    hash: Digest
+    time: str
+
+    @abstractmethod
+    def fault(self, trusted: Collection[Any] = ()) -> str:
+        """Why the line does not hold by itself; empty where it does.
+
+        Args:
+            trusted: who may vouch; empty takes anybody.
+        """
+
+    @classmethod
+    def file(cls, folder: Path, camera: str) -> Path:
+        return folder / f"{camera}.{cls.suffix}"
+
+    @classmethod
+    def read(cls, content: bytes, schema: str = "") -> list[Self | str]:
+        """The lines of a file; where one is not canonical or of another schema, the reason instead.
+
+        A last line without its end is left out: its writer was interrupted, or is still writing.
+        """
+        schema, lines = schema or cls.schema_of_file, list[Self | str]()
+        for raw in content.split(b"\n")[:-1]:
+            lines.append(f"no {cls.noun} {schema}: it was written by something else")
+            with suppress(ValueError):
+                each = cls.model_validate_json(raw)
+                if each.schema_ == schema and each.line() == raw:
+                    lines[-1] = each
+        return lines
+
+    @classmethod
+    def load(cls, folder: Path, camera: str) -> list[Self]:
+        """Those of a camera's journal that can be read; empty where there is no file."""
+        path = cls.file(folder, camera)
+        lines = cls.read(path.read_bytes()) if path.exists() else []
+        return [each for each in lines if not isinstance(each, str)]
+
+    def append(self, folder: Path) -> None:
+        """Write the line to the file of its camera, durably; a torn last line is cut off.
+
+        Raises:
+            OSError: it cannot be written; what was there is unchanged.
+        """
+        with appending(self.file(folder, self.camera)) as handle:
+            cut_torn(handle)
+            append_to(handle, self.line() + b"\n")
 
 
 class Signature(Attestation):
@@ -77,43 +152,15 @@ class SigningKey:
         self._private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key[1]))
         self.public = self._private.public_key().public_bytes_raw().hex()
 
-    def sign(self, camera: str, end: ChainEnd, time: datetime, schema: str = CHECKPOINT) -> Signature:
+    def sign(self, camera: str, end: ChainEnd, schema: str = CHECKPOINT) -> Signature:
         members = {"schema": schema, "camera": camera, "seq": end.seq, "hash": end.hash}
-        members |= {"time": format_time(time), "key": self.public}
+        members |= {"time": format_time(datetime.now(UTC)), "key": self.public}
         signature = self._private.sign(_message(members)).hex()
         return Signature.model_validate({**members, "signature": signature})
 
     def sign_start(self, camera: str, deleted: ChainEnd) -> Start:
         """The signed anchor of a chain whose last deleted record is `deleted`."""
-        signature = self.sign(camera, deleted, datetime.now(UTC), START)
-        return Start(deleted.seq, deleted.hash, signature.line())
-
-
-class Signatures:
-    """Appends the signatures of one camera's journal to ``<camera>.signatures``; for one thread."""
-
-    def __init__(self, folder: Path, camera: str, key: SigningKey) -> None:
-        self.path = Signature.file(folder, camera)
-        self._camera, self._key = camera, key
-        self._last: int | None = None  # number of the record signed last, None until the file was read
-
-    def add(self, end: ChainEnd) -> bool:
-        """Sign the end of the chain, durably; False where it is signed already, or empty.
-
-        Raises:
-            OSError: it cannot be written; what was there is unchanged.
-        """
-        folder = self.path.parent
-        if self._last is None:
-            if self.path.exists():
-                sync_folder(folder)  # who made the file may have been killed before that
-            ours = [each for each in Signature.load(folder, self._camera) if each.key == self._key.public]
-            self._last = max((each.seq for each in ours), default=0)
-        if end.seq <= self._last:
-            return False
-        self._key.sign(self._camera, end, datetime.now(UTC)).append(folder)
-        self._last = end.seq
-        return True
+        return Start(deleted.seq, deleted.hash, self.sign(camera, deleted, START).line())
 
 
 def new_key() -> str:

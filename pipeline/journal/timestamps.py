@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from pipeline.journal.attestations import Attestation
 from pipeline.journal.segments import TIMESTAMPS
+from pipeline.journal.signatures import Attestation
 from pipeline.record import Record
 from pipeline.record_format import format_time
 

@@ -19,7 +19,7 @@ from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stre
 from pipeline.record_lines import fits, read_record
 
 if TYPE_CHECKING:  # they are loaded where a chain has some, in a tenth of a second
-    from pipeline.journal.attestations import Attestation
+    from pipeline.journal.signatures import Attestation
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 

@@ -148,7 +148,6 @@ class SourceReport:
         reconnections: times a live source was opened again.
         errors: one redacted sentence per failed input or interruption, the newest `ERRORS_KEPT`.
         state: of a live source; None for files.
-        clock: of the newest frame; None before the first.
         skew_s: the camera's clock less ours in seconds, the packets' delay included; None where the camera
             sends no time.
         screening: of the sub-stream that is screened in place of this one; None without one.
@@ -161,7 +160,6 @@ class SourceReport:
     reconnections: int = 0
     errors: tuple[str, ...] = ()
     state: ConnectionState | None = None
-    clock: Clock | None = None
     skew_s: float | None = None
     screening: SourceReport | None = None
 

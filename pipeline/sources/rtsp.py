@@ -7,7 +7,7 @@ import queue
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 from time import monotonic
 from typing import Self
@@ -26,7 +26,7 @@ from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
 from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
 from pipeline.sources.gate import Gate, Screen
 from pipeline.sources.picture import LazyPicture, View
-from pipeline.sources.times import CaptureClock, ReceiveClock, Sampler
+from pipeline.sources.times import CaptureClock, Sampler
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class RtspSource:
         self.duration_s: float | None = None
         self._url, self._options = url, options
         self._report, self._connection = SourceReport(), Connection(options.stall_timeout_s)
-        self._receive, self._capture, self._view = ReceiveClock(), CaptureClock(), View(options)
+        self._capture, self._view = CaptureClock(), View(options)
         self._screen, self._gate = screen, gate or Gate(screen, keyframes=options.idle_keyframes)
         self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
         # No wait of libav, and no pause, is longer than these together.
@@ -238,7 +238,7 @@ class RtspSource:
 
     def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: Sampler) -> None:
         """Decode a packet, or hold it, and hand out its sampled frames."""
-        received, gate = self._receive.now(), self._gate
+        received, gate = datetime.now(UTC), self._gate
         self._capture.note(packet, received)
         for due, came in gate.due(packet, received):
             for frame in gate.decode(due, intact):
@@ -259,17 +259,14 @@ class RtspSource:
 
     def _hand_out(self, frame: VideoFrame, received: datetime) -> None:
         time = self._capture.time_of(frame.pts, frame.time_base or _MICROSECOND, received)
-        clock = self._capture.clock
         if is_copied := len(self._lent) >= LENT:
             frame.make_writable()
         luma, picture = self._view.of_frame(frame)
         if not is_copied:
             self._lent.add(picture)
         self._gate.look(luma)
-        if time is None or clock is None:
-            return
-        self._report.clock = clock
-        self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture, monotonic()))
+        if time and (clock := self._capture.clock):
+            self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture, monotonic()))
 
     def _put(self, frame: Frame) -> None:
         if self._frames.full():  # only this thread puts

@@ -64,7 +64,6 @@ def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
                 continue
             report.decoded += 1
             report.sampled += 1
-            report.clock = Clock.FILE
             yield Frame(camera, time, Clock.FILE, index, *view.of_bgr(bgr))
 
     return RecordedSource(camera, read, (stills[-1][0] - first).total_seconds())

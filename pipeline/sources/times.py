@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from time import monotonic
 
 from av.packet import Packet
 from av.video.stream import VideoStream
@@ -22,7 +20,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SANE = timedelta(seconds=5)  # a camera's clock further from ours than this is not believed
 TRUST_PACKETS = 15  # packets in a row that must carry a sane time before the camera's clock is believed
 
-_STEP = timedelta(seconds=1)
 _WINDOW = 64  # packets whose least delay tells how far the clocks are apart: a burst after a jam does not
 _MICROSECOND = timedelta(microseconds=1)
 _PRFT_TIME = slice(0, 8)
@@ -125,33 +122,6 @@ class Sampler:
     def give_back(self) -> None:
         """Take another frame of the slot, as the last one cannot be used."""
         self._slot = None
-
-
-def _wall() -> datetime:
-    return datetime.now(UTC)
-
-
-class ReceiveClock:
-    """Steady wall-clock times: the clock at the start, carried on by the monotonic clock.
-
-    A clock that is set by more than a second is followed, forwards (a machine boots in 1970 and reaches its
-    time server later) and back (one step is better than times that stay wrong); else times only rise.
-    """
-
-    def __init__(self, wall: Callable[[], datetime] = _wall, steady: Callable[[], float] = monotonic) -> None:
-        self._wall, self._steady = wall, steady
-        self._anchor, self._since = wall(), steady()
-        self._last = self._anchor
-
-    def now(self) -> datetime:
-        """Aware UTC time, later than every one given before unless the machine's clock was set back."""
-        wall, since = self._wall(), self._steady()
-        carried = self._anchor + timedelta(seconds=since - self._since)
-        if abs(wall - carried) > _STEP:
-            self._anchor, self._since, self._last = wall, since, wall
-            return wall
-        self._last = max(carried, self._last + _MICROSECOND)
-        return self._last
 
 
 class CaptureClock:

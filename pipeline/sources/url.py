@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pipeline.loop import Heartbeats
 from pipeline.redaction import redact
@@ -37,7 +37,7 @@ def open_source(
 
     Args:
         url: a video file; a folder or a glob whose files are segments of one camera, read in turn; a folder
-            or a glob of still images; a single still; ``file://`` for any of these; ``rtsp://``, ``rtsps://``.
+            or a glob of still images; a single still; ``rtsp://``, ``rtsps://``.
         options: sampling, analysis size, start time, time-outs.
         camera: name of the camera; None takes the name of the file, the folder of several files, or the host
             and path of a URL.
@@ -51,18 +51,16 @@ def open_source(
         SourceError: nothing there can be read; the message says what to do and holds no credentials.
     """
     scheme = _SCHEME.match(url)
-    match scheme.group(1).lower() if scheme else "file":
-        case "rtsp" | "rtsps":
-            return _open_rtsp(url, options, camera, screening, heartbeats)
-        case _ if screening:
-            raise SourceError(f"{redact(url)}: screening is for cameras: leave it out")
-        case "file":
-            return _open_files(unquote(urlsplit(url).path) if scheme else url, options, camera)
-        case other:
-            raise SourceError(
-                f"{redact(url)}: {other}:// is not supported: give a video file, a glob, a folder of stills"
-                " or an rtsp:// URL"
-            )
+    if scheme and scheme[1].lower() in {"rtsp", "rtsps"}:
+        return _open_rtsp(url, options, camera, screening, heartbeats)
+    if screening:
+        raise SourceError(f"{redact(url)}: screening is for cameras: leave it out")
+    if scheme:
+        raise SourceError(
+            f"{redact(url)}: {scheme[1]}:// is not supported: give a video file, a glob, a folder of stills"
+            " or an rtsp:// URL"
+        )
+    return _open_files(url, options, camera)
 
 
 def _open_rtsp(

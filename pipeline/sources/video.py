@@ -162,7 +162,6 @@ class _SegmentReader:
             if not sampler.takes(position + ahead, self._time_base):
                 continue
             self._report.sampled += 1
-            self._report.clock = Clock.FILE
             time = self._start + to_timedelta(position, self._time_base)
             pts = position if stamp is None else stamp
             yield Frame(self._camera, time, Clock.FILE, pts, *(viewed or view.of_frame(frame)))

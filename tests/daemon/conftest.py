@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import av
 import cv2
 import numpy as np
 import pytest
 import torch
 from embedded_redis import EmbeddedServer
+from encoded_footage import encode
 from forked_commands import Forked, forker
 from running_daemon import unused_port
 
@@ -105,16 +105,8 @@ def scene(second: float, visits: Sequence[Visit], size: tuple[int, int] = (320, 
 
 def write_clip(path: Path, visits: Sequence[Visit], seconds: float = 24, rate: int = 5) -> Path:
     """A clip of that scene; 1970, because its container says nothing else."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=rate)
-        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
-        stream.codec_context.thread_count = 1
-        stream.options = {"preset": "ultrafast", "g": "10"}
-        for index in range(round(seconds * rate)):
-            frame = av.VideoFrame.from_ndarray(scene(index / rate, visits), format="rgb24")
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return path
+    frames = (scene(index / rate, visits) for index in range(round(seconds * rate)))
+    return encode(path, "libx264", 0, frames, gop=10, rate=rate)
 
 
 LEFT, RIGHT = (30, 90, 70, 70), (200, 100, 70, 80)

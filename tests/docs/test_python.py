@@ -7,12 +7,12 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 import pytest
 from doc_pages import ROOT, code_blocks, page, sections, table
 from embedded_redis import EmbeddedServer
+from encoded_footage import encode
 
 WIDTH, HEIGHT = 640, 360
 
@@ -29,13 +29,8 @@ def sides() -> tuple[np.ndarray, np.ndarray]:
 def footage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files that the examples read: the cars come after 6 s and have left after 11."""
     empty, full = sides()
-    with av.open(str(tmp_path / "yard.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=4)
-        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        for k in range(64):
-            image = np.ascontiguousarray(full if 24 <= k < 44 else empty)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode(None))
+    frames = (np.ascontiguousarray(full if 24 <= k < 44 else empty) for k in range(64))
+    encode(tmp_path / "yard.mp4", "libx264", 0, frames, gop=12, rate=4)
     for name, image in (("before", empty), ("after", full)):
         assert cv2.imwrite(str(tmp_path / f"{name}.png"), image[..., ::-1])
     monkeypatch.chdir(tmp_path)

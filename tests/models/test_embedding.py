@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from models import load_captioner
-from models.checkpoint import save
 from models.embedding import SIZE, AppearanceEmbedding, crop
 from models.grounded.grounded import Grounded
 
@@ -74,14 +73,3 @@ def test_one_person_is_closer_than_another(embedding: AppearanceEmbedding, clips
     later = embedding(images[12.5], np.array([[0.391, 0.505, 0.069, 0.29]]))
     other = embedding(images[5.5], np.array([[0.7, 0.62, 0.12, 0.38]]))
     assert one @ later.T > one @ other.T + 0.1
-
-
-def test_graphs_are_kept_with_the_checkpoint(captioner: Grounded, tmp_path: Path) -> None:
-    save(captioner, tmp_path / "again.safetensors")
-    again = load_captioner(tmp_path / "again.safetensors")
-    assert again.graphs == captioner.graphs
-    del again.graphs["embedding"]
-    save(again, tmp_path / "without.safetensors")
-    without = load_captioner(tmp_path / "without.safetensors")
-    assert isinstance(without, Grounded)
-    assert without.appearance is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -71,16 +70,6 @@ def test_what_an_earlier_run_left_is_removed_whatever_its_time(store: EvidenceSt
     reference = store.put(b"old", "jpg")
     os.utime(store.find(reference), (4e9, 4e9))  # the clock was stepped back since
     assert EvidenceStore(store.folder).remove([reference[7:]]) == 1
-
-
-def test_pictures_are_no_more_readable_than_words(store: EvidenceStore) -> None:
-    before = os.umask(0)
-    try:
-        path = store.find(store.put(b"private", "jpg"))
-    finally:
-        os.umask(before)
-    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, store.folder)]
-    assert modes == [0o640, 0o750, 0o750]
 
 
 def test_references_are_found_without_parsing() -> None:

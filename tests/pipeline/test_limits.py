@@ -30,6 +30,9 @@ def test_one_kind_is_sent_once_within_the_cooldown_and_what_is_held_does_not_pro
     assert held(limits, 31, box=RIGHT) == [""]
     both = [sentence(LEFT), sentence(LEFT, name="car")]
     assert limits.hold(START + timedelta(seconds=32), "change", both) == ""  # the car is news
+    restarted = MessageLimits(LimitOptions(cooldown_s=20, max_per_hour=None))
+    restarted.remember(START, "change", [sentence()])
+    assert held(restarted, 5) == ["cooldown"]
 
 
 def test_an_hour_has_so_many_messages() -> None:
@@ -40,17 +43,6 @@ def test_an_hour_has_so_many_messages() -> None:
 
 def test_nothing_is_held_without_limits() -> None:
     assert held(MessageLimits(NO_LIMITS), *range(200)) == [""] * 200
-
-
-def test_a_new_plan_and_a_restart_are_no_way_around_a_limit() -> None:
-    earlier = MessageLimits(LimitOptions(cooldown_s=None, max_per_hour=2))
-    held(earlier, 0, 1)
-    later = MessageLimits(LimitOptions(cooldown_s=None, max_per_hour=2))
-    later.inherit(earlier)
-    assert held(later, 2) == ["hourly"]
-    restarted = MessageLimits(LimitOptions(cooldown_s=20, max_per_hour=None))
-    restarted.remember(START, "change", [sentence()])
-    assert held(restarted, 5) == ["cooldown"]
 
 
 def test_a_clock_set_back_prolongs_no_limit() -> None:

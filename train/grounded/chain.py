@@ -186,8 +186,7 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
     cameras = []
     for name, own in by_camera(footage.learn).items():
         folder = Path(footage.sources[name]["footage"])
-        key = detector.key + (run.reid.name if run.reid else "")
-        snapshots = collect(collector, own, folder, scratch / "seen", key)
+        snapshots = collect(collector, own, folder, scratch / "seen")
         cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
     members = []
     for number in range(run.options.members):

@@ -8,7 +8,6 @@ positive; more of these are made where another frame of the camera has an object
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -49,7 +48,6 @@ _HITS = 4  # frames in which a track must be seen
 _LOST = 3  # frames for which a track may be missed
 _LEAST = 0.3  # how well a box must continue a track, see `_gain`
 _CLEAR = 0.15  # by how much a track's best continuation must be better than its second best
-_FORMAT = 2  # of what is kept of a camera
 _NUMBERED = re.compile(r"^in(\d{6})$")  # a still of a sequence, 25 a second, as some suites name it
 
 
@@ -296,17 +294,12 @@ def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
 
 
 def collect(
-    collector: Collector, frames: Sequence[LabelledFrame], footage: Path, cache: Path, key: str
+    collector: Collector, frames: Sequence[LabelledFrame], footage: Path, kept: Path
 ) -> list[Snapshot]:
-    """A camera's snapshots, made once and kept in a folder.
-
-    `key`: what they depend on beside their footage, such as the detector's hash.
-    """
-    labels = hashlib.sha256(repr(frames).encode()).hexdigest()
-    stamp = hashlib.sha256(f"{_FORMAT} {key} {labels}".encode()).hexdigest()[:16]
-    path = cache / f"{frames[0].camera}-{stamp}.pt"
+    """A camera's snapshots, made once and kept in a folder of one collector and one set of labels."""
+    path = kept / f"{frames[0].camera}.pt"
     if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
+        kept.mkdir(parents=True, exist_ok=True)
         made = [asdict(one) for one in collector.camera(frames, footage)]
         with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
             torch.save(made, file)

@@ -20,7 +20,7 @@ from pipeline.journal import Journal, read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
-TIMES = 4
+TIMES = 3
 NAMES = ("busy", "open")
 
 
@@ -49,7 +49,7 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     whole = config.read_text()
 
     def proposes(daemon: Daemon) -> None:
-        threads = [daemon.cameras.watched[name].thread for name in NAMES]
+        threads = [daemon.cameras.threads[name] for name in NAMES]
         until(daemon, lambda: all(thread.read_s > 6 for thread in threads))
 
     def operate(daemon: Daemon) -> None:
@@ -60,10 +60,9 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
                 until(daemon, lambda: set(daemon.journals) == {"away"})
             if k < TIMES - 1:
                 reload(daemon, config, whole)
-                watched = daemon.cameras.watched
                 until(
                     daemon,
-                    lambda watched=watched: not any(each.is_leaving for each in watched.copy().values()),
+                    lambda: not daemon.cameras.is_changing,
                 )
 
     with running(config) as daemon:
@@ -90,7 +89,7 @@ def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journ
         try:
             reload(daemon, config, whole)
             reload(daemon, config, away)
-            until(daemon, lambda: "room" not in daemon.cameras.watched)
+            until(daemon, lambda: "room" not in daemon.cameras.threads)
             reload(daemon, config, away)  # a turn of the main loop later
             assert "room" in daemon.journals
         finally:

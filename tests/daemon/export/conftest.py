@@ -16,7 +16,7 @@ from daemon import cli
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import ChainEnd, Evidence
 from pipeline.sources import Frame, SourceOptions, open_source
@@ -59,7 +59,6 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     key = SigningKey(new_key())
     small = SegmentLimits(bytes=2500)
     with Journal(folder / "state" / "journal", "yard", fsync=False, limits=small) as journal:
-        signatures = Signatures(journal.folder, "yard", key)
         for n in range(1, 11):
             thing = "person" if n % 3 == 0 else "car"
             said = Sentence(f"A {thing} has appeared.", "appeared", thing, (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
@@ -69,7 +68,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
             }
             record = journal.append(told, evidence=Evidence(**pictures))
             if n in (4, 8):
-                signatures.add(ChainEnd.of(record))
+                key.sign("yard", ChainEnd.of(record)).append(journal.folder)
     with Journal(folder / "state" / "journal", "gate", fsync=False) as journal:
         for n in range(1, 4):
             journal.append(narration(n, "gate"))

@@ -8,6 +8,7 @@ import pytest
 from forwarding_here import Receiver, forwarding
 from waiting import until
 
+from daemon.config.configuration import parse_configuration
 from daemon.forward import digests
 
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)  # from which a camera counts its seconds
@@ -59,29 +60,17 @@ def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
     clock.hour = 8.0
     receiver.stop()
     with forwarding(path) as running:
-        until(lambda: "cannot be reached" in running["office"].failing)
+        until(lambda: "cannot be reached" in running["office"].backoff.reason)
     receiver.start()
     with forwarding(path) as running:
         until(lambda: len(receiver.taken) == 1)
-        until(lambda: running["office"]._digests.due() is None)  # type: ignore[union-attr]
     with forwarding(path):
         pass
     assert len(receiver.taken) == 1
 
 
-def test_the_first_one_is_of_the_next_hour(tmp_path, clock) -> None:
-    from daemon.config.configuration import parse_configuration
-
-    configuration = parse_configuration(
-        f"version: 1\nstate: {tmp_path}\ntimezone: Europe/Berlin\ncameras: {{a: {{url: a.mp4}}}}\n"
-    )
-
-    def due() -> datetime | None:
-        return digests.DueDigests(["07:00", "19:00"], configuration, tmp_path / "f.digest").due()
-
-    clock.hour = 4.9
-    assert due() is None
-    clock.hour = 5.0  # 7:00 in Berlin
-    assert due() == MIDNIGHT + timedelta(hours=5)
-    clock.hour = 100
-    assert due() == MIDNIGHT + timedelta(hours=89)
+def test_hours_are_those_of_the_time_zone() -> None:
+    configuration = parse_configuration("version: 1\ntimezone: Europe/Berlin\ncameras: {a: {url: a.mp4}}\n")
+    hours = digests.DigestHours(["07:00", "19:00"], configuration)
+    for now, last in ((4.9, -7), (5.0, 5), (100, 89)):  # 7:00 in Berlin is 5:00 in UTC
+        assert hours.last(MIDNIGHT + timedelta(hours=now)) == MIDNIGHT + timedelta(hours=last)

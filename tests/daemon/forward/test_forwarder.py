@@ -19,7 +19,7 @@ from waiting import until
 from daemon.forward import sender
 from daemon.forward.queue import dead_letter_key
 from daemon.forward.sender import Sender
-from pipeline.publisher import stream_key
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
 Configure = Callable[..., Path]
@@ -70,11 +70,11 @@ def test_a_target_that_is_away_or_slow_loses_nothing_and_delays_no_other(
             until(lambda: len(other.taken) == 20)
             assert len(receiver.taken) < 20
             if delay_s is None:
-                until(lambda: "cannot be reached" in running["office"].failing)
+                until(lambda: "cannot be reached" in running["office"].backoff.reason)
                 receiver.start()
             receiver.delay_s = 0.0
             until(lambda: len(receiver.taken) == 20)
-            until(lambda: not running["office"].failing)
+            until(lambda: not running["office"].backoff.reason)
         assert receiver.ids == other.ids == published
     finally:
         other.stop()
@@ -86,7 +86,7 @@ def test_redis_is_killed_and_returns(configure, camera, receiver, redis_server) 
         published = yard.narrate(3)
         until(lambda: len(receiver.taken) == 3)
         redis_server.stop(signal.SIGKILL)
-        until(lambda: running["office"].failing)
+        until(lambda: running["office"].backoff.reason)
         redis_server.start()
         published += yard.narrate(2)
         until(lambda: len(receiver.taken) == 5)

@@ -172,7 +172,7 @@ def test_a_broker_that_is_killed_and_forgets_everything(
         until(lambda: sender._queue._sent)
         broker.stop()
         waiting = yard.narrate(3, **now())
-        until(lambda: sender.failing)
+        until(lambda: sender.backoff.reason)
         broker.start()
         listener = listen(broker.port)
         until(lambda: len(listener.on("narrated/yard/event")) == 3)
@@ -201,8 +201,8 @@ def test_a_corrected_password_is_read_again(mosquitto, tmp_path, listen, configu
         path = configure(f"  mqtt:\n    home: {{url: '{url}'}}\n")
         with forwarding(path) as running:
             camera().narrate()
-            until(lambda: "refuses the login: Not authorized" in running["home"].failing)
-            assert "wr0ng" not in running["home"].failing
+            until(lambda: "refuses the login: Not authorized" in running["home"].backoff.reason)
+            assert "wr0ng" not in running["home"].backoff.reason
             secret.write_text("me:p/w:rd\n")
             until(lambda: running["home"]._queue._sent)
         listener = listen(closed.port, "me", "p/w:rd")

@@ -73,14 +73,14 @@ def moment(text: str) -> datetime:
     return (read if read.tzinfo else read.replace(tzinfo=BERLIN)).astimezone(UTC)
 
 
-def write_record(folder: Path, visits: str = VISITS) -> dict[str, str]:
+def write_record(folder: Path, visits: str = VISITS, *, others: bool = True) -> dict[str, str]:
     """Write the journals; gives the name of each record by its id: its track, or a name for those without."""
     told = defaultdict[str, list[tuple[datetime, str, dict[str, Any]]]](list)
     for line in visits.strip().splitlines():
         camera, track, *visit = line.split(" | ")
         for at, record in _visit(track, *visit):
             told[camera].append((at, track, record))
-    for camera, at, name, record in _others() if visits != SITE else ():
+    for camera, at, name, record in _others() if others and visits != SITE else ():
         told[camera].append((moment(at), name, record))
     names = {}
     for camera, records in told.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from daemon.questions.restatement import restate
 from daemon.search.output import caveats
 from daemon.search.search import Search
 from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
+from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import FrameStamp
 
 from .made_record import VISITS, moment, write_record
@@ -76,6 +77,25 @@ def test_an_outage_after_a_visit_leaves_open_what_is_there_now(tmp_path):
         later = search.asker().read("which cars are still there", NOW + timedelta(days=3))
         with pytest.raises(SearchError, match="not known since Mon 2026-11-23 18:54:59"):
             search.selection.visits(later)
+
+
+def test_what_users_marked_is_found(tmp_path):
+    with made(tmp_path) as search:
+
+        def found(question: str) -> set[str]:
+            asked = search.asker().read(question, NOW)
+            return {each.record.id for each in search.answer(asked).results}
+
+        assert found("what did I mark") == set()
+        cars = sorted(found("cars"))
+        with closing(FeedbackStore(tmp_path / FILE)) as store:
+            store.set_opinion(cars[0], 0, "wrong")
+            store.set_note(cars[1], "the landlord's")
+            store.set_opinion(cars[2], 0, "corrected", object="van")
+        assert found("what did I mark") == {*cars[:3]}
+        assert found("which events were marked as wrong") == {cars[0]}
+        assert found("what was corrected by users") == {cars[2]}
+        assert found("marked people") == set()
 
 
 def test_now_is_not_known_since_narrated_stopped(tmp_path):

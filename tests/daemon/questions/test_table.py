@@ -11,10 +11,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from daemon.questions.asker import MEANT, REWRITES
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question, SearchError
+from daemon.questions.reading import Reading
 from daemon.questions.restatement import restate
 from daemon.search.search import Search
+from daemon.search.spells import spells
 
 from .made_record import SITE, write_record
 
@@ -52,14 +55,17 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tup
 def reading_of(asked: Question, local: LocalTime) -> set[str]:
     """The question in the words of the table."""
     filters, span, measure, said = asked.filters, asked.span, asked.measure, set[str]()
-    said |= {word for word in ("count", "durations", "most") if getattr(measure, word)}
-    said |= {"open"} if filters.open else set()
+    said |= {word for word in ("count", "durations", "most", "fewest", "none") if getattr(measure, word)}
+    said |= {f"marked={filters.marked}".replace(" ", "_")} if filters.marked else set()
+    said |= {word for word in ("open", "ended") if getattr(filters, word)}
+    if measure.there:
+        said.add("there={}-{}".format(*measure.there).removesuffix("-inf"))
     said = {{"open": "now", "durations": "howlong"}.get(word, word) for word in said}
     if measure.order != "all":
         said.add(measure.order)
-    if "most" in said:
+    if said & {"most", "fewest"}:
         said.discard("count")
-    if not said & {"count", "howlong", "first", "last", "longest", "most"}:
+    if not said & {"count", "howlong", "first", "last", "longest", "most", "fewest"}:
         said.add("list")
     said |= {f"by={name}" for name in measure.by} | ({f"limit={measure.limit}"} if measure.limit else set())
     names = {"obj": "objects", "kind": "kinds", "cam": "cameras", "zone": "zones", "colour": "colours"}
@@ -91,6 +97,10 @@ def meant(reading: str) -> set[str]:
 
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
+    if asked.measure.there:
+        found = spells(search.selection, asked)
+        clocks = [[f"{search.local.of(at):%dT%H:%M}" for at in (each.begin, each.end)] for each in found]
+        return {f"{a}..{b}={each.number}" for (a, b), each in zip(clocks, found, strict=True)} or {"-"}
     if asked.measure.count:
         groups = search.selection.count(asked)
         if asked.measure.by:
@@ -137,3 +147,9 @@ def test_the_table_is_large_enough():
     understood = [line for line in table() if not line[3].startswith("REFUSED")]
     assert len(table()) >= 200
     assert len(understood) >= 170
+
+
+def test_no_cue_hides_what_would_be_read_otherwise():
+    always = [("", pattern, instead) for _, pattern, instead in REWRITES]
+    for _, _, question, *_ in table():
+        assert Reading.of(question, REWRITES, MEANT) == Reading.of(question, always, MEANT)

@@ -15,7 +15,7 @@ from embedded_redis import EmbeddedServer
 
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import stream_key
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type

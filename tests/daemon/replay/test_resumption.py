@@ -16,7 +16,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.replay import output
 from daemon.search.search import Search
 from pipeline.journal.verification import verify
-from pipeline.publisher import stream_key
+from pipeline.publisher.publisher import stream_key
 
 Run = Callable[..., Any]
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")

@@ -19,7 +19,7 @@ from running_daemon import page, until, unused_port
 
 from pipeline.journal import read_camera
 from pipeline.journal.verification import verify
-from pipeline.publisher import stream_key
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import Record, read_record
 
 SIZE = "size=2m"

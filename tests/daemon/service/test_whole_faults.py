@@ -1,4 +1,4 @@
-"""The running daemon while its narrator hangs."""
+"""The running daemon while its narrator hangs, and at its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Narrator.process = hang
 """
 
 
-def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
+def test_a_narrator_that_hangs_feeds_no_watchdog_and_delays_no_end(
     start: Callable[..., Any],
     still: Path,
     tmp_path: Path,
@@ -70,39 +70,21 @@ def test_a_narrator_that_hangs_gets_no_watchdog_fed_until_it_goes_on(
     (tmp_path / "hang").unlink()
     notify.wait_for("WATCHDOG=1")
     until(process, lambda: len(journal.read_bytes().splitlines()) > told)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert verify([journal]).ok
-    assert len(list(read_journal(journal))) > told
-    state = tmp_path / "state"
-    written = [state, *state.rglob("*")]  # of a live camera
-    assert [path for path in written if path.stat().st_mode & 0o027] == []
 
-
-def test_what_is_in_hand_at_the_end_is_recorded_as_not_seen(
-    start: Callable[..., Any], tmp_path: Path, notify: Any, rtsp_server: Callable[..., Any], free_port: int
-) -> None:
-    """The narrator takes longer over its batch than the end waits for it."""
-    rtsp_server(port=free_port)
-    process = start(
-        f"  ball: {{url: 'rtsp://127.0.0.1:{free_port}/stream', {OFTEN}}}\n",
-        None,
-        notify,
-        first=HANGING.replace("HANG", str(tmp_path / "hang")),
-    )
-    journal = tmp_path / "state" / "journal" / "ball.jsonl"
-    notify.wait_for("READY=1")
-    until(process, journal.read_bytes)
+    # At its end the narrator takes longer over its batch than that waits: what is in hand is not seen.
+    (tmp_path / "hanging").unlink()
     (tmp_path / "hang").touch()
     until(process, (tmp_path / "hanging").exists)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert verify([journal]).ok
-    last = list(read_journal(journal))[-1]
+    *_, last = read_journal(journal)
     assert (last.event, last.reason) == ("gap", "overload")
     assert last.since is not None
     assert last.since < last.after.time
     assert "not looked at before the end" in err
     assert "neither written nor held" not in err
+    state = tmp_path / "state"
+    written = [state, *state.rglob("*")]  # of a live camera
+    assert [path for path in written if path.stat().st_mode & 0o027] == []

@@ -108,7 +108,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
 
 
 def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    captioner: Captioner, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, asked = failing(captioner, lambda _: RuntimeError("CUDA error: device-side assert triggered"))
     captioning = Captioning(broken)
@@ -117,11 +117,8 @@ def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
     whole = narrate(Captioning(captioner), batch, captioner)
     for _ in range(2):
         assert narrate(captioning, batch, broken) == whole
-        assert asked == [1]  # not asked again for now
+    assert asked == [1] * 4  # it may be well again
     assert [r.levelname for r in caplog.records] == ["WARNING"]
-    monkeypatch.setattr(module, "monotonic", lambda: 1e12)
-    assert narrate(captioning, batch[:1], broken) == whole[:1]
-    assert asked == [1, 1]
 
 
 @pytest.mark.logs_errors

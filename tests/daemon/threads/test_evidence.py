@@ -170,9 +170,11 @@ def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(
         signing.sign()
         signing.sign()
         assert not signing.errors
+        JournalSigning(key, {"room": journal}).sign()  # after a restart
         narrator.process([proposed(100, comes=False)])
         assert signing.loop.end(20)
         assert len(signatures.read_text().splitlines()) == 2
-    found = verify([tmp_path], VerifyOptions(keys=[key.public]))
+        JournalSigning(another := SigningKey(new_key()), {"room": journal}).sign()
+    found = verify([tmp_path], VerifyOptions(keys=[key.public, another.public]))
     assert found.ok
-    assert [signed.seq for signed in found.signed.values()] == [2]
+    assert [(signed.seq, len(signed.keys)) for signed in found.signed.values()] == [(2, 2)]

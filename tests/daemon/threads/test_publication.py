@@ -13,7 +13,8 @@ from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import NO_ENTRY, Publisher, lease_key, stream_key
+from pipeline.publisher import Publisher
+from pipeline.publisher.publisher import NO_ENTRY, lease_key, stream_key
 
 
 @pytest.fixture
@@ -76,11 +77,14 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
     until(lambda: len(ids(client, "lot")) == 5)
     until(lambda: "yard" in publishing.errors)
     assert "is written by another daemon" in publishing.errors["yard"]
+    until(lambda: journals["lot"].published.seq == 5)
+    assert publishing.stopped == publishing.errors["yard"]  # all that waits is refused
     assert ids(client, "yard") == []
     theirs.release(*writer)
     theirs.close()
     until(lambda: len(ids(client, "yard")) == 5)
     until(lambda: not publishing.errors)
+    assert publishing.stopped == ""
     assert caplog.text.count("camera yard is not published: narrated") == 1
 
 

@@ -18,7 +18,7 @@ from pipeline import evidence as store_module
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.holds import Hold, add_hold, release_hold
-from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Evidence
 
@@ -135,7 +135,7 @@ def test_what_is_too_old_goes_with_its_pictures_and_the_chain_says_so(cameras, s
     assert record.text.startswith("3 records from 2024-05-01T00:00:00")
     for journal in cameras.values():
         assert journal.append(replace(narration(9 * DAY, journal.camera))).seq == 14
-        Signatures(journal.folder, journal.camera, key).add(journal.end)
+        key.sign(journal.camera, journal.end).append(journal.folder)
     verification = verify([tmp_path / "journal"], VerifyOptions(keys=[key.public]))
     assert verification.ok, verification.problems
     assert (tmp_path / "clock").stat().st_mode & 0o007 == 0

@@ -173,7 +173,7 @@ def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds o
         while not over.is_set():
             for work in queue.take(5):
                 if work.is_pair:
-                    counters.count(work.camera, PUBLISHED)
+                    counters[work.camera, PUBLISHED, ""] += 1
 
     threads = [threading.Thread(target=feed, args=[camera]) for camera in cameras]
     narrator = threading.Thread(target=narrate)

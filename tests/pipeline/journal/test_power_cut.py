@@ -13,10 +13,10 @@ from forgetful_disk import ForgetfulDisk, Killed, Tree
 from narrations import narration
 from unpublished import unpublished
 
+from daemon.collect.journal_copy import JournalCopy
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.journal.journal_copy import JournalCopy
-from pipeline.journal.signatures import Signatures, SigningKey
+from pipeline.journal.signatures import SigningKey
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Evidence
 
@@ -44,12 +44,11 @@ class Promises:
             first = 1 if count <= self.kept else seqs[0]
             assert seqs == list(range(first, journal.end.seq + 1)), self._when(count)
             assert journal.end.seq >= _latest(self.records, count), self._when(count)
-            signatures = Signatures(journal.folder, "yard", KEY)
             if signed := _latest(self.signed, count):
                 result = verify([place], VerifyOptions(keys=[KEY.public]))
                 assert max((s.seq for s in result.signed.values()), default=0) >= signed, self._when(count)
             journal.append(narration(1000))
-            signatures.add(journal.end)
+            KEY.sign("yard", journal.end).append(journal.folder)
         result = verify([place], VerifyOptions(keys=[KEY.public]))
         assert not result.problems, self._when(count)
 
@@ -83,7 +82,6 @@ def a_life(disk: ForgetfulDisk) -> Promises:
     promises = Promises(disk)
     pictures = EvidenceStore(disk.root / "evidence")
     with disk.noting(), Journal(disk.root / "journal", "yard", limits=ONE_EACH) as journal:
-        signatures = Signatures(journal.folder, "yard", KEY)
         for number in range(1, 4):
             reference = pictures.put(b"picture %d" % number, "webp")
             journal.append(narration(number), evidence=Evidence(before=reference))
@@ -91,7 +89,7 @@ def a_life(disk: ForgetfulDisk) -> Promises:
             *_, (_, position) = unpublished(journal)
             journal.acknowledge(position)
             if number != 2:
-                signatures.add(journal.end)
+                KEY.sign("yard", journal.end).append(journal.folder)
                 promises.signed[len(disk.steps)] = number
         promises.kept = len(disk.steps)
         journal.delete(journal.closed()[0].last_record(), KEY)
@@ -109,7 +107,7 @@ def another_life(disk: ForgetfulDisk) -> Promises:
         reference = EvidenceStore(disk.root / "evidence").put(b"picture 1", "webp")
         journal.append(narration(100), evidence=Evidence(before=reference))
         promises.records[len(disk.steps)] = journal.end.seq
-        Signatures(journal.folder, "yard", KEY).add(journal.end)
+        KEY.sign("yard", journal.end).append(journal.folder)
         promises.signed[len(disk.steps)] = journal.end.seq
     return promises
 

@@ -11,8 +11,9 @@ import pytest
 from narrations import narration
 from unpublished import unpublished
 
+from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits, read_camera, read_journal
-from pipeline.journal.signatures import Signatures, SigningKey, new_key
+from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import verify
 from pipeline.record import ChainEnd
 
@@ -96,14 +97,6 @@ def test_every_position_is_found_again_in_the_next_run(tmp_path):
             assert journal.find((5, 0)) == (ChainEnd(), None)
 
 
-def test_a_damaged_line_is_never_handed_out_for_publishing(tmp_path):
-    fill(tmp_path, range(3))
-    path = tmp_path / "yard.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":7'))
-    with opened(tmp_path) as journal, pytest.raises(JournalError, match="narrated verify"):
-        journal.backlog(3)
-
-
 def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
     with opened(tmp_path) as journal:
         for second in range(23):
@@ -127,20 +120,22 @@ def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
     assert not verify([tmp_path]).ok
 
 
-def test_words_and_signatures_are_as_private_as_pictures_whatever_the_umask(tmp_path):
+def test_words_signatures_and_pictures_are_private_whatever_the_umask(tmp_path):
     key, before = SigningKey(new_key()), os.umask(0)
     try:
         with opened(tmp_path / "journal", SegmentLimits(bytes=1)) as journal:
             for second in range(3):
                 journal.append(narration(second))
             publish_all(journal)
-            Signatures(journal.folder, "yard", key).add(journal.end)
+            key.sign("yard", journal.end).append(journal.folder)
             journal.delete(journal.closed()[0].last_record(), key)
+        EvidenceStore(tmp_path / "evidence").put(b"private", "jpg")
     finally:
         os.umask(before)
     written = [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o027 == 0]
     assert {path.suffix for path in written} == {
         "",
+        ".jpg",
         ".jsonl",
         ".published",
         ".signatures",
@@ -206,8 +201,10 @@ def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, m
                 return real(name, *rest, **options)
 
             patch.setattr(os, "open", refuse)
-        with pytest.raises(JournalError):
+        found = path.read_bytes()
+        with pytest.raises(JournalError, match="narrated verify" if broken == "damaged" else path.name):
             opened(tmp_path)
+        assert path.read_bytes() == found
         journal = opened(tmp_path, SegmentLimits(), hold=9)
         assert journal.append(narration(5)) is None
         assert (journal.is_open, journal.held) == (False, 1)

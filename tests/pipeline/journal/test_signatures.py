@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.journal.signatures import (
-    Signature,
-    Signatures,
-    SigningError,
-    SigningKey,
-    new_key,
-    public_key,
-)
-from pipeline.record import ChainEnd
-
-NOW = datetime(2024, 5, 1, tzinfo=UTC)
-END = ChainEnd(7, "a" * 64)
+from pipeline.journal.signatures import Signature, SigningError, SigningKey, public_key
 
 
 def test_the_key_of_rfc_8032_has_its_public_key() -> None:
@@ -36,19 +22,6 @@ def test_what_is_no_key_is_refused_without_showing_it(text: str) -> None:
     assert not text or text not in str(raised.value)
     with pytest.raises(SigningError, match="not a public key"):
         public_key(text)
-
-
-def test_only_what_is_new_is_signed_over_runs_too(tmp_path: Path) -> None:
-    key = SigningKey(new_key())
-    first = Signatures(tmp_path, "yard", key)
-    assert not first.add(ChainEnd())
-    assert first.add(END)
-    again = Signatures(tmp_path, "yard", key)
-    assert not again.add(END)
-    assert again.add(ChainEnd(8, "b" * 64))
-    assert Signatures(tmp_path, "yard", SigningKey(new_key())).add(ChainEnd(8, "b" * 64))  # a new key
-    read = Signature.read(again.path.read_bytes())
-    assert [(s.seq, s.fault()) for s in read] == [(7, ""), (8, ""), (8, "")]
 
 
 @given(st.binary(max_size=300))

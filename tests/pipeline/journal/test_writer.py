@@ -67,16 +67,6 @@ def test_a_journal_needs_a_folder_that_can_be_written(tmp_path):
             Journal(tmp_path, name)
 
 
-def test_damage_before_the_last_line_is_never_cut_away(tmp_path):
-    path = fill(tmp_path, range(4))
-    damaged = path.read_bytes().splitlines(keepends=True)
-    damaged[2:] = [b"garbage\n", b"garbage\n"]
-    path.write_bytes(b"".join(damaged))
-    with pytest.raises(JournalError, match="narrated verify"):
-        Journal(tmp_path, "yard")
-    assert path.read_bytes() == b"".join(damaged)
-
-
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"offset": 5}', '{"offset": -3, "seq": 1}', "\0" * 40])
 def test_an_unreadable_position_publishes_again_from_the_start(tmp_path, content):
     path = fill(tmp_path)

@@ -16,7 +16,8 @@ from embedded_redis import EmbeddedServer, find_servers
 from models.captioner import Sentence
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import Delivery, Publisher, stream_key
+from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}

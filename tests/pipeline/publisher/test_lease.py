@@ -8,7 +8,7 @@ import pytest
 from waiting import until
 
 from pipeline.journal import Journal
-from pipeline.publisher import StreamConflictError, lease_key
+from pipeline.publisher.publisher import StreamConflictError, lease_key
 
 LEASE = lease_key("yard")
 
@@ -40,9 +40,9 @@ def test_a_second_writer_waits_and_says_who_writes(
     assert [each.id for each in on_stream(server)] == ["yard-0", "yard-1"]
 
 
-def test_a_lease_runs_out(server, client, journal, other, narration, deliver):
+def test_a_lease_runs_out(any_server, client, journal, other, narration, deliver):
     stop = threading.Event()
-    first, second = (deliver(each, server.url, lease_s=0.3) for each in (journal, other))
+    first, second = (deliver(each, any_server.url, lease_s=0.3) for each in (journal, other))
     journal.append(narration(0))
     first.drain(stop)
     client.pexpire(LEASE, 50)

@@ -4,17 +4,8 @@ import pytest
 from unpublished import unpublished
 
 from pipeline.journal import Journal
-from pipeline.publisher import (
-    CHANNEL,
-    NO_ENTRY,
-    Delivery,
-    Publisher,
-    PublisherError,
-    StreamConflictError,
-    StreamMovedError,
-    stream_key,
-    subscribe,
-)
+from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
+from pipeline.publisher.publisher import CHANNEL, NO_ENTRY, StreamConflictError, StreamMovedError, stream_key
 from pipeline.record import ChainEnd, read_record
 
 KEY = "narrated:{yard}:changes"
@@ -70,14 +61,16 @@ def test_nothing_is_added_but_behind_the_entry_that_is_expected(
     assert publisher.entry("lot", records[1].stream_id) is None
 
 
-def test_drain_publishes_what_is_not_acknowledged(server, client, journal, narration, publish_to, on_stream):
-    publisher, stop = publish_to(server.url), threading.Event()
+def test_drain_publishes_what_is_not_acknowledged(
+    any_server, client, journal, narration, publish_to, on_stream
+):
+    publisher, stop = publish_to(any_server.url), threading.Event()
     records = [journal.append(narration(second)) for second in range(700)]
     assert Delivery(journal, publisher).drain(stop) == 700
     assert Delivery(journal, publisher).drain(stop) == 0
     records.append(journal.append(narration(701)))
     assert Delivery(journal, publisher).drain(stop) == 1
-    assert on_stream(server) == records
+    assert on_stream(any_server) == records
     client.xtrim(KEY, maxlen=0)  # its last id stays
     journal.append(narration(702))
     assert Delivery(journal, publisher).drain(stop) == 1
@@ -119,15 +112,15 @@ def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     assert client.xrevrange(KEY, count=1) == newest
 
 
-def test_another_writer_on_the_stream_is_detected(server, client, journal, narration, publish_to):
+def test_another_writer_on_the_stream_is_detected(any_server, client, journal, narration, publish_to):
     client.xadd(KEY, {"id": "theirs"}, id="9999999999999-0")
     journal.append(narration())
     with pytest.raises(StreamConflictError, match=r"another writer uses the camera name 'yard'"):
-        Delivery(journal, publish_to(server.url)).drain(threading.Event())
+        Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert len(list(unpublished(journal))) == 1
     assert client.xlen(KEY) == 1
     client.delete(KEY)
-    assert Delivery(journal, publish_to(server.url)).drain(threading.Event()) == 1
+    assert Delivery(journal, publish_to(any_server.url)).drain(threading.Event()) == 1
 
 
 @pytest.mark.parametrize(

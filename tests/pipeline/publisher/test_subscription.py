@@ -73,40 +73,40 @@ def test_subscribers_get_every_camera_and_later_ones(
         assert [r.id for r in behind.wait_for(1)] == ["yard-1"]
 
 
-def test_a_subscriber_outlives_the_server(server, journal, narration, publish_to, listen, caplog):
-    listener = listen(server.url, None, "0")
+def test_a_subscriber_outlives_the_server(any_server, journal, narration, publish_to, listen, caplog):
+    listener = listen(any_server.url, None, "0")
     journal.append(narration(0))
-    Delivery(journal, publish_to(server.url)).drain(threading.Event())
+    Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert len(listener.wait_for(1)) == 1
-    server.stop(signal.SIGKILL)
+    any_server.stop(signal.SIGKILL)
     time.sleep(0.3)
-    server.start()
+    any_server.start()
     journal.append(narration(1))
-    Delivery(journal, publish_to(server.url)).drain(threading.Event())
+    Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
     assert "trying again" in caplog.text
 
 
 def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(
-    server, journal, narration, publish_to, listen
+    any_server, journal, narration, publish_to, listen
 ):
-    listener = listen(server.url, None, "0")
+    listener = listen(any_server.url, None, "0")
     for second in range(3):
         journal.append(narration(second))
-    Delivery(journal, publish_to(server.url)).drain(threading.Event())
+    Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert len(listener.wait_for(3)) == 3
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(any_server.url) as client:
         client.flushall()
     journal.append(narration(3))
-    Delivery(journal, publish_to(server.url)).drain(threading.Event())
+    Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert [r.id for r in listener.wait_for(4)] == ["yard-0", "yard-1", "yard-2", "yard-3"]
 
 
-def test_a_subscriber_leaves_foreign_entries_out(server, journal, narration, listen, caplog):
+def test_a_subscriber_leaves_foreign_entries_out(any_server, journal, narration, listen, caplog):
     record = journal.append(narration())
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(any_server.url) as client:
         client.xadd(KEY, {"hello": "world"}, id="1-1")
         client.xadd(KEY, {"json": "{}"}, id="1-2")
         client.xadd(KEY, {"json": record.line()}, id=record.stream_id)
-    assert listen(server.url, None, "0").wait_for(1) == [record]
+    assert listen(any_server.url, None, "0").wait_for(1) == [record]
     assert caplog.text.count("is not a narrated record") == 2

@@ -168,8 +168,6 @@ def test_names_that_look_like_patterns_and_protocols(make_clip, tmp_path):
         shutil.copy(plain, tmp_path / name)
         assert len(read(tmp_path / name)[0]) == 50
     assert read(tmp_path / "what a name?.mp4")[1].camera == "what_a_name"
-    frames, _ = read("file://" + str(tmp_path / "a%5B1%5D.mp4"))
-    assert len(frames) == 50
 
 
 @pytest.mark.parametrize("rate", [10, 12, 15, 24, 25, 30])

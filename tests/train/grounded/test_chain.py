@@ -22,7 +22,7 @@ from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.chain import validation_cameras
 from train.grounded.embedding import Tracklet
 from train.grounded.pictures import Pictures
-from train.grounded.stages import Stages
+from train.grounded.stages import StageOutput, Stages
 
 Run = Callable[..., tuple[int, str, str]]
 CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"
@@ -119,20 +119,57 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
     assert all(f"{stage}: done in" in log for stage in STAGES)
 
     first = out.read_bytes()
-    for name in (
-        "embedding",
-        "classifier",
-        "appearance",
-    ):  # as if the power had failed: one is missing, one is cut short
+    for name in STAGES[1:]:  # as if the power had failed: two are missing, one is cut short
         path = out.with_suffix(".run") / f"{name}.pt"
         path.write_bytes(path.read_bytes()[:1000]) if name == "classifier" else path.unlink()
     out.unlink()
     code, _, told = run(*words, "--val-camera", "lot")
     assert code == 0, told
-    assert [line.split(": ")[1] for line in told.splitlines() if "there already" in line] == [
-        "detector",
-    ]
+    assert [line.split(": ")[1] for line in told.splitlines() if "there already" in line] == ["detector"]
     assert out.read_bytes() == first, "made again from the same, it is the same"
+
+
+def test_a_stage_is_made_again_where_what_it_is_made_from_is_another(
+    run: Run, frames: Path, config: Path, reid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = load_captioner()
+    assert isinstance(packaged, Grounded)
+    embedding, classifier = packaged.weights.embedding, packaged.weights.classifier.arrays()
+    tensors = {name: torch.from_numpy(array) for name, array in classifier.items()}
+    results = {
+        "detector": {"graph": packaged.graphs["detector"], "ap50": {}},
+        "embedding": {"weights": {n: torch.from_numpy(getattr(embedding, n)) for n in ("weight", "bias")}},
+        "classifier": {"weights": tensors, "validated": 0, "right": 0},
+        "appearance": {"graph": packaged.graphs["embedding"], "cameras": []},
+    }
+    usual, content = dict[str, str](), config.read_text()
+
+    def again(*more: object) -> list[str]:
+        """The stages whose inputs are not the usual ones."""
+        made = dict[str, str]()
+
+        def known(_: Stages, name: str, inputs: dict[str, object], _make: object) -> StageOutput:
+            made[name] = json.dumps(inputs, sort_keys=True)
+            return StageOutput(results[name], made[name])
+
+        monkeypatch.setattr(Stages, "run", known)
+        words = ("train", "--data", frames, "--out", tmp_path / "x.safetensors", "--config", config)
+        code, _, told = run(*words, "--reid", reid, *more)
+        assert code == 0, told
+        usual.update({name: inputs for name, inputs in made.items() if name not in usual})
+        return [name for name in made if made[name] != usual[name]]
+
+    assert again() == []
+    assert again("--seed", 4) == again("--val-camera", "lot") == [*STAGES]
+    for step, stages in (
+        *(("detector", STAGES), ("feature", ("embedding", "appearance"))),
+        *(("classifier", ("classifier",)), ("embedding", ("appearance",))),
+    ):
+        config.write_text(content.replace(f"{step}_steps: ", f"{step}_steps: 1"))
+        assert again() == [*stages]
+    config.write_text(content)
+    reid.write_bytes(b"another")
+    assert again() == ["embedding", "appearance"]
 
 
 def test_pictures_are_held_in_so_many_megabytes(frames: Path) -> None:

@@ -86,11 +86,11 @@ def blind() -> OnnxDetector:
     return OnnxDetector(export_onnx(detector))
 
 
-def test_false_positives_are_made_where_nothing_is(
+def test_false_positives_are_made_where_nothing_is_and_what_was_collected_is_kept(
     blind: OnnxDetector, frames: list[LabelledFrame], tmp_path: Path
 ) -> None:
     collector = Collector(blind, None, seed=3)
-    found = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
+    found = collect(collector, frames, tmp_path, tmp_path / "kept")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
     planted = [one.box[one.track == FALSE_POSITIVE] for one in plain]
@@ -101,15 +101,10 @@ def test_false_positives_are_made_where_nothing_is(
         assert one.feature.shape == (len(one.track), FEATURES)
         assert one.box.dtype == torch.float32
         assert one.reid.isnan().all()
-
-
-def test_what_was_collected_is_kept(blind: OnnxDetector, frames: list[LabelledFrame], tmp_path: Path) -> None:
-    collector = Collector(blind, None, seed=0)
-    first = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
     for path in tmp_path.glob("*.png"):
         path.unlink()
-    again = collect(collector, frames, tmp_path, tmp_path / "cache", "key")
-    assert [one.occasion for one in again] == [one.occasion for one in first]
-    assert all(torch.equal(a.feature, b.feature) for a, b in zip(first, again, strict=True))
+    again = collect(collector, frames, tmp_path, tmp_path / "kept")
+    assert [one.occasion for one in again] == [one.occasion for one in found]
+    assert all(torch.equal(a.feature, b.feature) for a, b in zip(found, again, strict=True))
     with pytest.raises(FootageError, match="cannot be read"):
-        collect(collector, frames, tmp_path, tmp_path / "cache", "another detector")
+        collect(collector, frames, tmp_path, tmp_path / "elsewhere")
