@@ -6,7 +6,6 @@ import typer
 
 from daemon.commands.options import ConfigurationFile
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
 from daemon.service import daemon as live
 from daemon.service.log import start_logging
 from daemon.threads.allocator import keep_little
@@ -17,4 +16,4 @@ def run(config: ConfigurationFile) -> None:
     configuration = load_configuration(config)
     keep_little()
     start_logging()
-    raise typer.Exit(live.run(config, configuration, Secrets()))
+    raise typer.Exit(live.run(config, configuration))
