@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cv2
 import typer
 
 from daemon.commands.options import ConfigurationFile
@@ -16,6 +15,5 @@ def run(config: ConfigurationFile) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     keep_little()
-    cv2.setNumThreads(1)  # further threads would wake for each frame's plane, and save no time
     start_logging()
     raise typer.Exit(live.run(config, configuration))

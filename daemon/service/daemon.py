@@ -30,7 +30,7 @@ from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.allocator import give_back
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator, warm_up
+from daemon.threads.narrator import Narrator, try_out
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
@@ -298,8 +298,8 @@ class Daemon:
         """Load the captioner and try it, which takes seconds, and at a machine's first start a minute."""
         settings = configuration.captioner
         captioner = load_on(settings.device, settings.checkpoint)
-        warm_up(captioner)
-        # Keep the many objects that numba brings out of all later collections: a full one waits until
+        try_out(captioner)
+        # Keep the many objects of libraries out of all later collections: a full one waits until
         # a quarter of all objects is new, and rings would pile up for hours.
         gc.collect()
         gc.freeze()
