@@ -20,6 +20,7 @@ from daemon.commands.options import (
     CaptionerChoice,
     Device,
     Json,
+    OptionalFile,
     choose_captioner,
     load_chosen_captioner,
     parse_option,
@@ -27,7 +28,7 @@ from daemon.commands.options import (
 )
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import CameraDefaults, Configuration
 from daemon.config.units import parse_moment, parse_rate, parse_time
 from daemon.replay import replay as recorded
@@ -64,9 +65,7 @@ def replay(
     ] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
     sample: Annotated[str | None, Option(help="How often to look at a frame, such as 2/s.")] = None,
-    config: Annotated[
-        Path | None, Option("-c", "--config", help="Take captioner, redis and settings from this file.")
-    ] = None,
+    config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
     evidence: Annotated[
@@ -97,7 +96,7 @@ def replay(
     configuration = load_configuration(config) if config else None
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
-    url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "")
+    url = reveal(redis or (configuration and configuration.redis.url) or "")
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:

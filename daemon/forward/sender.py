@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from daemon.config.secrets import SecretError, Secrets, hide_secrets
+from daemon.config.secrets import SecretError, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
 from daemon.forward import digests
 from daemon.forward.queue import Entry, Queue
@@ -45,10 +45,9 @@ class Sender:
         settings: TargetSettings,
         queue: Queue,
         configuration: Configuration,
-        secrets: Secrets,
         heartbeats: Heartbeats,
     ) -> None:
-        self._settings, self._queue, self._secrets = settings, queue, secrets
+        self._settings, self._queue = settings, queue
         self._store = EvidenceStore(configuration.state / "evidence")
         self._filter = Filter(settings.filter, LocalTime.named(configuration.timezone).zone)
         self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
@@ -67,7 +66,7 @@ class Sender:
             entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker shows that we are online
                 kind = target_class(self._settings)
-                self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
+                self._target = kind(self._settings, self._queue.target, self._cameras)
             if self._digests:
                 self._send_digest(self._target, self._digests)
             for entry in entries:

@@ -39,7 +39,7 @@ from pipeline.report.words import counted, format_offset, many
 from pipeline.sources.url import open_files
 
 BATCH = 4
-"""Frames and pairs of one camera that are narrated together; two more batches wait with their pictures."""
+"""Frames and pairs of one camera that are narrated together; one more batch waits with its pictures."""
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
@@ -191,7 +191,7 @@ class _Replay:
         """Narrate batch after batch of a camera; meanwhile, objects are detected in the next one."""
         name, paths = footage.camera, footage.paths
         plan = replace(self._options.plan.for_captioner(self._captioner), name=name, url=str(paths[0]))
-        queue = WorkQueue([name], capacity=2 * BATCH)
+        queue = WorkQueue([name], capacity=BATCH)
         self._open_journal(name)
         self._narrator.add(plan)
         thread = CameraThread(

@@ -44,7 +44,7 @@ def watched(state: CameraState, name: str, way: Way, seconds: float, start: floa
                 image[int(y * 180) : int((y + box[3]) * 180), int(x * 320) : int(right * 320)] = (200, 30, 30)
                 arrays = [x, y, right - x, box[3]], 0.8, [0.8 if each == name else 0.02 for each in OBJECTS]
                 found = Detections(*(np.array([each]) for each in arrays), np.full((1, 4), 0.5))
-        kinds += [event.kind for event in state.track(MotionFrame(shown(image, t), image), found)]
+        kinds += [event.kind for event in state.track(MotionFrame(shown(image, t)), found)]
     return kinds
 
 
