@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
+
+from models.session import load_session
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 SIZE = 256, 128
 """Height and width of a crop in pixels."""
@@ -22,12 +28,16 @@ class AppearanceEmbedding:
     """
 
     def __init__(self, graph: bytes, threads: int = 1) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        self.size = int(self._session.get_outputs()[0].shape[1])
+        self._graph, self._threads = graph, threads
+
+    @cached_property
+    def _session(self) -> InferenceSession:
+        return load_session(self._graph, self._threads)
+
+    @property
+    def size(self) -> int:
+        """Members of a vector."""
+        return int(self._session.get_outputs()[0].shape[1])
 
     def __call__(self, image: NDArray[np.uint8], boxes: NDArray[np.floating]) -> NDArray[np.float32]:
         """Unit vectors ``(N, size)``: a product of two is their cosine.

@@ -185,6 +185,11 @@ class CameraState:
                 return Tracker(tracker.aspect)
         return tracker
 
+    def let_go(self, now: Frame) -> None:
+        """Let go of frames that are older than an event may choose, but for the last one."""
+        while len(self.frames) > 1 and seconds_between(self.frames[0], now) > RING_S:
+            self.frames.popleft()
+
     def _hold(self, frame: Frame) -> None:
         frames = self.frames
         while frames and seconds_between(frames[0], frame) > RING_S:

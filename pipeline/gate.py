@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from pipeline.distance import l2_luma
 from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder
@@ -44,13 +45,12 @@ _LOOK_BACK_S = (0.35, 0.95)  # motion is a difference to the newest frame that i
 _EARLY_S = 0.02  # sampling is never exact
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class MotionFrame:
     """A frame in which to look for objects.
 
     Attributes:
         frame: sampled frame.
-        small: the picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide.
         restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
         follows_loss: True where frames right before it were given up, because the machine is too slow.
         follows_gap: True where there was no frame for `GAP_S` before it.
@@ -58,19 +58,15 @@ class MotionFrame:
     """
 
     frame: Frame
-    small: Image
     restart: bool = False
     follows_loss: bool = False
     follows_gap: bool = False
     quiet_s: float = 0.0
 
-    @classmethod
-    def of(
-        cls, frame: Frame, *, restart: bool = False, follows_gap: bool = False, quiet_s: float = 0.0
-    ) -> MotionFrame:
-        """A frame and its small picture."""
-        small = frame.picture.small(SMALL_WIDTH)
-        return cls(frame, small, restart=restart, follows_gap=follows_gap, quiet_s=quiet_s)
+    @cached_property
+    def small(self) -> Image:
+        """The picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide."""
+        return self.frame.picture.small(SMALL_WIDTH)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +127,7 @@ class Gate:
             self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time
+                break
         self._recent.append(without_picture(frame))
         while len(self._recent) > 1 and _seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
             self._recent.popleft()
@@ -207,16 +204,18 @@ def watch(
         if tracked:
             is_open = gate.update(frame)
             if is_open:
-                looked_at = [*preroll, frame]
-                preroll.clear()
-                for each in looked_at:
-                    quiet_s = _seconds(quiet_since, each) if quiet_since else 0.0
-                    yield MotionFrame.of(
-                        each, restart=gate.cut and each is frame, follows_gap=has_gap, quiet_s=quiet_s
+                preroll.append(frame)
+                while preroll:
+                    quiet_s = _seconds(quiet_since, preroll[0]) if quiet_since else 0.0
+                    yield MotionFrame(
+                        preroll.popleft(),
+                        restart=gate.cut and not preroll,
+                        follows_gap=has_gap,
+                        quiet_s=quiet_s,
                     )
                     has_gap, quiet_since = False, None
             else:
-                quiet_since = quiet_since or frame
+                quiet_since = quiet_since or without_picture(frame)
                 _remember(preroll, frame)
         last = frame
         if slots.takes(frame):

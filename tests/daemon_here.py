@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
 from daemon.service.daemon import Daemon
 from daemon.service.process import Signals
 
@@ -19,7 +18,7 @@ from daemon.service.process import Signals
 def running(config: Path) -> Iterator[Daemon]:
     """A daemon in this process; its main loop is the caller's."""
     with Signals() as signals, ExitStack() as resources:
-        daemon = Daemon(config, load_configuration(config), Secrets(), signals, resources)
+        daemon = Daemon(config, load_configuration(config), signals, resources)
         daemon.startup()
         try:
             yield daemon

@@ -87,10 +87,6 @@ class ForgetfulDisk:
                 patch.setattr(module, "open", lambda *a, **o: self._opened(real, *a, **o))
             yield
 
-    def left(self) -> Tree:
-        """What is there where the disk forgets nothing."""
-        return _tree(self.steps, frozenset(), 1.0)
-
     def leftovers(self, count: int) -> Iterator[Tree]:
         """What a power cut after so many steps may leave; each once."""
         done = self.steps[:count]

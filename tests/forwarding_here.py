@@ -19,7 +19,6 @@ from running_daemon import unused_port
 from waiting import LIMIT_S, until
 
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
 from daemon.forward import forwarder
 from daemon.forward.forwarder import check
 from daemon.forward.sender import Sender
@@ -33,9 +32,9 @@ from pipeline.record import ChainEnd, Evidence, build_record
 @contextmanager
 def forwarding(path: Path, *, from_start: bool = False) -> Iterator[dict[str, Sender]]:
     """The forwarder in this process, until the block ends."""
-    configuration, secrets = load_configuration(path), Secrets()
-    check(configuration, secrets)
-    with forwarder.forwarding(configuration, secrets, Heartbeats(), from_start=from_start) as senders:
+    configuration = load_configuration(path)
+    check(configuration)
+    with forwarder.forwarding(configuration, Heartbeats(), from_start=from_start) as senders:
         until(lambda: all(map(joined, senders.values())))
         yield senders
 

@@ -24,7 +24,6 @@ class RtspRelay:
         loss: share of the RTP packets that are lost.
         stamp_shift: added to the RTP time stamps, in units of 1/90000 s.
         clock_shift_s: added to the camera's clock in its sender reports.
-        silent_clock: the camera sends no sender reports.
         lost: packets lost so far.
     """
 
@@ -32,7 +31,6 @@ class RtspRelay:
         self.loss = 0.0
         self.stamp_shift = 0
         self.clock_shift_s = 0.0
-        self.silent_clock = False
         self.lost = 0
         self._random = random.Random(seed)
         self._target = port
@@ -89,8 +87,6 @@ class RtspRelay:
             stamp = (struct.unpack_from(">I", packet, 4)[0] + self.stamp_shift) % 2**32
             struct.pack_into(">I", packet, 4, stamp)
         elif channel == RTCP and packet[1] == _SENDER_REPORT:
-            if self.silent_clock:
-                return None
             time = struct.unpack_from(">Q", packet, 8)[0] + int(self.clock_shift_s * 2**32)
             struct.pack_into(">Q", packet, 8, time)
         return packet

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipeline.sources import Clock, Frame, Image
+from pipeline.sources.picture import shrink
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -17,6 +18,9 @@ class Still:
 
     def rgb(self) -> Image:
         return self.image
+
+    def small(self, width: int) -> Image:
+        return shrink(self.image, width)
 
     def release(self) -> None:
         """It is held as it is."""

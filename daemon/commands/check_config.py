@@ -8,7 +8,7 @@ import typer
 
 from daemon.commands.options import ConfigurationFile, warn
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import Configuration
 from pipeline.report.words import many
 
@@ -18,10 +18,10 @@ def check_config(config: ConfigurationFile) -> None:
     configuration = load_configuration(config)
     from daemon.service.checks import check_configuration  # noqa: PLC0415 - a mistake shows at once
 
-    for warning in check_configuration(configuration, Secrets(), config, configuration.forward.addresses()):
+    for warning in check_configuration(configuration, config, configuration.forward.addresses()):
         warn(warning)
     if url := configuration.redis.url:
-        _try_server(Secrets().reveal(url), configuration)
+        _try_server(reveal(url), configuration)
     typer.echo(f"{config}: fine, {many(len(configuration.cameras), 'camera')}")
 
 

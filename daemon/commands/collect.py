@@ -12,7 +12,7 @@ from typer import Option
 from daemon.collect.collector import Collector
 from daemon.collect.pictures import PictureFetcher, PictureSource
 from daemon.commands.options import SOME_FAILED, Cameras
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.service.log import start_logging
 from daemon.service.process import running_as_service
 from pipeline.evidence import EvidenceStore
@@ -40,16 +40,15 @@ def collect(
     once: Annotated[bool, Option("--once", help="End when everything is there.")] = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
-    secrets = Secrets()
-    secrets.reveal(redis)
+    reveal(redis)
     try:
-        sources = [PictureSource(secrets.reveal(url)) for url in pictures or []]
+        sources = [PictureSource(reveal(url)) for url in pictures or []]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--pictures") from None
     start_logging()
     journals = out / "journal"
     fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
-    server = RedisServer(lambda: secrets.reveal(redis), ANSWER_S)
+    server = RedisServer(lambda: reveal(redis), ANSWER_S)
     collector = Collector(journals, DAILY, server, fetcher, cameras=camera or None)
     with closing(server), running_as_service("collecting") as (stop, watch):
 

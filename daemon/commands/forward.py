@@ -12,7 +12,7 @@ from typer import Option
 
 from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.forward.forwarder import check, run, silence_libraries
 from daemon.forward.queue import read_dead_letters, retry_dead_letters
 from daemon.service.log import start_logging
@@ -36,14 +36,13 @@ def forward(
     configuration = load_configuration(config)
     if json and not (dead or retry):
         raise typer.BadParameter("--json goes with --dead or --retry")
-    secrets = Secrets()
     if dead or retry:
-        _handle_dead_letters(secrets.reveal(configuration.redis.url or ""), retry, json=json)
+        _handle_dead_letters(reveal(configuration.redis.url or ""), retry, json=json)
         return
     start_logging()
     silence_libraries()
-    check(configuration, secrets, str(config))
-    run(configuration, secrets, from_start=from_start)
+    check(configuration, str(config))
+    run(configuration, from_start=from_start)
 
 
 def _handle_dead_letters(url: str, retry: bool, *, json: bool) -> None:

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from daemon.commands.options import SOME_FAILED, OptionalFile, warn, write_picture
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import CameraDefaults
 from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
 from pipeline.sources.decode import IntactFrames, video_stream
@@ -43,10 +43,10 @@ def probe(
     ] = None,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""
-    configuration, secrets = load_configuration(config) if config else None, Secrets()
+    configuration = load_configuration(config) if config else None
     camera = configuration.cameras.get(url) if configuration else None
     settings = camera or (configuration.defaults if configuration else CameraDefaults())
-    plan = camera_plan("probe", secrets.reveal(camera.url if camera else url), settings)
+    plan = camera_plan("probe", reveal(camera.url if camera else url), settings)
     if not plan.url.startswith(("rtsp://", "rtsps://")):
         raise typer.BadParameter(
             "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
@@ -57,7 +57,7 @@ def probe(
     if camera and camera.screening:
         typer.echo("\nsub-stream, which is screened:")
         try:
-            _measure(secrets.reveal(camera.screening), plan.source)
+            _measure(reveal(camera.screening), plan.source)
         except SourceError as error:
             warn(f"sub-stream: {error}")
             raise typer.Exit(SOME_FAILED) from None

@@ -71,7 +71,7 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
     if asked.measure.count:
         groups, by = search.selection.count(asked), asked.measure.by
         table, members, found = output.count_table(groups, by), output.count_members(groups, by), len(groups)
-    elif asked.measure.there:
+    elif asked.of_spells:
         found_spells = spells(search.selection, asked)
         table = output.spell_table(found_spells, search.local)
         members, found = output.spell_members(found_spells, search.local), len(found_spells)

@@ -6,6 +6,7 @@ import json as json_format
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from daemon.commands.options import (
     CaptionerChoice,
     Device,
     Json,
+    OptionalFile,
     choose_captioner,
     load_chosen_captioner,
     parse_option,
@@ -26,11 +28,11 @@ from daemon.commands.options import (
 )
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import CameraDefaults, Configuration
 from daemon.config.units import parse_moment, parse_rate, parse_time
 from daemon.replay import replay as recorded
-from daemon.replay.cluster import RayCluster, replay_on
+from daemon.replay.cluster import narrate_on
 from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
@@ -63,9 +65,7 @@ def replay(
     ] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
     sample: Annotated[str | None, Option(help="How often to look at a frame, such as 2/s.")] = None,
-    config: Annotated[
-        Path | None, Option("-c", "--config", help="Take captioner, redis and settings from this file.")
-    ] = None,
+    config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
     evidence: Annotated[
@@ -96,7 +96,7 @@ def replay(
     configuration = load_configuration(config) if config else None
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
-    url = Secrets().reveal(redis or (configuration and configuration.redis.url) or "")
+    url = reveal(redis or (configuration and configuration.redis.url) or "")
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
@@ -110,18 +110,17 @@ def replay(
         check_output(out, force=force)
     loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
     options = ReplayOptions(plan, span, url, out, resume=resume)
+    if ray:
+        checkpoint, chosen = choose_captioner(captioner, device, configuration)
+        elsewhere = partial(narrate_on, address=ray, checkpoint=checkpoint, device=chosen)
+        options = replace(options, elsewhere=elsewhere)
 
     def show(record: Record, offset_s: float) -> None:
         progress.write(record.line().decode() if json else offset_line(record, offset_s))
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:
-        footage = find_footage(paths, camera)
-        if ray:
-            cluster = RayCluster(ray, *choose_captioner(captioner, device, configuration))
-            report = replay_on(cluster, footage, loaded, options, show=show, progress=progress)
-        else:
-            report = recorded.replay(footage, loaded, options, show, progress)
+        report = recorded.replay(find_footage(paths, camera), loaded, options, show, progress)
     finish(report, out, json=json)
 
 

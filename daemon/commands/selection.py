@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer import Argument, Option
 
-from daemon.commands.options import FAILED, USAGE, Cameras, Journals, TimeZone, warn
+from daemon.commands.options import FAILED, USAGE, Cameras, Journals, OptionalFile, TimeZone, warn
 from daemon.config.units import usual_state
 from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
@@ -36,9 +36,7 @@ class Selection:
 
     question: Annotated[Words, Argument(help="A question in plain English; see docs/query.md.")] = None
     journal: Journals = None
-    config: Annotated[
-        Path | None, Option("-c", "--config", help="Configuration file that names the state folder.")
-    ] = None
+    config: OptionalFile = None
     camera: Cameras = None
     since: Annotated[str | None, Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")] = (
         None

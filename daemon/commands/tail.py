@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from daemon.commands.options import Cameras, Json, OptionalFile, Server
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.service.log import time_line
 from daemon.service.process import Signals
 
@@ -44,7 +44,7 @@ def tail(
 
     from pipeline.publisher.subscription import subscribe_members  # noqa: PLC0415
 
-    url, begin = Secrets().reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
+    url, begin = reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
     with Signals() as signals:
         signals.watching()
         records = subscribe_members(url, camera or None, begin, signals.stop)

@@ -10,7 +10,7 @@ from typer import Option
 
 from daemon.commands.options import Device, OptionalFile, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 
 BATCH = {"cpu": 1, "cuda": 16}
 """Requests that are detected in together; a processor gains nothing from more than one."""
@@ -33,8 +33,7 @@ def worker(
         raise typer.BadParameter(
             "name the clients' server: --redis URL, or -c with redis.url", param_hint="--redis"
         )
-    secrets = Secrets()
-    secrets.reveal(url)  # one that is absent ends it before anything is loaded
+    reveal(url)  # one that is absent ends it before anything is loaded
     import numpy as np  # noqa: PLC0415
 
     from daemon.service.log import start_logging  # noqa: PLC0415
@@ -48,7 +47,7 @@ def worker(
         raise ConfigurationError([f"captioner {loaded.name}: it has no workers; take grounded"])
     loaded.detect([np.zeros((352, 640, 3), np.uint8)])  # what cannot work fails here
     batch = BATCH.get(loaded.device.partition(":")[0], 1)
-    server = Worker(lambda: secrets.reveal(url), loaded.sha256, loaded, batch=batch)
+    server = Worker(lambda: reveal(url), loaded.sha256, loaded, batch=batch)
     with running_as_service("detecting") as (stop, watch):
         logger.info(
             "worker %s detects with %s %s on %s",

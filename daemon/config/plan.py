@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import Camera, CameraDefaults, Configuration, EvidenceSettings
 from models.language.catalogue import language
 from models.language.places import Zone
@@ -139,7 +139,7 @@ def camera_plan(
     )
 
 
-def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraPlan]:
+def camera_plans(configuration: Configuration) -> list[CameraPlan]:
     """The plans of all configured cameras, in the order of the file.
 
     Raises:
@@ -147,7 +147,7 @@ def camera_plans(configuration: Configuration, secrets: Secrets) -> list[CameraP
     """
     plans = []
     for name, camera in configuration.cameras.items():
-        plan = camera_plan(name, secrets.reveal(camera.url), camera, limited=True)
-        screening = None if camera.screening is None else secrets.reveal(camera.screening)
+        plan = camera_plan(name, reveal(camera.url), camera, limited=True)
+        screening = None if camera.screening is None else reveal(camera.screening)
         plans.append(replace(plan, screening=screening))
     return plans

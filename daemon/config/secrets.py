@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -29,67 +29,57 @@ def hide_secrets(text: str) -> str:
     return text
 
 
-class Secrets:
-    """Puts secrets in place of ``${env:NAME}``, ``${file:PATH}`` and ``${cred:NAME}``, and remembers which.
+def reveal(text: str) -> str:
+    """The text with secrets put in place of ``${env:NAME}``, ``${file:PATH}`` and ``${cred:NAME}``.
 
-    Args:
-        environment: where ``env`` and systemd's ``$CREDENTIALS_DIRECTORY`` are looked up.
+    It is for opening a connection: never print it. Inside a URL a secret is percent-encoded (but for ``:``,
+    so that it may hold ``user:password``); a secret that is the whole text is taken as it stands.
+
+    Raises:
+        SecretError: a placeholder is misspelt or its secret is absent or empty.
     """
+    in_url = "://" in text
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        self._environment = os.environ if environment is None else environment
+    def put_in(match: re.Match[str]) -> str:
+        value = _read(match.group(1), match.group(2), match.group(0))
+        encoded = quote(value, safe=":")
+        _revealed.update({value, encoded, *value.split(":", 1)[1:]})
+        return encoded if in_url else value
 
-    def reveal(self, text: str) -> str:
-        """The text with its secrets, for opening a connection; never print it.
-
-        Inside a URL a secret is percent-encoded (but for ``:``, so that it may hold ``user:password``);
-        a secret that is the whole text is taken as it stands.
-
-        Raises:
-            SecretError: a placeholder is misspelt or its secret is absent or empty.
-        """
-        in_url = "://" in text
-
-        def put_in(match: re.Match[str]) -> str:
-            value = self._value(match.group(1), match.group(2), match.group(0))
-            encoded = quote(value, safe=":")
-            _revealed.update({value, encoded, *value.split(":", 1)[1:]})
-            return encoded if in_url else value
-
-        revealed = _PLACEHOLDER.sub(put_in, text)
-        if in_url:
-            passwords = [part for groups in _IN_URL.findall(revealed) for part in groups if part]
-            _revealed.update(passwords, map(unquote, passwords))
-        return revealed
-
-    def _value(self, kind: str, name: str, placeholder: str) -> str:
-        if kind == "env":
-            value = self._environment.get(name, "")
-            where = f"set the environment variable {name}"
-        elif kind == "file":
-            value, where = _first_line(Path(name)), f"write it to {name}, readable for this user"
-        elif kind == "cred":
-            folder = self._environment.get("CREDENTIALS_DIRECTORY")
-            if folder and not _CREDENTIAL_NAME.match(name):
-                raise SecretError(f"{placeholder}: a credential's name has letters, digits, '.', '_' and '-'")
-            value = _first_line(Path(folder, name)) if folder else ""
-            where = f"give the unit LoadCredential={name}:/path/to/it" + (
-                "" if folder else " (outside a unit, $CREDENTIALS_DIRECTORY is not set)"
-            )
-        else:
-            raise SecretError(
-                f"{placeholder} is not a secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}"
-            )
-        if not value:
-            raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
-        return value
+    revealed = _PLACEHOLDER.sub(put_in, text)
+    if in_url:
+        passwords = [part for groups in _IN_URL.findall(revealed) for part in groups if part]
+        _revealed.update(passwords, map(unquote, passwords))
+    return revealed
 
 
-def absent_secrets(texts: Iterable[tuple[str, str]], secrets: Secrets) -> Iterator[str]:
+def _read(kind: str, name: str, placeholder: str) -> str:
+    if kind == "env":
+        value, where = os.environ.get(name, ""), f"set the environment variable {name}"
+    elif kind == "file":
+        value, where = _first_line(Path(name)), f"write it to {name}, readable for this user"
+    elif kind == "cred":
+        folder = os.environ.get("CREDENTIALS_DIRECTORY")
+        if folder and not _CREDENTIAL_NAME.match(name):
+            raise SecretError(f"{placeholder}: a credential's name has letters, digits, '.', '_' and '-'")
+        value = _first_line(Path(folder, name)) if folder else ""
+        where = f"give the unit LoadCredential={name}:/path/to/it" + (
+            "" if folder else " (outside a unit, $CREDENTIALS_DIRECTORY is not set)"
+        )
+    else:
+        raise SecretError(
+            f"{placeholder} is not a secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}"
+        )
+    if not value:
+        raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
+    return value
+
+
+def absent_secrets(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """What is wrong with the secrets in texts, which stand under keys of the file."""
     for key, text in texts:
         try:
-            secrets.reveal(text)
+            reveal(text)
         except SecretError as error:
             yield f"{key}: {error}"
 

@@ -85,7 +85,7 @@ class Export:
     footage: Footage | None = None
     pictures: dict[Path, str] = field(default_factory=dict)
     _folder: Path = Path()
-    _places: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)  # in records.jsonl
+    _lines: dict[str, dict[int, bytes]] = field(default_factory=dict)  # by camera and number
 
     def write(self, results: Iterable[SearchResult], out: Path, *, force: bool = False) -> tuple[int, str]:
         """Write narrations, into a zip where the name of `out` ends so; `force` replaces what is there.
@@ -108,8 +108,8 @@ class Export:
         head = Head(_("What was narrated"), facts, missing=missing or None, sources=BESIDE)
         with (folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
-        for camera, places in sorted(self._places.items()):
-            manifest.chains[camera] = self._write_chain(camera, places)
+        for camera, lines in sorted(self._lines.items()):
+            manifest.chains[camera] = self._write_chain(camera, lines)
         manifest.gone = sorted(set(manifest.gone))
         content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
         (folder / MANIFEST).write_text(content, encoding="utf-8")
@@ -123,8 +123,7 @@ class Export:
         with (self._folder / "records.jsonl").open("wb") as file:
             for each in results:
                 record = each.record
-                places = self._places.setdefault(record.camera, {})
-                places[record.seq] = file.tell(), len(each.line)
+                self._lines.setdefault(record.camera, {})[record.seq] = each.line + b"\n"
                 file.write(each.line + b"\n")
                 self.manifest.records += 1
                 self.manifest.problems += [f"{record.camera}, record {record.seq}: {m}" for m in each.marks]
@@ -184,11 +183,11 @@ class Export:
         self.manifest.clips[name] = facts | encoded
         return name
 
-    def _write_chain(self, camera: str, places: dict[int, tuple[int, int]]) -> dict[str, Any]:
+    def _write_chain(self, camera: str, lines: dict[int, bytes]) -> dict[str, Any]:
         kinds: tuple[type[Attestation], ...] = (Signature, Timestamp)
         proofs = {kind: kind.load(self.journals, camera) for kind in kinds}
-        numbers, target = sorted(places), self._folder / f"chain/{camera}.jsonl"
-        with (self._folder / "records.jsonl").open("rb") as source, target.open("wb") as file:
+        numbers = sorted(lines)
+        with (self._folder / f"chain/{camera}.jsonl").open("wb") as file:
             if self.manifest.linked:
                 last = max(
                     min((each.seq for each in every if each.seq >= numbers[-1]), default=numbers[-1])
@@ -196,16 +195,14 @@ class Export:
                 )
                 numbers = _copy_lines(self.journals, camera, numbers[0], last, file)
             else:
-                for number in numbers:
-                    source.seek(places[number][0])
-                    file.write(source.read(places[number][1]) + b"\n")
+                file.writelines(lines[number] for number in numbers)
         there, facts = set(numbers), dict[str, Any](pieces=runs_of(numbers))
         for kind, every in proofs.items():
             kept = [each for each in every if each.seq in there]
             facts[kind.verb] = max((each.seq for each in kept), default=0)
             if kept:
-                lines = b"".join(each.line() + b"\n" for each in kept)
-                kind.file(self._folder / "chain", camera).write_bytes(lines)
+                content = b"".join(each.line() + b"\n" for each in kept)
+                kind.file(self._folder / "chain", camera).write_bytes(content)
         return facts
 
 

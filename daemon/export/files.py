@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,24 +34,23 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
     """
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
-    fresh, packed = (out.with_name(f".{out.name}.{kind}") for kind in ("tmp", "packed"))
     try:
-        for path in (fresh, packed):
-            _remove(path)
-        fresh.mkdir(parents=True)
-        yield fresh
-        made = fresh
-        if out.suffix.lower() == ".zip":
-            _pack(fresh, packed)
-            made = packed
-        _remove(out)
-        made.rename(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+            made = folder = Path(scratch, "folder")
+            folder.mkdir()
+            yield folder
+            if out.suffix.lower() == ".zip":
+                made = Path(scratch, "zip")
+                _pack(folder, made)
+            if out.is_dir() and not out.is_symlink():
+                shutil.rmtree(out)
+            else:
+                out.unlink(missing_ok=True)
+            made.rename(out)
         sync_folder(out.absolute().parent)
     except OSError as error:
         raise ExportError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        for path in (fresh, packed):
-            _remove(path)
 
 
 def write_sums(folder: Path) -> str:
@@ -79,19 +79,11 @@ def _pack(folder: Path, out: Path) -> None:
                     entry = zipfile.ZipInfo(_name(folder, path), _EPOCH)
                     entry.create_system, entry.external_attr = 3, 0o644 << 16  # as Unix writes it
                     stored = path.suffix in _STORED
-                    entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-                    with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
-                        shutil.copyfileobj(source, target)
+                    kind = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+                    archive.writestr(entry, path.read_bytes(), kind)
         file.flush()
         os.fsync(file.fileno())
 
 
 def _name(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import apprise
 
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import AppriseSettings
 from daemon.digest.digest import SHOWN, Digest
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target
@@ -26,14 +26,14 @@ logging.getLogger("apprise").addFilter(lambda record: record.levelno < logging.E
 class AppriseTarget(Target):
     """One service."""
 
-    def __init__(self, settings: AppriseSettings, secrets: Secrets, *_: Any) -> None:
+    def __init__(self, settings: AppriseSettings, *_: Any) -> None:
         self._settings = settings
-        self._service = _load(secrets.reveal(settings.url))
+        self._service = _load(reveal(settings.url))
         self._service.socket_connect_timeout = self._service.socket_read_timeout = TIMEOUT_S
 
     @classmethod
-    def check(cls, settings: AppriseSettings, secrets: Secrets) -> str:
-        known = _load(secrets.reveal(settings.url))
+    def check(cls, settings: AppriseSettings) -> str:
+        known = _load(reveal(settings.url))
         return "" if known else "url: Apprise knows no such service; see its list, `apprise --details`"
 
     def send(self, message: Message) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.secrets import Secrets, absent_secrets
+from daemon.config.secrets import absent_secrets, reveal
 from daemon.config.settings import Configuration
 from daemon.config.units import unit_folder
 from daemon.forward.queue import Queue
@@ -38,7 +38,7 @@ def silence_libraries() -> None:
         handler.addFilter(lambda record: record.name.partition(".")[0] in _OWN)
 
 
-def check(configuration: Configuration, secrets: Secrets, name: str = "configuration") -> None:
+def check(configuration: Configuration, name: str = "configuration") -> None:
     """Check that the section `forward` can be used.
 
     Raises:
@@ -46,19 +46,19 @@ def check(configuration: Configuration, secrets: Secrets, name: str = "configura
         ModuleNotFoundError: a library is not installed.
     """
     settings, url = configuration.forward, configuration.redis.url or ""
-    problems = [*absent_secrets([("redis.url", url), *settings.addresses()], secrets)]
+    problems = [*absent_secrets([("redis.url", url), *settings.addresses()])]
     if not list(settings.targets()):
         problems.append("forward: names no target; docs/forward.md shows some")
     if not url:
         problems.append("redis.url: forwarding reads the streams of a server: redis://, rediss:// or unix://")
     for target, each in () if problems else settings.targets():
-        if fault := target_class(each).check(each, secrets):
+        if fault := target_class(each).check(each):
             problems.append(f"forward target {target}: {fault}")
     if problems:
         raise ConfigurationError([f"{name}: {problem}" for problem in problems])
 
 
-def run(configuration: Configuration, secrets: Secrets, *, from_start: bool = False) -> None:
+def run(configuration: Configuration, *, from_start: bool = False) -> None:
     """Forward until SIGTERM or SIGINT, or until a thread fails.
 
     Raises:
@@ -67,7 +67,7 @@ def run(configuration: Configuration, secrets: Secrets, *, from_start: bool = Fa
     heartbeats = Heartbeats()
     with (
         running_as_service("starting") as (stop, watch),
-        forwarding(configuration, secrets, heartbeats, from_start=from_start) as senders,
+        forwarding(configuration, heartbeats, from_start=from_start) as senders,
     ):
         logger.info("forwarding to %s", ", ".join(senders))
         while not stop.wait(_TURN_S) and all(sender.loop.alive for sender in senders.values()):
@@ -78,15 +78,15 @@ def run(configuration: Configuration, secrets: Secrets, *, from_start: bool = Fa
 
 @contextmanager
 def forwarding(
-    configuration: Configuration, secrets: Secrets, heartbeats: Heartbeats, *, from_start: bool = False
+    configuration: Configuration, heartbeats: Heartbeats, *, from_start: bool = False
 ) -> Iterator[dict[str, Sender]]:
     """Running senders, one thread a target; records that are not sent at the end wait in Redis."""
     folder = unit_folder(configuration.state / "forward")
-    url, senders = partial(secrets.reveal, configuration.redis.url or ""), dict[str, Sender]()
+    url, senders = partial(reveal, configuration.redis.url or ""), dict[str, Sender]()
     with _locked(folder):
         for name, target in configuration.forward.targets():
             queue = Queue(url, name, folder / f"{name}.json", from_start=from_start)
-            senders[name] = Sender(target, queue, configuration, secrets, heartbeats)
+            senders[name] = Sender(target, queue, configuration, heartbeats)
         for sender in senders.values():
             sender.loop.start()
         try:

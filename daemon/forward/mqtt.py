@@ -18,7 +18,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from daemon import __version__
-from daemon.config.secrets import Secrets
+from daemon.config.secrets import reveal
 from daemon.config.settings import EVENT_TYPES, MqttSettings
 from daemon.forward.target import TIMEOUT_S, AwayError, Message, Target, kind_of
 from models.families import KINDS
@@ -40,7 +40,6 @@ class MqttTarget(Target):
 
     Args:
         settings: which broker.
-        secrets: put into its address.
         name: of the target; with `settings.topic` it names the session, so that a lost one is taken over.
         cameras: announced at every connection, as the broker may have lost everything; others with their
             first record.
@@ -49,11 +48,11 @@ class MqttTarget(Target):
         AwayError: the broker cannot be reached, or refuses us.
     """
 
-    def __init__(self, settings: MqttSettings, secrets: Secrets, name: str, cameras: list[str]) -> None:
+    def __init__(self, settings: MqttSettings, name: str, cameras: list[str]) -> None:
         self._settings, self._cameras = settings, set(cameras)
         self._shown: dict[str, datetime] = {}  # time of the record in the retained topics, by camera
         self._answered, self._refusal = threading.Event(), ""
-        address = urlsplit(secrets.reveal(settings.url))
+        address = urlsplit(reveal(settings.url))
         tls = address.scheme == "mqtts"
         self._host, port = address.hostname or "", address.port or (_TLS_PORT if tls else _PORT)
         self._client = Client(
@@ -76,9 +75,9 @@ class MqttTarget(Target):
             raise AwayError(f"{self._host}:{port} refuses the login: {self._refusal or 'no answer'}")
 
     @classmethod
-    def check(cls, settings: MqttSettings, secrets: Secrets) -> str:
+    def check(cls, settings: MqttSettings) -> str:
         try:
-            address = urlsplit(secrets.reveal(settings.url))
+            address = urlsplit(reveal(settings.url))
             usable = address.scheme in ("mqtt", "mqtts") and address.hostname and address.port != 0
         except ValueError:
             usable = False

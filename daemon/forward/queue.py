@@ -54,7 +54,7 @@ class Queue:
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
-        self.target, self._server, self.path = target, RedisServer(url), path
+        self.target, self.server, self.path = target, RedisServer(url), path
         self._group, self._retry = f"narrated-forward:{target}", dead_letter_key(target, "retry")
         try:
             state = dict(json.loads(path.read_text()))
@@ -74,7 +74,7 @@ class Queue:
         Raises:
             PublisherError: the server is away (`ServerAwayError`) or refuses.
         """
-        with self._server.client() as client:
+        with self.server.client() as client:
             if monotonic() >= self._scan_at:
                 self._join(client)
             streams: Any = dict.fromkeys(self._streams, "0" if self._pending else ">")
@@ -96,13 +96,13 @@ class Queue:
         """Take the entry off the queue."""
         if entry.stream != self._retry:
             self._sent[entry.stream] = entry.id, entry.record.seq
-        with self._server.client() as client:
+        with self.server.client() as client:
             self._drop(client, entry.stream, entry.id)
 
     def move_to_dead_letters(self, entry: Entry, reason: str) -> None:
         """Keep the entry as a dead letter."""
         fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
-        with self._server.client() as client:
+        with self.server.client() as client:
             client.xadd(dead_letter_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
 
     def read_again(self) -> None:
@@ -118,9 +118,6 @@ class Queue:
                 replace_file(self.path, content, durable=False)
             except OSError as error:
                 logger.warning("%s: %s; the groups in Redis go on", self.path, error.strerror)
-
-    def close(self) -> None:
-        self._server.close()
 
     def _join(self, client: Redis) -> None:
         """Make the group on streams that lack it: behind what was sent, at the end, or at the start."""

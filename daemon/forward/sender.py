@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from daemon.config.secrets import SecretError, Secrets, hide_secrets
+from daemon.config.secrets import SecretError, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
 from daemon.forward import digests
 from daemon.forward.queue import Entry, Queue
@@ -45,10 +45,9 @@ class Sender:
         settings: TargetSettings,
         queue: Queue,
         configuration: Configuration,
-        secrets: Secrets,
         heartbeats: Heartbeats,
     ) -> None:
-        self._settings, self._queue, self._secrets = settings, queue, secrets
+        self._settings, self._queue = settings, queue
         self._store = EvidenceStore(configuration.state / "evidence")
         self._filter = Filter(settings.filter, LocalTime.named(configuration.timezone).zone)
         self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
@@ -56,6 +55,8 @@ class Sender:
         self._refusals = 0  # of the entry at the head of the queue
         hours = getattr(settings, "digest", ())
         self._digests = digests.DigestHours(hours, configuration) if hours else None
+        if self._digests:  # the first one is of the next hour
+            queue.digest = queue.digest or self._digests.last(digests.present())
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self.backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
@@ -65,7 +66,7 @@ class Sender:
             entries = self._queue.read()
             if self._target is None:  # even where nothing waits: a broker shows that we are online
                 kind = target_class(self._settings)
-                self._target = kind(self._settings, self._secrets, self._queue.target, self._cameras)
+                self._target = kind(self._settings, self._queue.target, self._cameras)
             if self._digests:
                 self._send_digest(self._target, self._digests)
             for entry in entries:
@@ -102,15 +103,15 @@ class Sender:
     def _send_digest(self, target: Target, hours: digests.DigestHours) -> None:
         """Send the newest digest that was not sent; one that the target refuses is given up."""
         hour = hours.last(digests.present())
-        if self._queue.digest and hour > self._queue.digest:
-            self.loop.beat(_DIGEST_LIMIT_S)
-            if digest := hours.write(hour):
-                try:
-                    target.send_digest(digest)
-                except RefusedError as error:
-                    logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
-            self.loop.beat()
-        self._queue.digest = hour  # at first none: the first one is of the next hour
+        if hour <= (self._queue.digest or hour):
+            return
+        self.loop.beat(_DIGEST_LIMIT_S)
+        if digest := hours.write(hour):
+            try:
+                target.send_digest(digest)
+            except RefusedError as error:
+                logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
+        self._queue.digest = hour
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()
@@ -131,7 +132,7 @@ class Sender:
 
     def _close(self) -> None:
         self._close_target()
-        self._queue.close()
+        self._queue.server.close()
 
 
 def _reason(error: Exception) -> str:

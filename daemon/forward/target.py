@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from daemon.config.secrets import Secrets
 from daemon.config.settings import FilterSettings, PictureChoice, TargetSettings
 from daemon.digest.digest import Digest
 from pipeline.evidence import EvidenceStore
@@ -111,10 +110,10 @@ def find_picture(record: Record, store: EvidenceStore, choice: PictureChoice) ->
 class Target(Protocol):
     """Sends the messages of some cameras; for one thread. Opening it raises `AwayError`."""
 
-    def __init__(self, settings: Any, secrets: Secrets, name: str, cameras: list[str]) -> None: ...
+    def __init__(self, settings: Any, name: str, cameras: list[str]) -> None: ...
 
     @classmethod
-    def check(cls, settings: Any, secrets: Secrets) -> str:
+    def check(cls, settings: Any) -> str:
         """Why nothing can ever be sent as configured, without secrets; empty where it may."""
 
     def send(self, message: Message) -> None:

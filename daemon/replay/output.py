@@ -44,7 +44,7 @@ class Outcome(BaseModel):
         first, last: times of its first and last frame; None where there was none.
         read_s: seconds of footage read.
         problems: one line each.
-        unreported: how many sentences were found and not reported, by reason.
+        repeated: number of sentences that only repeated what was reported.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -53,7 +53,7 @@ class Outcome(BaseModel):
     last: datetime | None
     read_s: float
     problems: tuple[str, ...]
-    unreported: dict[str, int]
+    repeated: int
 
 
 class _State(BaseModel):
@@ -98,20 +98,13 @@ class OutputFolder:
         with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
             self._state = self._read_state(of) if resume and any(folder.iterdir()) else _State(of=of)
+            self.finished = self._state.finished
             self._restore()
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
             if not self.records and self.evidence.exists():
                 shutil.rmtree(self.evidence)
             self._save()
-
-    @property
-    def finished(self) -> dict[str, Outcome]:
-        return self._state.finished
-
-    @property
-    def narrations(self) -> int:
-        return sum(map(len, self.records.values()))
 
     def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> list[Record]:
         """Take a camera that was narrated elsewhere: its journal and pictures, by their paths in the folder.
@@ -128,8 +121,7 @@ class OutputFolder:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, content, durable=name.startswith("journal/"))
             self.finish_camera(camera, outcome)
-        self.records[camera] = list(read_camera(self.journal, camera))
-        return self.records[camera]
+        return list(read_camera(self.journal, camera))
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
         """Note that all records of a camera are here, and until when it was watched."""
@@ -187,18 +179,14 @@ class OutputFolder:
         replace_file(self.folder / UNFINISHED, content, durable=False)
 
     def _read_state(self, of: str) -> _State:
-        path = self.folder / UNFINISHED
         try:
-            state = _State.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            reason = "holds nothing that was interrupted: give another --out, or start over with --force"
-            raise OutputError(f"{self.folder} {reason}") from None
-        except (OSError, ValidationError) as error:
-            raise OutputError(f"{path} cannot be read: start over with --force") from error
+            state = _State.model_validate_json((self.folder / UNFINISHED).read_bytes())
+        except (OSError, ValidationError):
+            state = _State(of="")
         if state.of != of:
             raise OutputError(
-                f"{self.folder} holds a replay of other footage, settings or weights: resume with the same "
-                "arguments, or start over with --force"
+                f"{self.folder} holds no interrupted replay of this footage with these settings and weights: "
+                "resume with the same arguments, or start over with --force"
             )
         return state
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.text import Text
 
 from daemon.config.plan import CameraPlan
@@ -36,17 +36,16 @@ from pipeline.publisher import Publisher
 from pipeline.record import Record
 from pipeline.report.pages import Head
 from pipeline.report.words import counted, format_offset, many
-from pipeline.sources import Source
 from pipeline.sources.url import open_files
 
-BATCH = (
-    4  # frames and pairs of one camera that are narrated together; two more batches wait with their pictures
-)
+BATCH = 4
+"""Frames and pairs of one camera that are narrated together; one more batch waits with its pictures."""
 
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
 _LOOK_S = 0.02  # longest wait for another batch while objects are detected in one
 
+Elsewhere = Iterator[tuple[str, Outcome, dict[str, bytes]]]
 Show = Callable[[Record, float], None]
 """Shows a record; the number is the seconds from the first frame to the after frame."""
 
@@ -61,7 +60,9 @@ class ReplayOptions:
         redis_url: of the server that narrations are published to; empty publishes none.
         out: folder of the journal, subtitles and report; None writes none.
         resume: continue an interrupted replay in `out`.
-        report: write narrations.jsonl, subtitles and the page at the end, else when the replay is resumed.
+        elsewhere: narrates cameras on other machines until the event is set: the name of each that is
+            finished, its outcome, and the contents of its journal and pictures by their paths in `out`. What
+            it leaves is narrated here.
     """
 
     plan: CameraPlan
@@ -69,7 +70,7 @@ class ReplayOptions:
     redis_url: str = ""
     out: Path | None = None
     resume: bool = False
-    report: bool = True
+    elsewhere: Callable[[Sequence[ReplayInput], ReplayOptions, threading.Event], Elsewhere] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +96,12 @@ class ReplayProgress(Progress):
 
     def __init__(self, console: Console) -> None:
         super().__init__(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[narrations]}"),
-            TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
             disable=not console.is_terminal,
             redirect_stdout=False,  # narrations that are piped somewhere must not end up on the terminal
         )
-        self.add_task("reading", total=None, narrations=many(0, "narration"))
+        self.add_task("reading", total=None)
 
     def write(self, line: str) -> None:
         """Print a line to stdout: above the bar where both are on a terminal; from any thread."""
@@ -115,22 +111,9 @@ class ReplayProgress(Progress):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    def show(self, description: str, done: float, total: float | None, narrations: int) -> None:
-        """Show how much is done, of a total where that is known."""
-        (task,), number = self.task_ids, many(narrations, "narration")
-        self.update(task, completed=done, total=total, description=description, narrations=number)
-
-
-def show_records(records: Iterable[Record], begins: Mapping[str, datetime | None], show: Show) -> None:
-    """Show the records that are not held, by the times of their cameras' first frames."""
-    for record in records:
-        if not record.held:
-            begin = begins[record.camera] or record.before.moment
-            show(record, (record.after.moment - begin).total_seconds())
-
 
 def replay(
-    footage: list[ReplayInput],
+    footage: Sequence[ReplayInput],
     captioner: Captioner,
     options: ReplayOptions,
     show: Show,
@@ -142,186 +125,185 @@ def replay(
         JournalError, PublisherError: the journal or the publisher cannot be opened.
         OutputError: `out` cannot be written, or the replay in it not resumed.
     """
-    with ExitStack() as resources:
-        run = _Replay(footage, captioner, options, show, resources)
-        interrupted = False
-        try:
-            run.main_loop(progress)
-        except KeyboardInterrupt:
-            interrupted = True
-        with _without_interruption():
-            problems = run.shutdown(interrupted=interrupted)
-        return ReplayReport(run.narrations, tuple(problems), interrupted, run.finished)
+    with ExitStack() as resources, _interruptions() as stop:
+        run = _Replay(footage, captioner, options, show, progress, stop=stop, resources=resources)
+        run.main_loop()
+        interrupted = stop.is_set()
+        problems = run.shutdown(interrupted=interrupted)
+        return ReplayReport(run.narrations, tuple(problems), interrupted, run.output.finished)
 
 
 class _Replay:
-    """Threads and journals of one replay; `finished` has outcomes by camera, also of a resumed replay."""
+    """One replay, camera after camera; each can be resumed behind once it is finished.
+
+    Attributes:
+        narrations: number of records, also of a resumed replay.
+        output: has the outcomes of finished cameras.
+    """
 
     def __init__(
         self,
-        footage: list[ReplayInput],
+        footage: Sequence[ReplayInput],
         captioner: Captioner,
         options: ReplayOptions,
         show: Show,
+        progress: ReplayProgress,
+        *,
+        stop: threading.Event,
         resources: ExitStack,
     ) -> None:
-        self._footage = {each.camera: each for each in footage}
-        self._captioner, self._options, self._show = captioner, options, show
-        plan = options.plan.for_captioner(captioner)
+        self._footage, self._captioner, self._options = footage, captioner, options
+        self._show, self._progress, self._stop = show, progress, stop
+        self._resources, self._journals = resources, dict[str, Journal]()
         out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
         of = identity(footage, captioner, options.plan, options.span)
-        self._output = OutputFolder(Path(out), of, resume=options.resume)
-        self.finished = self._output.finished
-        self.narrations = self._output.narrations
-        self._journals = {
-            name: resources.enter_context(Journal(self._output.journal, name, fsync=options.out is not None))
-            for name in self._footage
-        }
-        left = [
-            replace(plan, name=each.camera, url=str(each.paths[0]))
-            for each in footage
-            if each.camera not in self.finished
-        ]
-        self._queue = WorkQueue([plan.name for plan in left], capacity=2 * BATCH)
-        store = EvidenceStore(self._output.evidence, fsync=False)
-        keeper = EvidenceKeeper(store) if options.out else None
-        self._narrator = Narrator(
-            captioner, left, self._journals, live=False, evidence=keeper, counters=self._queue.counters
-        )
+        self.output = OutputFolder(Path(out), of, resume=options.resume)
+        self.narrations = sum(map(len, self.output.records.values()))
+        self._outcomes = self.output.finished.copy()  # also of a camera that was interrupted
+        for name in self._outcomes:
+            self._open_journal(name)
+        keeper = EvidenceKeeper(EvidenceStore(self.output.evidence, fsync=False)) if options.out else None
+        self._narrator = Narrator(captioner, [], self._journals, live=False, evidence=keeper)
         publisher = Publisher(options.redis_url) if options.redis_url else None
         self._publishing = Publishing(self._journals, publisher) if publisher else None
-        self._threads = [CameraThread(plan, self._queue, self._open, span=options.span) for plan in left]
 
-    def main_loop(self, progress: ReplayProgress) -> None:
-        """Narrate camera after camera, each of which can be resumed behind once it is finished."""
+    def main_loop(self) -> None:
         if self._publishing:
             self._publishing.loop.start()
+        left = [each for each in self._footage if each.camera not in self.output.finished]
+        elsewhere = self._options.elsewhere
+        for name, outcome, files in elsewhere(left, self._options, self._stop) if elsewhere else ():
+            records = self.output.adopt(name, outcome, files)
+            self._outcomes[name] = outcome
+            self._open_journal(name)
+            self._report(records, outcome.first)
+            self._update(0.0)
         with ThreadPoolExecutor(1, "detector") as pool:
-            for thread in self._threads:
-                thread.loop.start()
-                self._narrate(thread.plan.name, pool, progress)
-                self._report(self._narrator.finish(thread.plan.name))
-                self._output.finish_camera(thread.plan.name, self._outcome(thread))
+            for each in left:
+                if each.camera not in self.output.finished and not self._stop.is_set():
+                    self._narrate(each, pool)
 
-    def _narrate(self, camera: str, pool: ThreadPoolExecutor, progress: ReplayProgress) -> None:
-        """Narrate batch after batch; meanwhile, objects are detected in the next one."""
+    def _open_journal(self, name: str) -> None:
+        journal = Journal(self.output.journal, name, fsync=self._options.out is not None)
+        self._journals[name] = self._resources.enter_context(journal)
+
+    def _narrate(self, footage: ReplayInput, pool: ThreadPoolExecutor) -> None:
+        """Narrate batch after batch of a camera; meanwhile, objects are detected in the next one."""
+        name, paths = footage.camera, footage.paths
+        plan = replace(self._options.plan.for_captioner(self._captioner), name=name, url=str(paths[0]))
+        queue = WorkQueue([name], capacity=BATCH)
+        self._open_journal(name)
+        self._narrator.add(plan)
+        thread = CameraThread(
+            plan, queue, lambda plan: open_files(paths, plan.source, name), span=self._options.span
+        )
+        thread.loop.start()
         ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
-        while ahead or not self._queue.ended(camera):
-            if batch := self._queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
+        while not self._stop.is_set() and (ahead or not queue.ended(name)):
+            if batch := queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
                 ahead.append((batch, pool.submit(self._narrator.detect, batch)))
             if ahead and (len(ahead) > 1 or ahead[0][1].done()):
                 batch, detections = ahead.popleft()
-                self._report(self._narrator.process(batch, detections.result()))
+                self._report(self._narrator.process(batch, detections.result()), thread.first_time)
             if self._publishing:
                 self._publishing.loop.raise_error()
-            self._update(progress)
+            self._update(thread.read_s / thread.duration_s if thread.duration_s else 0.0)
+        finished = not ahead and queue.ended(name)
+        queue.close()
+        thread.stop()
+        thread.loop.join(_PUBLISH_LIMIT_S)
+        queue.abandon()
+        self._report(self._narrator.finish(name), thread.first_time)
+        self._outcomes[name] = self._outcome(thread)
+        self._narrator.remove(name)
+        if finished:
+            self.output.finish_camera(name, self._outcomes[name])
 
-    def _update(self, progress: ReplayProgress) -> None:
-        threads = self._threads
-        read_s = sum(thread.read_s for thread in threads)
-        known = [thread.duration_s for thread in threads if thread.duration_s is not None]
-        # Footage that is not open yet is taken to be as long as the rest.
-        total_s = max(sum(known) * len(threads) / len(known), read_s) if known else None
-        ended = sum(thread.loop.started and not thread.loop.alive for thread in threads)
-        progress.show(f"{ended} of {many(len(threads), 'camera')}", read_s, total_s, self.narrations)
+    def _update(self, share: float) -> None:
+        """Show how many cameras are done, and which share of the next one."""
+        done, every = len(self._outcomes), len(self._footage)
+        words = f"{many(self.narrations, 'narration')}, {done} of {many(every, 'camera')}"
+        total = every if share or done else None
+        task = self._progress.task_ids[0]
+        self._progress.update(task, completed=done + share, total=total, description=words)
 
-    def _report(self, records: list[Record]) -> None:
+    def _report(self, records: Sequence[Record], begin: datetime | None) -> None:
+        """Note records of a camera whose footage begins at a time, and show those that are not held."""
         self.narrations += len(records)
-        for record in records if self._options.out else ():
-            self._output.records.setdefault(record.camera, []).append(record)
-        # All are in the report by now: Ctrl-C costs lines on the terminal.
-        show_records(records, {thread.plan.name: thread.first_time for thread in self._threads}, self._show)
+        for record in records:
+            if self._options.out:
+                self.output.records.setdefault(record.camera, []).append(record)
+            if not record.held:
+                offset = record.after.moment - (begin or record.before.moment)
+                self._show(record, offset.total_seconds())
         if self._publishing and records:
             self._publishing.loop.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
-        """End the threads, write and publish the rest; the problems."""
+        """Publish the rest, and write the report; the problems."""
         problems = [self._left_out()] if interrupted else []
-        self._queue.close()
-        for thread in self._threads:
-            thread.stop()
-        for thread in self._threads:
-            thread.loop.join(_PUBLISH_LIMIT_S)
-        self._queue.abandon()
-        self._report(self._narrator.finish())
-        outcomes = self.finished | {thread.plan.name: self._outcome(thread) for thread in self._threads}
-        problems += [line for outcome in outcomes.values() for line in outcome.problems]
-        if failed := self._narrator.captioning.fallbacks.total():
-            problems.append(
-                f"{many(failed, 'narration')}: only where something changed, because the captioner failed"
-            )
+        outcomes = {each.camera: self._outcomes.get(each.camera) for each in self._footage}
+        problems += [line for outcome in outcomes.values() if outcome for line in outcome.problems]
         limit_s = _INTERRUPTED_LIMIT_S if interrupted else _PUBLISH_LIMIT_S
         if self._publishing and not self._publishing.finish(limit_s):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
-        if self._options.out and self._options.report:
-            if any(outcome.first for outcome in outcomes.values()):
-                spans = {name: (o.first, o.last) for name, o in outcomes.items() if o.first and o.last}
-                self._output.finish(self._head(outcomes, problems), spans, complete=not interrupted)
+        if self._options.out:
+            spans = {n: (o.first, o.last) for n, o in outcomes.items() if o and o.first and o.last}
+            if spans:
+                self.output.finish(self._head(problems), spans, complete=not interrupted)
             else:
-                self._output.discard()
+                self.output.discard()
         return problems
 
     def _left_out(self) -> str:
         """The footage that an interruption left out, in words."""
-        threads = [thread for thread in self._threads if not self._queue.ended(thread.plan.name)]
-        begun = [thread for thread in threads if thread.first_time]
-        parts = [f"{thread.plan.name} after {format_offset(thread.read_s)}" for thread in begun]
-        if unbegun := len(threads) - len(begun):
-            parts.append(f"{unbegun} of {many(len(self._threads), 'camera')} altogether")
+        begun = self._outcomes.keys() - self.output.finished.keys()
+        parts = [f"{name} after {format_offset(self._outcomes[name].read_s)}" for name in begun]
+        if unbegun := len(self._footage) - len(self._outcomes):
+            parts.append(f"{unbegun} of {many(len(self._footage), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
         return f"{left}; --resume continues" if self._options.out else left
 
-    def _head(self, outcomes: Mapping[str, Outcome], problems: list[str]) -> Head:
-        plan, names = self._options.plan, list(self._footage)
-        footage = [str(p) for each in self._footage.values() for p in each.paths[:_PATHS_SHOWN]]
-        bounds = [("lower", plan.lower), ("upper", plan.upper)]
-        thresholds = ", ".join(f"{k} auto" if v is None else f"{k} {v:g}" for k, v in bounds)
-        repeated = sum(sum(outcome.unreported.values()) for outcome in outcomes.values())
-        sentences = counted(repeated, "sentence")
-        again = (
-            [tell("Repetition of what was reported: {sentences}.", sentences=sentences)] if repeated else []
-        )
+    def _head(self, problems: Sequence[str]) -> Head:
+        names = [each.camera for each in self._footage]
+        paths = [str(path) for each in self._footage for path in each.paths[:_PATHS_SHOWN]]
+        again = counted(repeated := sum(each.repeated for each in self._outcomes.values()), "sentence")
+        repetition = [tell("Repetition of what was reported: {sentences}.", sentences=again)]
+        read_s = sum(each.read_s for each in self._outcomes.values())
         cameras = names[0] if len(names) == 1 else counted(len(names), "camera")
         return Head(
             title=tell("What changed: {cameras}", cameras=cameras),
-            facts=(
-                (_("Footage"), ", ".join(footage)),
-                (_("Length looked at"), format_offset(sum(outcome.read_s for outcome in outcomes.values()))),
-            ),
-            missing=[*problems, *again],
-            audit=(
-                (_("Sampled"), f"{plan.source.sample_hz:g}/s, thresholds {thresholds}"),
-                (_("Captioner"), f"{self._captioner.name}, {self._captioner.sha256[:12]}"),
-            ),
+            facts=((_("Footage"), ", ".join(paths)), (_("Length looked at"), format_offset(read_s))),
+            missing=[*problems, *(repetition if repeated else ())],
+            audit=((_("Sampled"), f"{self._options.plan.source.sample_hz:g}/s"),),
         )
 
     def _outcome(self, thread: CameraThread) -> Outcome:
-        if thread.loop.error is not None:
-            problems = [format_error(thread.loop.error)]
-        else:
-            problems = list(thread.report.errors)
-            if corrupt := thread.report.corrupt:
-                problems.append(f"{thread.plan.url}: {corrupt} damaged frames or packets were skipped")
+        name, failed = thread.plan.name, self._narrator.captioning.fallbacks[thread.plan.name]
+        problems = [format_error(thread.loop.error)] if thread.loop.error else list(thread.report.errors)
+        if (corrupt := thread.report.corrupt) and not thread.loop.error:
+            problems.append(f"{thread.plan.url}: {corrupt} damaged frames or packets were skipped")
+        if failed:
+            what = "only where something changed, because the captioner failed"
+            problems.append(f"{name}: {many(failed, 'narration')}: {what}")
         return Outcome(
             first=thread.first_time,
             last=thread.last_time,
             read_s=thread.read_s,
             problems=tuple(problems),
-            unreported=self._narrator.unreported(thread.plan.name),
+            repeated=self._narrator.unreported(name).total(),
         )
-
-    def _open(self, plan: CameraPlan) -> Source:
-        return open_files(self._footage[plan.name].paths, plan.source, plan.name)
 
 
 @contextmanager
-def _without_interruption() -> Iterator[None]:
-    """Ignore Ctrl-C: a second one, while files are finished, must not leave half of one."""
+def _interruptions() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets: it ends a replay between two batches, and leaves no half of a file."""
+    stop = threading.Event()
     is_main = threading.current_thread() is threading.main_thread()  # no other thread gets signals
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set()) if is_main else None
     try:
-        yield
+        yield stop
     finally:
         if is_main:
             signal.signal(signal.SIGINT, before)

@@ -40,7 +40,6 @@ class RuleBook:
     def __init__(self, rules: Sequence[Rule], local: LocalTime) -> None:
         self.rules, self.evidence = tuple(rules), dict[str, Evidence]()
         self._watches = {rule.name: Watch(rule, local) for rule in rules}
-        self._begun = False
 
     def take(self, record: Record) -> list[Met]:
         """The rules that fire by the camera's next record."""
@@ -85,14 +84,12 @@ class RuleBook:
         gap = gap_of(members, time)
         facts = facts_of(members, time, record.id)
         for watch in self._watches.values():
-            if not self._begun:
-                watch.begin(record.id, time)
+            watch.begin(record.id, time)
             if gap:
                 watch.gap(record.id, time, *gap)
             for fact in facts:
                 watch.take(fact)
             watch.advance(time)
-        self._begun = True
         return self._met()
 
     def _met(self) -> list[Met]:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -21,14 +21,13 @@ from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.rules.rule import Form, Rule
 
 SECOND = 1_000_000
-SETTLED_S = 15
+_SETTLED = 15 * SECOND
 """A deadline is looked at so long after it: by then what happened before it is recorded."""
-FORGOTTEN_S = 86_400
+_FORGOTTEN = 86_400 * SECOND
 """What no record has named for so long is not believed to be there any more."""
-SET_BACK_S = 60
+_SET_BACK = 60 * SECOND
 """Records that are so much older than the one before are of a clock that was set back: all is forgotten."""
 
-_SETTLED, _FORGOTTEN, _SET_BACK = SETTLED_S * SECOND, FORGOTTEN_S * SECOND, SET_BACK_S * SECOND
 _EVENT, _STAY, _COUNT, _STILL, _THEN, _NEVER = Form
 _NEUTRAL = {"crossed", "opened", "closed"}
 """Actions whose sentences do not say where the one who does them is."""
@@ -84,7 +83,6 @@ class Watch:
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
-        self._hours_from = lru_cache(8)(self._hours_of_day)
         self._known_hours = 0, 0, 0  # the end of those before, begin, end
         self._forget()
 
@@ -340,7 +338,7 @@ class Watch:
         before, begin, end = self._known_hours
         if not before <= at < end:
             day = self._local.of(moment_of(at)).date() - timedelta(days=2)
-            while (hours := self._hours_from(day))[1] <= at:
+            while (hours := self._hours_of_day(day))[1] <= at:
                 before, day = hours[1], day + timedelta(days=1)
             begin, end = hours
             self._known_hours = before, begin, end

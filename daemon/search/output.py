@@ -98,7 +98,7 @@ def spell_table(spells: Iterable[Spell], local: LocalTime) -> Iterator[str]:
     """Lines for people: from when to when, cameras, how many were there, and how long."""
     for each in spells:
         span = f"{local_words(each.begin, local)} to {_end_words(each.begin, each.end, local)}"
-        there = tell("{number} there", number=each.number)
+        there = tell("{number} there", number=each.number) if each.number is not None else _("not recorded")
         yield f"{span:<50}  {', '.join(each.cameras):<12}  {there:<10}  {duration_words(each.seconds)}"
 
 
@@ -143,11 +143,11 @@ def caveats(search: Search, question: Question) -> list[str]:
         )
         for camera, last in selection.unwatched(question).items():
             said.append(tell(message, camera=camera, last=local_words(last, local)))
-    found = spells(selection, question) if question.measure.there else []
+    found = spells(selection, question) if question.of_spells else []
     if len(found) > 1:
         total = duration_words(sum(each.seconds for each in found))
         said.append(tell("{length} in all, in {number} spans", length=total, number=f"{len(found):,}"))
-    visits = selection.visits(question) if question.measure.durations and not question.measure.there else []
+    visits = selection.visits(question) if question.measure.durations and not question.of_spells else []
     if len(visits) > 1:
         mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
         said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))

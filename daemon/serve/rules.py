@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from daemon.config.units import parse_duration
@@ -32,8 +33,8 @@ def try_rule_on_past(search: Search, given: Mapping[str, str], now: datetime) ->
     """Try the rule in `FIELDS`.
 
     Returns:
-        The rule as `understood`, how many `times` it would have fired, of the newest (`found`) when, on which
-        camera, whether it may be, and time, text and id of its records, and its `lines` of YAML.
+        The rule as `understood`, how many `times` it would have fired, the newest of these (`found`) with
+        its records, its `lines` of YAML, and `clock`, which puts a moment into words.
 
     Raises:
         SearchError: one is not understood.
@@ -47,15 +48,6 @@ def try_rule_on_past(search: Search, given: Mapping[str, str], now: datetime) ->
     rule = read_rule(when[:60], when, search.asker(), between=between, cooldown_s=cooldown_s)
     fired = try_rule(search, rule, Span(local.parse(since, now) if since else None), now)
     newest = fired[: -_SHOWN - 1 : -1]
-    found = [
-        (
-            local_words(each.at, local),
-            each.camera,
-            each.maybe,
-            [(local_words(r.after.moment, local), r.text, r.id) for r in records],
-        )
-        for each, records in zip(newest, records_of(search, newest), strict=True)
-    ]
     if between:
         hours = "-".join(f"{minutes // 60 % 24:02d}:{minutes % 60:02d}" for minutes in between)
     written = {"name": when[:60].strip().replace('"', ""), "when": when, "hours": hours, "cooldown": cooldown}
@@ -63,6 +55,7 @@ def try_rule_on_past(search: Search, given: Mapping[str, str], now: datetime) ->
     return {
         "understood": rule.restate(local),
         "times": len(fired),
-        "found": found,
+        "found": list(zip(newest, records_of(search, newest), strict=True)),
+        "clock": partial(local_words, local=local),
         "lines": "rules:\n  - " + "\n    ".join(lines) + "\n",
     }

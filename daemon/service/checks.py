@@ -11,7 +11,7 @@ from pathlib import Path
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.plan import camera_plan, camera_plans
-from daemon.config.secrets import Secrets, absent_secrets, hide_secrets
+from daemon.config.secrets import absent_secrets, hide_secrets, reveal
 from daemon.config.settings import Configuration
 from daemon.rules.configured import configured_rules
 from models import CheckpointError, read_label
@@ -26,7 +26,6 @@ _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
 
 def check_configuration(
     configuration: Configuration,
-    secrets: Secrets,
     name: object,
     others: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
@@ -34,7 +33,6 @@ def check_configuration(
 
     Args:
         configuration: that could be read.
-        secrets: where its secrets are looked up.
         name: of the file, for the messages.
         others: further texts with secrets, by their keys.
 
@@ -46,7 +44,7 @@ def check_configuration(
     """
     texts = [*_addresses(configuration), *others]
     texts += [(f"signing.{key}", getattr(configuration.signing, key) or "") for key in ("key", "timestamps")]
-    problems = [*absent_secrets(texts, secrets)]
+    problems = [*absent_secrets(texts)]
     try:
         configured_rules(configuration)
     except ConfigurationError as error:
@@ -57,8 +55,8 @@ def check_configuration(
         if _PASSWORD_IN_URL.search(text)
     ]
     if not problems:
-        problems += _machine_problems(configuration, secrets)
-        footage = list(_footage_problems(configuration, secrets))
+        problems += _machine_problems(configuration)
+        footage = list(_footage_problems(configuration))
         if any(camera.url.startswith(_LIVE) for camera in configuration.cameras.values()):
             warnings += [problem for problem, mistaken in footage if not mistaken]
             problems += [problem for problem, mistaken in footage if mistaken]
@@ -78,15 +76,15 @@ def _addresses(configuration: Configuration) -> Iterator[tuple[str, str]]:
         yield "redis.url", configuration.redis.url
 
 
-def _machine_problems(configuration: Configuration, secrets: Secrets) -> Iterator[str]:
+def _machine_problems(configuration: Configuration) -> Iterator[str]:
     key, url, captioner = configuration.signing.key, configuration.redis.url, configuration.captioner
     if key:
-        yield from _try("signing.key", lambda: SigningKey(secrets.reveal(key)), SigningError)
+        yield from _try("signing.key", lambda: SigningKey(reveal(key)), SigningError)
     if configuration.signing.timestamps and find_spec("rfc3161_client") is None:
         missing = missing_extra(ModuleNotFoundError(name="rfc3161_client"))
         yield f"signing.timestamps: {missing}"
     if url:
-        yield from _try("redis.url", lambda: Publisher(secrets.reveal(url)).close(), PublisherError)
+        yield from _try("redis.url", lambda: Publisher(reveal(url)).close(), PublisherError)
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
     if captioner.device.startswith("cuda"):
@@ -110,9 +108,9 @@ def _try(key: str, attempt: Callable[[], object], kind: type[Exception]) -> Iter
         yield f"{key}: {error}"
 
 
-def _footage_problems(configuration: Configuration, secrets: Secrets) -> Iterator[tuple[str, bool]]:
+def _footage_problems(configuration: Configuration) -> Iterator[tuple[str, bool]]:
     """Cameras that cannot be opened, and whether that is a mistake rather than footage that is not there."""
-    for plan in camera_plans(configuration, secrets):
+    for plan in camera_plans(configuration):
         try:
             open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched

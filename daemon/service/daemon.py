@@ -18,7 +18,7 @@ from time import monotonic
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.device import load_on
 from daemon.config.plan import CameraPlan, camera_plans
-from daemon.config.secrets import SecretError, Secrets
+from daemon.config.secrets import SecretError, reveal
 from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
 from daemon.rules.configured import Rules, configured_rules
@@ -30,7 +30,7 @@ from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.allocator import give_back
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator, warm_up
+from daemon.threads.narrator import Narrator, try_out
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
@@ -43,7 +43,6 @@ from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
-from pipeline.journal.timestamps import TimestampAuthority
 from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Publisher
 from pipeline.record import Record
@@ -73,7 +72,7 @@ _TURNS_TO_GIVE_BACK, _TURNS_TO_UNLOAD = 20, 240
 logger = logging.getLogger(__name__)
 
 
-def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
+def run(path: Path, configuration: Configuration) -> int:
     """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
 
     The file at `path` is read again at SIGHUP.
@@ -88,7 +87,7 @@ def run(path: Path, configuration: Configuration, secrets: Secrets) -> int:
     """
     with Signals() as signals, ExitStack() as resources:
         resources.callback(os.umask, os.umask(0o027))  # records and pictures show what people did
-        daemon = Daemon(path, configuration, secrets, signals, resources)
+        daemon = Daemon(path, configuration, signals, resources)
         daemon.startup()
         try:
             daemon.main_loop()
@@ -122,11 +121,10 @@ class Daemon:
         self,
         path: Path,
         configuration: Configuration,
-        secrets: Secrets,
         signals: Signals,
         resources: ExitStack,
     ) -> None:
-        self.path, self.configuration, self.secrets, self.signals = path, configuration, secrets, signals
+        self.path, self.configuration, self.signals = path, configuration, signals
         self.watch = ServiceWatch()
         resources.callback(self.watch.close)
         self._check(configuration)
@@ -155,10 +153,10 @@ class Daemon:
         self.cameras = Cameras(plans, self.queue, heartbeats)
         # The secret is read at every connection: a password may change while this runs.
         url, signing = configuration.redis.url, configuration.signing
-        publisher = Publisher(partial(secrets.reveal, url)) if url else None
+        publisher = Publisher(partial(reveal, url)) if url else None
         self.publishing = Publishing(self.journals, publisher, heartbeats)
-        key = SigningKey(secrets.reveal(signing.key)) if signing.key else None
-        authority = TimestampAuthority(secrets.reveal(signing.timestamps)) if signing.timestamps else None
+        key = SigningKey(reveal(signing.key)) if signing.key else None
+        authority = reveal(signing.timestamps) if signing.timestamps else None
         self.retention = Retention(
             configuration.retention, self.journals, self.evidence.store, key, heartbeats
         )
@@ -271,11 +269,11 @@ class Daemon:
         return ", ".join(parts)
 
     def _check(self, configuration: Configuration) -> None:
-        for warning in check_configuration(configuration, self.secrets, self.path):
+        for warning in check_configuration(configuration, self.path):
             logger.warning("%s", warning)
 
     def _plans(self, configuration: Configuration) -> list[CameraPlan]:
-        plans = camera_plans(configuration, self.secrets)
+        plans = camera_plans(configuration)
         return [plan.for_captioner(self.captioner) for plan in plans]
 
     def _apply_file(self) -> str:
@@ -300,8 +298,8 @@ class Daemon:
         """Load the captioner and try it, which takes seconds, and at a machine's first start a minute."""
         settings = configuration.captioner
         captioner = load_on(settings.device, settings.checkpoint)
-        warm_up(captioner)
-        # Keep the many objects that numba brings out of all later collections: a full one waits until
+        try_out(captioner)
+        # Keep the many objects of libraries out of all later collections: a full one waits until
         # a quarter of all objects is new, and rings would pile up for hours.
         gc.collect()
         gc.freeze()
@@ -309,7 +307,7 @@ class Daemon:
         if any(camera.narrate.workers == "redis" for camera in configuration.cameras.values()):
             from daemon.workers.remote import use_workers  # noqa: PLC0415
 
-            use_workers(captioner, lambda: self.secrets.reveal(configuration.redis.url or ""))
+            use_workers(captioner, lambda: reveal(configuration.redis.url or ""))
         return captioner
 
     def _set_rules(self, narrator: Narrator, rules: Rules) -> None:

@@ -143,6 +143,7 @@ class CameraThread:
                 self._rest()
                 if not self._queue.put(plan.name, item, wait=not source.live):
                     break
+                del item  # its picture: a quiet scene yields no other one for a while
                 self._work()
         self.loop.stop()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import cv2
 import numpy as np
 
 from daemon.config.plan import CameraPlan
@@ -296,6 +299,7 @@ class Narrator:
         """Keep on disk that the camera was watched until now, and what it remembers."""
         now = stamp(seen.frame)
         self._shown.append(seen.frame)
+        camera.state.let_go(seen.frame)  # where nothing moves, no frame is held for them
         earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
         camera.first_seen = camera.first_seen or now
         if earlier and seconds_between(earlier, now) >= GAP_S + SEEN_S:
@@ -458,6 +462,27 @@ def warm_up(captioner: Captioner) -> None:
     pairs = list(candidate_pairs([before, after], PairThresholds()))
     options = ChangeOptions.of({**captioner.record.get("changes", {}), "light_correlation": None})
     narrate(find_changes(pairs, options, captioner.salience), captioner)
+
+
+def try_out(captioner: Captioner) -> None:
+    """Warm up in a process of its own, so that this one is 40 MB smaller until something moves.
+
+    Threads would be missing there: OpenCV's are ended, for each frame's plane would wake them and save no
+    time, and with torch this process warms up itself. It does as well where the trial fails, to raise the
+    error. Call it before threads start.
+    """
+    cv2.setNumThreads(1)
+    if "torch" not in sys.modules:
+        child = os.fork()
+        if not child:
+            try:
+                warm_up(captioner.cpu_copy())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        if not os.waitpid(child, 0)[1]:
+            return
+    warm_up(captioner)
 
 
 def _plain_frame(square: bool) -> Frame:

@@ -10,7 +10,7 @@ from time import monotonic
 
 from pipeline.journal import Journal, JournalError
 from pipeline.journal.signatures import Signature, SigningKey
-from pipeline.journal.timestamps import Timestamp, TimestampAuthority, TimestampError
+from pipeline.journal.timestamps import Timestamp, TimestampError, request_timestamp
 from pipeline.loop import Faults, Heartbeats, Loop
 
 _EVERY_S = 600.0
@@ -27,7 +27,7 @@ class JournalSigning:
     Args:
         key: signs; None signs nothing.
         journals: by camera; cameras may come and go while this runs.
-        authority: stamps every journal that has grown, once an hour and at the start; None stamps nothing.
+        authority: URL of a server that stamps every journal that has grown, once an hour and at the start.
 
     Attributes:
         errors: why a camera's journal could not be signed or time-stamped last; empty while all is well.
@@ -38,7 +38,7 @@ class JournalSigning:
         key: SigningKey | None,
         journals: Mapping[str, Journal],
         heartbeats: Heartbeats | None = None,
-        authority: TimestampAuthority | None = None,
+        authority: str | None = None,
     ) -> None:
         self.errors = Faults()
         self._key, self._journals, self._authority = key, journals, authority
@@ -66,7 +66,7 @@ class JournalSigning:
             with self._attempt(camera, _STAMPED):
                 _, record = journal.find(journal.end.stream_id)
                 if record and self._has_grown(journal, Timestamp):
-                    self._append(self._authority.stamp(record), journal)
+                    self._append(request_timestamp(self._authority, record), journal)
 
     def _attempt(self, camera: str, what: str) -> AbstractContextManager[None]:
         text = f"camera {camera}: its journal is not {what}"

@@ -58,43 +58,37 @@ class Timestamp(Attestation):
         return ""
 
 
-class TimestampAuthority:
-    """A server of time stamps, ``http://`` or ``https://``."""
+def request_timestamp(url: str, record: Record) -> Timestamp:
+    """Have a record's hash stamped by a server, ``http://`` or ``https://``; waits for the network.
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    Raises:
+        TimestampError: the server does not answer, refuses, or answers something else.
+        ModuleNotFoundError: the extra ``timestamps`` is not installed.
+    """
+    from urllib.request import Request, urlopen  # noqa: PLC0415 - 15 ms that verifying need not wait
 
-    def stamp(self, record: Record) -> Timestamp:
-        """Have the record's hash stamped; waits for the network.
+    from rfc3161_client import HashAlgorithm, TimestampRequestBuilder  # noqa: PLC0415
 
-        Raises:
-            TimestampError: the server does not answer, refuses, or answers something else.
-            ModuleNotFoundError: the extra ``timestamps`` is not installed.
-        """
-        from urllib.request import Request, urlopen  # noqa: PLC0415 - 15 ms that verifying need not wait
-
-        from rfc3161_client import HashAlgorithm, TimestampRequestBuilder  # noqa: PLC0415
-
-        unhashed = record.members()
-        del unhashed["hash"]
-        asked = TimestampRequestBuilder(rfc8785.dumps(unhashed), HashAlgorithm.SHA256).build()
-        headers = {"Content-Type": "application/timestamp-query"}
-        request = Request(self._url, asked.as_bytes(), headers)  # noqa: S310 - checked with the configuration
-        try:
-            with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
-                content = response.read(_LARGEST_BYTES)
-        except OSError as error:
-            raise TimestampError(f"the time stamp server does not answer: {error}") from None
-        answer = _decode(content)
-        stamped = answer.tst_info.message_imprint.message
-        if stamped != bytes.fromhex(record.hash) or answer.tst_info.nonce != asked.nonce:
-            raise TimestampError("the time stamp server has answered another request")
-        members: dict[str, Any] = {
-            "schema": Timestamp.schema_of_file,
-            "response": base64.b64encode(content).decode(),
-        }
-        members |= {"camera": record.camera, "seq": record.seq, "hash": record.hash}
-        return Timestamp.model_validate(members | {"time": format_time(answer.tst_info.gen_time)})
+    unhashed = record.members()
+    del unhashed["hash"]
+    asked = TimestampRequestBuilder(rfc8785.dumps(unhashed), HashAlgorithm.SHA256).build()
+    headers = {"Content-Type": "application/timestamp-query"}
+    request = Request(url, asked.as_bytes(), headers)  # noqa: S310 - checked with the configuration
+    try:
+        with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
+            content = response.read(_LARGEST_BYTES)
+    except OSError as error:
+        raise TimestampError(f"the time stamp server does not answer: {error}") from None
+    answer = _decode(content)
+    stamped = answer.tst_info.message_imprint.message
+    if stamped != bytes.fromhex(record.hash) or answer.tst_info.nonce != asked.nonce:
+        raise TimestampError("the time stamp server has answered another request")
+    members: dict[str, Any] = {
+        "schema": Timestamp.schema_of_file,
+        "response": base64.b64encode(content).decode(),
+    }
+    members |= {"camera": record.camera, "seq": record.seq, "hash": record.hash}
+    return Timestamp.model_validate(members | {"time": format_time(answer.tst_info.gen_time)})
 
 
 def _decode(content: bytes) -> TimeStampResponse:

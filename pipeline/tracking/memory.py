@@ -61,8 +61,9 @@ class Memory:
         """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago."""
         now_s = self.frames[-1][0]
         earlier = self.between(now_s - 2 * _TURN_S, now_s - _TURN_S)
-        pair = [*earlier[-1:], self.frames[-1][1]]
-        one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (pair[0], pair[-1]))
+        if not earlier:
+            return False
+        one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (earlier[-1], self.frames[-1][1]))
         points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
         if points is None:  # a blank picture
             return False

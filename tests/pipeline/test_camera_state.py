@@ -24,7 +24,7 @@ NOTHING = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, 11), (0, 4))
 
 
 def motion(second: float, *, restart: bool = False) -> MotionFrame:
-    return MotionFrame(shown(IMAGE, second), IMAGE, restart)
+    return MotionFrame(shown(IMAGE, second), restart)
 
 
 def event(time_s: float, before_s: float, after_s: float, **more: Any) -> Event:
@@ -54,6 +54,18 @@ def test_the_last_seconds_are_held_densely_and_what_is_older_thinly(hz: float) -
     older = [t for t in held if t < now - RECENT_S]
     assert len(older) <= (RING_S - RECENT_S) / 0.4 + 2
     assert max(b - a for a, b in pairwise(held)) <= max(1.0, 2 / hz)
+
+
+def test_what_no_event_may_choose_is_let_go_but_for_the_last_frame() -> None:
+    camera = state()
+    for k in range(20):
+        camera.track(motion(k / 5), NOTHING)
+    camera.let_go(motion(4).frame)
+    assert seconds(camera)[0] == 0
+    camera.let_go(motion(8).frame)
+    assert seconds(camera) == pytest.approx([3, 3.2, 3.4, 3.6, 3.8], abs=0.25)
+    camera.let_go(motion(30).frame)
+    assert seconds(camera) == [3.8]
 
 
 def test_an_event_gets_the_frames_nearest_to_its_moments() -> None:
@@ -133,6 +145,6 @@ def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
             image[24:96, first:last] = coat[:, first - left : last - left]
             box = [first / 160, 0.2, (last - first) / 160, 0.6]
             found = Detections(np.array([box]), np.array([0.9]), person, np.ones((1, 4)))
-        events = camera.track(MotionFrame(motion(k / 5).frame, image), found)
+        events = camera.track(MotionFrame(shown(image, k / 5)), found)
         named += [each.same_as for each in events if each.kind == "entered"]
     assert [each is None for each in named] == [True, False]

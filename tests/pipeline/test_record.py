@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import rfc8785
-from jsonschema import Draft202012Validator
 from narrations import MOVED, narration
 
 from models.captioner import Sentence
@@ -22,7 +21,6 @@ from pipeline.record import (
     Record,
     build_record,
     check_camera,
-    json_schema,
     next_stream_id,
     read_record,
 )
@@ -211,28 +209,6 @@ def test_stream_ids_rise_even_if_the_clock_does_not() -> None:
     assert next_stream_id(time - timedelta(hours=1), (MS, 7)) == (MS, 8)
     for year in (1969, 1970):
         assert next_stream_id(datetime(year, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)  # 0-0 is no valid id
-
-
-def test_the_json_schema_accepts_records_and_nothing_else() -> None:
-    schema = json_schema()
-    Draft202012Validator.check_schema(schema)
-    fits = Draft202012Validator(schema).is_valid
-    nobox = Sentence("The light has changed.", "none", "unknown", None, 1.0, 1.0)
-    for made in (
-        record(),
-        record(event=SceneEvent.LIGHT, sentences=(nobox,)),
-        record(sentences=(GROUNDED,), abstained="unsure"),
-    ):
-        members = json.loads(made.line())
-        sentence = members["sentences"][0]
-        assert fits(members)
-        assert set(schema["required"]) <= members.keys() <= set(schema["properties"])
-        assert not any(fits({**members, name: ["?"]}) for name in members)
-        assert not fits({**members, "host": "x"})
-        assert not fits({k: v for k, v in members.items() if k != "id"})
-        assert not fits({**members, "seq": 0})
-        assert not fits({**members, "sentences": [{**sentence, "box": [0, 0, 1, 1.5]}]})
-        assert not fits({**members, "sentences": [{**sentence, "outline_after": [[0, 0], [1, 1]]}]})
 
 
 def test_a_held_record_has_few_bytes_and_everything_that_is_counted() -> None:

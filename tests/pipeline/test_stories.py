@@ -216,6 +216,6 @@ def test_any_story_is_the_same_twice_and_every_drop_has_a_reason(
 
 def test_little_is_remembered_whatever_happens() -> None:
     stories = Stories()
-    for t in range(0, 5000, 2):
+    for t in range(0, 1500, 2):
         told(stories, t, t + 2, came(((t % 97) / 97, (t % 89) / 89, 0.01, 0.01)))
         assert len(stories._things) <= MEMORY_S

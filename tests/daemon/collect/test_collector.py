@@ -1,6 +1,7 @@
 """Copies of journals from real streams, under faults."""
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -20,8 +21,8 @@ DAY_S = 86400
 
 
 @pytest.fixture
-def server():
-    with EmbeddedServer() as running:
+def server(request):
+    with EmbeddedServer(settings=getattr(request, "param", None)) as running:
         yield running
 
 
@@ -131,47 +132,40 @@ def test_what_does_not_continue_the_chain_is_refused(edge, collect, server, tmp_
     assert contents(tmp_path / "copy")["yard.jsonl"] == before["yard.jsonl"]
 
 
-@pytest.mark.logs_errors
-def test_a_camera_in_trouble_is_tried_again(edge, server, tmp_path):
-    edge("yard", range(3))
-    folder, stop = tmp_path / "copy", threading.Event()
-    folder.mkdir()
-    (folder / "yard.jsonl").write_text("no record\n" * 3)
-    connection = RedisServer(lambda: server.url, 5.0)
-    collector = Collector(folder, DAILY, connection, Wanted(), retry_s=0.0)
+@contextmanager
+def collecting(folder, url, retry_s=30.0):
+    """A collector in a thread, until the block ends."""
+    connection, stop = RedisServer(lambda: url, 2.0), threading.Event()
+    collector = Collector(folder, DAILY, connection, Wanted(), retry_s=retry_s)
     running = threading.Thread(target=collector.run, args=(stop, lambda: None))
     running.start()
     try:
-        until(lambda: "is damaged" in collector.troubles.get("yard", ""))
-        (folder / "yard.jsonl").rename(folder / "yard.broken")
-        until(lambda: collector.records == 3 and not collector.troubles)
+        yield collector
     finally:
         stop.set()
         running.join(30)
         connection.close()
 
 
+@pytest.mark.logs_errors
+def test_a_camera_in_trouble_is_tried_again(edge, server, tmp_path):
+    edge("yard", range(3))
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    (folder / "yard.jsonl").write_text("no record\n" * 3)
+    with collecting(folder, server.url, retry_s=0.0) as collector:
+        until(lambda: "is damaged" in collector.troubles.get("yard", ""))
+        (folder / "yard.jsonl").rename(folder / "yard.broken")
+        until(lambda: collector.records == 3 and not collector.troubles)
+
+
+@pytest.mark.parametrize("server", [{"appendonly": "yes"}], indirect=True)
 def test_a_server_that_goes_away_is_waited_for(edge, server, tmp_path):
-    with EmbeddedServer(settings={"appendonly": "yes"}) as other:
-        journal = Journal(tmp_path / "edge", "gate", fsync=False)
-        publisher, stop = Publisher(other.url), threading.Event()
-        journal.append(narration(0, "gate"))
-        Delivery(journal, publisher).drain(stop)
-        connection = RedisServer(lambda: other.url, 2.0)
-        collector = Collector(tmp_path / "copy", DAILY, connection, Wanted())
-        running = threading.Thread(target=collector.run, args=(stop, lambda: None))
-        running.start()
-        try:
-            until(lambda: collector.records == 1)
-            other.stop()
-            other.start()
-            journal.append(narration(1, "gate"))
-            Delivery(journal, publisher).drain(threading.Event())
-            until(lambda: collector.records == 2)
-        finally:
-            stop.set()
-            running.join(30)
-            connection.close()
-            publisher.close()
-            journal.close()
+    edge("gate", [0])
+    with collecting(tmp_path / "copy", server.url) as collector:
+        until(lambda: collector.records == 1)
+        server.stop()
+        server.start()
+        edge("gate", [1])
+        until(lambda: collector.records == 2)
     assert contents(tmp_path / "copy") == contents(tmp_path / "edge")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import tomllib
@@ -43,6 +44,7 @@ def test_commands_name_what_is_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.root, "handlers", logging.root.handlers[:])  # not of later tests
     (tmp_path / "n.yaml").write_text(
         "version: 1\nstate: s\nredis: {url: 'redis://127.0.0.1:1'}\ncameras: {a: {url: 'rtsp://h/1'}}\n"
         "forward: {apprise: {phone: {url: 'json://127.0.0.1:1'}}}\n"

@@ -15,7 +15,6 @@ from daemon.config.configuration import (
     parse_configuration,
 )
 from daemon.config.plan import camera_plan, camera_plans
-from daemon.config.secrets import Secrets
 from daemon.config.settings import Configuration
 from models import SHIPPED
 from models.captioner import Captioner, DescribeOptions
@@ -61,16 +60,17 @@ def test_a_camera_inherits_what_it_does_not_say() -> None:
         "defaults: {pairs: {sample: 4/s, lower: 12}}\n"
         "cameras:\n  a: {url: a.mp4}\n  b: {url: b.mp4, pairs: {sample: 30/m, upper: 70.5}}\n"
     )
-    a, b = camera_plans(configuration, Secrets({}))
+    a, b = camera_plans(configuration)
     assert (a.source.sample_hz, a.lower, a.upper) == (4.0, 12.0, None)
     assert (b.source.sample_hz, b.lower, b.upper) == (0.5, 12.0, 70.5)
     assert a.settings_sha256(trained()) != b.settings_sha256(trained())
 
 
-def test_a_small_stream_reaches_the_plan_and_shows_nowhere() -> None:
+def test_a_small_stream_reaches_the_plan_and_shows_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "s3cr3t")
     text = "version: 1\ncameras:\n  a: {{url: '{}', screening: '{}'}}\n  b: {{url: b.mp4}}\n"
     whole = text.format("rtsp://h/1", "rtsp://me:${env:PASSWORD}@h/2")
-    a, b = camera_plans(parse_configuration(whole), Secrets({"PASSWORD": "s3cr3t"}))
+    a, b = camera_plans(parse_configuration(whole))
     assert (a.screening, b.screening) == ("rtsp://me:s3cr3t@h/2", None)
     assert "s3cr3t" not in repr(a)
     for url, screening in (("a.mp4", "rtsp://h/2"), ("rtsp://h/1", "small.mp4")):
@@ -78,7 +78,7 @@ def test_a_small_stream_reaches_the_plan_and_shows_nowhere() -> None:
 
 
 def test_changes_are_found_as_the_captioner_was_trained() -> None:
-    [plan] = camera_plans(parse_configuration(SMALL), Secrets({}))
+    [plan] = camera_plans(parse_configuration(SMALL))
     captioner = trained(size=[288, 384], delta=38.0, eps=3.0)
     assert plan.change_options(captioner) == ChangeOptions(size=(288, 384), delta=38.0, eps=3.0)
     assert plan.settings_sha256(captioner) != plan.settings_sha256(trained(eps=4.0))
@@ -101,7 +101,7 @@ cameras:
 
 
 def test_zones_reach_whoever_words_the_sentences() -> None:
-    a, b = camera_plans(parse_configuration(ZONES), Secrets({}))
+    a, b = camera_plans(parse_configuration(ZONES))
     assert a.describe.zones == (
         Zone("at the entrance", ((0.1, 0.1), (0.5, 0.1), (0.5, 0.5))),
         Zone("in the lot", ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))),

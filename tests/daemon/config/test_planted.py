@@ -148,8 +148,8 @@ def test_tracebacks_and_crashes_are_hidden() -> None:
     script = (
         "import os, threading\n"
         "from daemon.service.log import start_logging, format_traceback\n"
-        "from daemon.config.secrets import Secrets\n"
-        "url = Secrets().reveal('rtsp://me:${env:PLANTED}@host/s')\n"
+        "from daemon.config.secrets import reveal\n"
+        "url = reveal('rtsp://me:${env:PLANTED}@host/s')\n"
         "start_logging()\n"
         "def crash(): raise ValueError(url + ' and bare ' + os.environ['PLANTED'])\n"
         "thread = threading.Thread(target=crash); thread.start(); thread.join()\n"

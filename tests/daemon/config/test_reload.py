@@ -11,7 +11,6 @@ from daemon_here import operated, running, until
 from embedded_redis import EmbeddedServer
 
 from daemon.config.configuration import load_configuration
-from daemon.config.secrets import Secrets
 from daemon.service import daemon as module
 from daemon.service.daemon import Daemon
 from daemon.threads.publication import Publishing
@@ -142,4 +141,4 @@ def test_a_bug_in_the_end_itself_is_told(
     monkeypatch.setattr(Daemon, "main_loop", lambda _: None)
     config = configure()
     with pytest.raises(ZeroDivisionError, match="a bug"):
-        module.run(config, load_configuration(config), Secrets())
+        module.run(config, load_configuration(config))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.config.secrets import SecretError, Secrets, hide_secrets
+from daemon.config.secrets import SecretError, hide_secrets, reveal
 from daemon.config.units import parse_duration, parse_moment, parse_rate
 
 
@@ -42,15 +42,16 @@ def test_what_lacks_its_unit_is_refused(
             parse(text)
 
 
-def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path) -> None:
+def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "door").write_text("me:pass word/@\n")
     (tmp_path / "key").write_text("from file\n")
-    secrets = Secrets({"CREDENTIALS_DIRECTORY": str(tmp_path), "WHO": "hersecret"})
-    url = secrets.reveal("rtsp://${cred:door}@h/s?x=${env:WHO}")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("WHO", "hersecret")
+    url = reveal("rtsp://${cred:door}@h/s?x=${env:WHO}")
     assert url == "rtsp://me:pass%20word%2F%40@h/s?x=hersecret"
-    assert secrets.reveal("${env:WHO}.mp4") == "hersecret.mp4"
-    assert secrets.reveal(f"${{file:{tmp_path}/key}}") == "from file"
-    assert secrets.reveal("rtsp://plain@h/s") == "rtsp://plain@h/s"
+    assert reveal("${env:WHO}.mp4") == "hersecret.mp4"
+    assert reveal(f"${{file:{tmp_path}/key}}") == "from file"
+    assert reveal("rtsp://plain@h/s") == "rtsp://plain@h/s"
     assert hide_secrets(f"no answer from {url}, pass word/@") == "no answer from rtsp://***@h/s?x=***, ***"
     assert "pass" not in repr(CameraPlan("a", url))
 
@@ -60,12 +61,13 @@ def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path) -> None:
 )
 def test_an_absent_secret_is_named(text: str) -> None:
     with pytest.raises(SecretError) as caught:
-        Secrets({}).reveal(f"rtsp://{text}@h/")
+        reveal(f"rtsp://{text}@h/")
     assert text in str(caught.value)
 
 
-def test_a_credential_stays_in_its_folder(tmp_path: Path) -> None:
+def test_a_credential_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "outside").write_text("x")
     (tmp_path / "in").mkdir()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "in"))
     with pytest.raises(SecretError, match="letters"):
-        Secrets({"CREDENTIALS_DIRECTORY": str(tmp_path / "in")}).reveal("${cred:../outside}")
+        reveal("${cred:../outside}")

@@ -26,7 +26,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
 from daemon.search.search import Search
 from pipeline.journal import read_camera
-from pipeline.journal.timestamps import TimestampAuthority
+from pipeline.journal.timestamps import request_timestamp
 from pipeline.sources.picture import rgb_of
 
 from .conftest import House
@@ -309,7 +309,7 @@ def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path
     authority = make_authority(tmp_path / "authority")
     records = {record.seq: record for record in read_camera(state / "journal", "yard")}
     with serve_authority(authority.parent) as url:
-        TimestampAuthority(url).stamp(records[9]).append(state / "journal")
+        request_timestamp(url, records[9]).append(state / "journal")
     stamped, out = House(state, house.clip, house.key), tmp_path / "linked"
     assert stamped.export(out, *PERSONS, "--until", "2024-05-01T12:00:07", "--linked") == 0
     assert "records 3-9" in (out / "README.md").read_text(encoding="utf-8")

@@ -16,7 +16,6 @@ import pytest
 from forwarding_here import Broker, Listener, forwarding, message
 from waiting import until
 
-from daemon.config.secrets import Secrets
 from daemon.config.settings import EVENT_TYPES, MqttSettings
 from daemon.forward import sender as sender_module
 from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
@@ -48,7 +47,7 @@ def now(**changed: Any) -> dict[str, Any]:
 
 def opened(broker: Broker, **settings: Any) -> Any:
     given = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", **settings)
-    return MqttTarget(given, Secrets({}), "home", ["yard"])
+    return MqttTarget(given, "home", ["yard"])
 
 
 REQUIRED = {  # https://www.home-assistant.io/integrations/event.mqtt/ and those of the others

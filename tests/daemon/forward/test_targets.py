@@ -12,7 +12,6 @@ import pytest
 from forwarding_here import forwarding, message
 from waiting import until
 
-from daemon.config.secrets import Secrets
 from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
 from daemon.forward.target import AwayError, RefusedError
@@ -23,7 +22,9 @@ JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 
 def opened(url: str, **settings: Any) -> apprise.AppriseTarget:
-    return apprise.AppriseTarget(AppriseSettings(url="${env:URL}", **settings), Secrets({"URL": url}))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("URL", url)
+        return apprise.AppriseTarget(AppriseSettings(url="${env:URL}", **settings))
 
 
 def test_a_web_hook_gets_title_text_and_picture_as_json(receiver, tmp_path) -> None:

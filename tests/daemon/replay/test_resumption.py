@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,15 +30,15 @@ def undisturbed(narrated: Run, footage: Path, checkpoint: Path, tmp_path: Path) 
     return out
 
 
-def breaking_after(monkeypatch: pytest.MonkeyPatch, cameras: int, error: BaseException) -> None:
-    """The replay breaks just after so many cameras have been finished."""
+def interrupted_after(monkeypatch: pytest.MonkeyPatch, cameras: int) -> None:
+    """Ctrl-C just after so many cameras have been finished."""
     real, finished = output.OutputFolder.finish_camera, []
 
     def finish(self: output.OutputFolder, camera: str, outcome: object) -> None:
         real(self, camera, outcome)  # type: ignore[arg-type]
         finished.append(camera)
         if len(finished) == cameras:
-            raise error
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(output.OutputFolder, "finish_camera", finish)
 
@@ -60,7 +61,7 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     client.flushall()
     arguments = ["replay", footage, "--out", out, "--redis", server.url, "--captioner-file", checkpoint]
     with monkeypatch.context() as patch:
-        breaking_after(patch, cameras, KeyboardInterrupt())
+        interrupted_after(patch, cameras)
         broken = narrated(*arguments)
     assert broken.code == 130
     assert "--resume continues" in broken.err
@@ -89,7 +90,7 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
 
 def test_what_is_there_now_is_not_known_after_a_replay(tmp_path: Path) -> None:
     ended = datetime(2026, 11, 28, 10, tzinfo=UTC)
-    outcome = output.Outcome(first=ended, last=ended, read_s=0, problems=(), unreported={})
+    outcome = output.Outcome(first=ended, last=ended, read_s=0, problems=(), repeated=0)
     output.OutputFolder(tmp_path, "of").finish_camera("yard", outcome)
     (tmp_path / "journal").mkdir()
     with Search(tmp_path / "journal", LocalTime.named("UTC")) as search:
@@ -143,7 +144,7 @@ def test_what_cannot_go_on(
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
     with monkeypatch.context() as patch:
-        breaking_after(patch, 1, KeyboardInterrupt())
+        interrupted_after(patch, 1)
         narrated(*arguments)
     kept = json.loads((out / "unfinished.json").read_text())
     assert list(kept["finished"]) == ["east"]
@@ -156,6 +157,6 @@ def test_what_cannot_go_on(
     assert "--force" in narrated(*arguments, "--resume").err
     assert narrated(*arguments, "--force").code == 0
     complete = narrated(*arguments, "--resume")
-    assert (complete.code, "nothing that was interrupted" in complete.err) == (1, True)
+    assert (complete.code, "no interrupted replay" in complete.err) == (1, True)
     for wrong in (["--resume", "--force", "--out", out], ["--resume"]):
         assert narrated("replay", footage, *wrong, "--captioner-file", checkpoint).code == 2

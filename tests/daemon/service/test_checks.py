@@ -13,7 +13,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.secrets import Secrets
 from daemon.service.checks import check_configuration
 
 Run = Callable[..., Any]
@@ -94,7 +93,7 @@ def test_footage_that_is_not_there_ends_no_live_camera() -> None:
     configuration = parse_configuration(
         "version: 1\nstate: /tmp\ncameras: {a: {url: 'rtsp://h/1'}, archive: {url: /absent/*.mp4}}\n"
     )
-    (warning,) = check_configuration(configuration, Secrets({}), "n.yaml")
+    (warning,) = check_configuration(configuration, "n.yaml")
     assert warning.startswith("n.yaml: cameras.archive.url: /absent/*.mp4: no video and no still image")
 
 
@@ -115,7 +114,7 @@ def test_a_state_folder_of_another_user(tmp_path: Path) -> None:
         os.setuid(65534)
         configuration = parse_configuration(f"version: 1\nstate: {tmp_path}/s\n{LIVE}")
         try:
-            check_configuration(configuration, Secrets({}), "n.yaml")
+            check_configuration(configuration, "n.yaml")
         except ConfigurationError as error:
             os._exit(0 if "cannot be written (Permission denied)" in str(error) else 2)
         os._exit(1)

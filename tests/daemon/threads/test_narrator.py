@@ -3,6 +3,7 @@ replay."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.threads.narrator import Narrator
+from daemon.threads.narrator import Narrator, try_out
 from daemon.threads.work_queue import (
     DROPPED,
     FAILED,
@@ -26,8 +27,10 @@ from daemon.threads.work_queue import (
     Work,
     WorkQueue,
 )
+from models import load_captioner
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.detections import Detections
+from models.grounded.grounded import Grounded
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits
@@ -245,7 +248,7 @@ def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed
 def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), plan("yard"), live=True)
     away = Gap(frame(0, False, "room"), frame(600, False, "room"))
-    frames = [MotionFrame.of(frame(t, True, "room")) for t in (601, 602)]
+    frames = [MotionFrame(frame(t, True, "room")) for t in (601, 602)]
     live = [Work(each, since=0.0) for each in (away, *frames, pair(600, 604, COME), Seen(frames[1].frame))]
     footage = [Work(pair(0, 4, COME, "yard"))]
     told = telling.give_up([*live, *footage])
@@ -257,7 +260,7 @@ def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(
     captioner: Captioner, tmp_path: Path
 ) -> None:
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
-    later = replace(MotionFrame.of(frame(60, True, "room")), follows_loss=True)
+    later = replace(MotionFrame(frame(60, True, "room")), follows_loss=True)
     nothing = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 0))))
     telling.captioning.detect = lambda images: [nothing] * len(images)  # type: ignore[method-assign]
     (gap,) = telling.process([Work(Seen(frame(0, False, "room"))), Work(later)])
@@ -284,3 +287,14 @@ def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(
     ((text, until, held),) = start(86440)
     assert (text, until, held) == ("No mask hides anything any more.", "2024-03-02T00:00:40.000000Z", None)
     assert start(86480) == []
+
+
+def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    captioner = load_captioner()
+    assert isinstance(captioner, Grounded)
+    try_out(captioner)
+    assert captioner.detector._session is None, "it is loaded when something moves"
+    captioner.take_detector(b"no graph")
+    with pytest.raises(Exception, match="PROTOBUF"):  # the library names no public error
+        try_out(captioner)

@@ -34,7 +34,7 @@ def pair(camera: str, number: int) -> FramePair:
 
 
 def motion(camera: str, number: int, *, restart: bool = False) -> MotionFrame:
-    return MotionFrame(frame(camera, number), IMAGE, restart)
+    return MotionFrame(frame(camera, number), restart)
 
 
 def put_pairs(queue: WorkQueue, camera: str, *numbers: int) -> None:

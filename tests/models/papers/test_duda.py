@@ -17,12 +17,6 @@ TOLD = [["a red car", "the blue person is gone"], ["a bottle has moved"], ["noth
 SMALL = {"attention": 16, "groups": 4, "visual": 24, "words": 16, "hidden": 32}
 
 
-class Wide(torch.nn.Module):
-    """As much of DUDA's own encoder as sizes ask for."""
-
-    name, channels, image_size, sha256 = "wide", 1024, (224, 224), ""
-
-
 @pytest.fixture
 def duda(vocabulary: Vocabulary, encoder: Encoder) -> DUDA:
     torch.manual_seed(1)

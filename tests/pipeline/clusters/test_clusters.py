@@ -64,7 +64,7 @@ def random_masks(count: int, seed: int):
 
 @pytest.mark.slow
 def test_equals_sklearn_on_hundreds_of_random_masks(device):
-    for index, (mask, eps, min_samples) in enumerate(random_masks(400, seed=7)):
+    for index, (mask, eps, min_samples) in enumerate(random_masks(200, seed=7)):
         try:
             assert_equals_sklearn(mask, eps, min_samples, dbscan(mask, eps, min_samples, device))
         except AssertionError as error:
@@ -84,7 +84,7 @@ def test_equals_sklearn_on_larger_masks(device, eps, min_samples):
 
 
 def test_both_implementations_give_the_same_labels():
-    for mask, eps, min_samples in random_masks(200, seed=8):
+    for mask, eps, min_samples in random_masks(100, seed=8):
         np.testing.assert_array_equal(dbscan(mask, eps, min_samples), dbscan(mask, eps, min_samples, "cpu"))
 
 

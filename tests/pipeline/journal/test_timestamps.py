@@ -12,7 +12,7 @@ from time_stamps import make_authority, serve_authority
 
 from daemon.threads.signatures import JournalSigning
 from pipeline.journal import Journal
-from pipeline.journal.timestamps import Timestamp, TimestampAuthority
+from pipeline.journal.timestamps import Timestamp, request_timestamp
 from pipeline.journal.verification import VerifyOptions, verify
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
@@ -33,12 +33,11 @@ def url(roots):
 @pytest.fixture
 def stamped(tmp_path, url):
     """A journal of five records whose third is stamped."""
-    authority = TimestampAuthority(url)
     with Journal(tmp_path / "journal", "yard", fsync=False) as journal:
         for second in range(5):
             record = journal.append(narration(second))
             if second == 2:
-                authority.stamp(record).append(journal.folder)
+                request_timestamp(url, record).append(journal.folder)
     return tmp_path / "journal"
 
 
@@ -107,13 +106,13 @@ def test_a_stamp_moved_to_another_record_is_found(stamped, roots):
 
 def test_the_daemon_stamps_what_has_grown(tmp_path, url, roots):
     with Journal(tmp_path, "yard", fsync=False) as journal:
-        signing = JournalSigning(None, {"yard": journal}, authority=TimestampAuthority(url))
+        signing = JournalSigning(None, {"yard": journal}, authority=url)
         signing.stamp()
         journal.append(narration(0))
         for _ in range(2):
             signing.stamp()
         journal.append(narration(1))
-        again = JournalSigning(None, {"yard": journal}, authority=TimestampAuthority(url))
+        again = JournalSigning(None, {"yard": journal}, authority=url)
         path = tmp_path / "yard.timestamps"
         path.write_bytes(path.read_bytes() + b'{"torn')
         again.stamp()
@@ -126,11 +125,11 @@ def test_the_daemon_stamps_what_has_grown(tmp_path, url, roots):
 def test_a_server_that_is_away_delays_no_other_camera_and_is_asked_again(tmp_path, url, caplog):
     with Journal(tmp_path, "yard", fsync=False) as journal:
         journal.append(narration(0))
-        signing = JournalSigning(None, {"yard": journal}, authority=TimestampAuthority("http://127.0.0.1:9/"))
+        signing = JournalSigning(None, {"yard": journal}, authority="http://127.0.0.1:9/")
         signing.stamp()
         signing.stamp()
         assert caplog.text.count("is not time-stamped") == 1
-        signing._authority = TimestampAuthority(url)
+        signing._authority = url
         signing._turn()
     assert len(Timestamp.load(tmp_path, "yard")) == 1
 

@@ -1,18 +1,20 @@
-"""A user of Redis that may not do what it must: nobody waits, and the error says what to grant."""
+"""Users of Redis: those of docs/operations.md may do what they must, and to another the error says what."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from threading import Event, Timer
 
 import pytest
 import redis
+from doc_pages import page
 from embedded_redis import EmbeddedServer
 
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, Publisher, PublisherError
+from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 LIMIT_S = 20.0
@@ -62,3 +64,22 @@ def test_publishing_says_what_to_grant_and_goes_on_with_it(
             limited(f"{KEYS} {CHANNELS} +@all")
             assert Delivery(journal, publisher).drain(stop) == 1
             publisher.close()
+
+
+def test_the_users_of_the_page_may_do_what_they_must(
+    server: EmbeddedServer, stop: Event, tmp_path: Path, narration
+) -> None:
+    path = server.url.removeprefix("unix://").partition("?")[0]
+    made = re.findall(r"^    ACL SETUSER (\w+) (on >(\w+) .*)$", page("operations.md"), re.MULTILINE)
+    with redis.Redis(unix_socket_path=path) as client:
+        for user, rules, _ in made:
+            client.execute_command("ACL", "SETUSER", user, *rules.split())
+        client.execute_command("ACL", "SETUSER", "default", "off")
+    urls = {user: f"unix://{user}:{secret}@{path}" for user, _, secret in made}
+    assert set(urls) == {"narrated", "reader"}
+    with Journal(tmp_path, "yard") as journal:
+        told = [journal.append(narration(second)) for second in range(3)]
+        publisher = Publisher(urls["narrated"])
+        assert Delivery(journal, publisher).drain(stop) == 3
+        publisher.close()
+    assert [*islice(subscribe(urls["reader"], last_id="0", stop=stop), 3)] == told
