@@ -44,7 +44,7 @@ def query(
         if missing := search.missing:
             warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says whether that may be")
         if not found:
-            typer.echo("nothing was found", err=True)
+            typer.echo("there was no such time" if asked.of_spells else "nothing was found", err=True)
         for caveat in output.caveats(search, asked):
             warn(caveat)
 

@@ -129,7 +129,12 @@ def caveats(search: Search, question: Question) -> list[str]:
     if absence:
         asked = selection.cameras_of(question.filters)
         question = replace(question, filters=replace(question.filters, cameras=asked))
-    said = _gap_sentences(selection.gaps(question), local, absence=absence)
+    gaps = selection.gaps(question)
+    dark = [gap for gap in gaps if absence and gap.reason != "mask"]
+    nobody = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
+    said = _gap_sentences(dark, local, nobody)
+    least = N_("not everything was recorded, so counts are at least: {spans}")
+    said += _gap_sentences([gap for gap in gaps if gap not in dark], local, least)
     begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
     if begun and question.span.until and question.span.until <= min(begun.values()):
         camera, first = min(begun.items(), key=lambda each: each[1])
@@ -172,7 +177,7 @@ def caveats(search: Search, question: Question) -> list[str]:
     return said
 
 
-def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, *, absence: bool) -> list[str]:
+def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, message: str) -> list[str]:
     if not gaps:
         return []
     spans = ", ".join(
@@ -187,9 +192,6 @@ def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, *, absence: bool) -> l
     )
     if len(gaps) > _GAPS:
         spans = tell("{spans} and {number} before", spans=spans, number=f"{len(gaps) - _GAPS:,}")
-    message = N_("not everything was recorded, so counts are at least: {spans}")
-    if absence:
-        message = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
     return [tell(message, spans=spans)]
 
 

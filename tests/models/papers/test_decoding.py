@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.papers.decoding import State, decode
+from models.papers.decoding import Decoded, State, decode
 from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 WORDS = 9
@@ -54,3 +54,8 @@ def test_sentences_end_at_the_longest_length() -> None:
     for told in decode(chain.step, chain.state, 4):
         assert len(told.tokens) == 4
         assert told.log_prob < -50
+
+
+def test_sentences_of_a_story_share_its_probability_by_their_words_and_ends() -> None:
+    parts = Decoded((5, 6, BOS, 7), -5.0).sentences
+    assert [(part.tokens, part.log_prob) for part in parts] == [((5, 6), -3.0), ((7,), -2.0)]
