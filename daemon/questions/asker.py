@@ -235,6 +235,8 @@ class Parser:
         of_length = measure.durations or measure.by_length
         if "gap" in kinds and self.present and not (self.span.phrases or of_length):
             raise SearchError("whether a camera is down now is shown by the page; ask when it was down")
+        if "rule" in kinds and self.present and not self.span.phrases:
+            raise SearchError("which rules there are is in the configuration; ask which were met")
         if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
