@@ -44,7 +44,7 @@ def query(
         if missing := search.missing:
             warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says whether that may be")
         if not found:
-            typer.echo("nothing was found", err=True)
+            typer.echo("there was no such time" if asked.of_spells else "nothing was found", err=True)
         for caveat in output.caveats(search, asked):
             warn(caveat)
 
@@ -71,7 +71,7 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
     if asked.measure.count:
         groups, by = search.selection.count(asked), asked.measure.by
         table, members, found = output.count_table(groups, by), output.count_members(groups, by), len(groups)
-    elif asked.measure.there:
+    elif asked.of_spells:
         found_spells = spells(search.selection, asked)
         table = output.spell_table(found_spells, search.local)
         members, found = output.spell_members(found_spells, search.local), len(found_spells)

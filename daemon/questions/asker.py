@@ -66,10 +66,10 @@ _NO_CAMERA = {
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
 _FEWER = {"fewer than", "less than", "under", "at most", "or fewer", "or less"}
 _SO_MANY = (
-    rf"(?:(?P<word>more than|over|at least|fewer than|less than|under|at most) )?(?P<n>\d+|{either(NUMBERS)})"
-    r"(?: (?P<more>or more|or fewer|or less))?"
+    r"(?:(?P<word>more than|over|at least|fewer than|less than|under|at most|exactly) )?"
+    rf"(?P<n>\d+|{either(NUMBERS)})(?: (?P<more>or more|or fewer|or less))?"
 )
-_MOMENTARY = {"opened", "closed", "gap", "light_changed", "view_changed", "obstructed", "placed", "removed"}
+_MOMENTARY = {"opened", "closed", "light_changed", "view_changed", "obstructed", "placed", "removed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
 
@@ -193,8 +193,13 @@ class Parser:
             raise SearchError(asked if absent else "what happened at once is not told: leave the verb out")
         if self.measure.get("by") or self.filters.get("text") or self.filters.get("other"):
             raise SearchError("how many are there at once is of a thing and a place: leave the rest out")
-        self.measure.pop("count", None)
-        if self.present and not (self.past or self.span.phrases or self.measure.get("most")):
+        counted = self.measure.pop("count", False)
+        if self.measure["most"] and not (counted or self.told):
+            raise SearchError("'at once' of how many? write how many at once, or more than 2 people at once")
+        if not absent and len(self.filters["cameras"]) > 1 and "and" in self.read.words:
+            raise SearchError("how many were there at once is told of each camera by itself: ask for one")
+        most = self.measure["most"] and not self.filters["open"]
+        if (self.present or self.filters["open"]) and not (self.past or self.span.phrases or most):
             if self.measure.get("durations"):
                 raise SearchError(
                     "for how long nobody has been there is not told: ask when nobody was, today"
@@ -228,6 +233,8 @@ class Parser:
         if "gap" in kinds and self.filters["objects"]:
             raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
         of_length = measure.durations or measure.by_length
+        if "gap" in kinds and self.present and not (self.span.phrases or of_length):
+            raise SearchError("whether a camera is down now is shown by the page; ask when it was down")
         if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
@@ -369,22 +376,26 @@ class Parser:
 
     def _at_once(self) -> bool:
         """How many were there at once: none, more than five, the most."""
-        read, there = self.read, self.measure.get("there")
+        read, there, before = self.read, self.measure.get("there"), self.read.previous
         if read.take("absent"):
             there = 0, 0
             if self.filters["objects"]:
                 raise SearchError("who was there without others is not told: ask for one at a time")
-        elif "simultaneously" not in read.words:
+        elif not {"simultaneously", "peak"} & {*read.words}:
             return False
         elif match := read.take(_SO_MANY):
             number = NUMBERS.index(match["n"]) if match["n"] in NUMBERS else int(match["n"])
             word = match["word"] or match["more"] or "at least"
             if read.next not in OBJECT_WORDS or not number:
                 return False
+            if before in ("about", "around", "only", "just"):
+                raise SearchError(f"{before!r} so many is not told: write exactly, at least or at most")
             fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
             there = (0, number - beside) if fewer else (number + beside, math.inf)
-        elif read.take("simultaneously"):
+            there = (number, number) if word == "exactly" else there
+        elif match := read.take("simultaneously|peak"):
             there = there or (1, math.inf)
+            self.told |= match[0] == "peak"
         else:
             return False
         self.measure |= {"there": there, "most": there == (1, math.inf)}
@@ -428,6 +439,8 @@ class Parser:
             self._add(open=True)
             return True
         if self.read.take("ended"):
+            if re.match(r"(?:at|after|since|by|around|about) ", self.read.rest):
+                raise SearchError("that time may be of coming or of leaving: ask for one of them")
             self._add(ended=True)
             return True
         if match := self.read.take("remarked(?: as (mistaken|corrected))?"):

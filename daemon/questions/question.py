@@ -126,8 +126,17 @@ class Question:
     asked_at: datetime | None = None
 
     @property
-    def of_visits(self) -> bool:
-        """True where visits answer it, which only records with tracks can."""
+    def of_spells(self) -> bool:
+        """True where spans answer it, in which so many were there at once, or a camera did not record."""
+        return self.measure.there is not None or ("gap" in self.filters.kinds and self._of_length)
+
+    @property
+    def _of_length(self) -> bool:
         filters, measure = self.filters, self.measure
         bounded = filters.longer_s is not None or filters.shorter_s is not None
-        return bounded or filters.open or filters.ended or measure.durations or measure.by_length
+        return bounded or measure.durations or measure.by_length
+
+    @property
+    def of_visits(self) -> bool:
+        """True where visits answer it, which only records with tracks can."""
+        return (self._of_length or self.filters.open or self.filters.ended) and not self.of_spells

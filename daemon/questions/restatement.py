@@ -99,7 +99,8 @@ def _subject(question: Question) -> str:
     if measure.there:
         least, most = measure.there
         few = N_("no {what}") if not most else N_("fewer than {number} {what} at once")
-        message = N_("at least {number} {what} at once") if least else few
+        some = N_("exactly {number} {what} at once"), N_("at least {number} {what} at once")
+        message = some[least != most] if least else few
         message = N_("the most {what} at once") if measure.most else message
         words = tell(message, what=words, number=least or int(most) + 1)
         words = tell(N_("the times with {what}"), what=words) if not measure.most else words
@@ -110,7 +111,7 @@ def _subject(question: Question) -> str:
     elif measure.by_length:
         stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
         spell = N_("the longest of {what}"), N_("the shortest of {what}")
-        message = (spell if measure.there else stay)[measure.order == "shortest"]
+        message = (spell if question.of_spells else stay)[measure.order == "shortest"]
         words = tell(message, what=words)
     if filters.open:
         words = tell("{what} still there", what=words)

@@ -733,8 +733,9 @@ class SpanReader:
                 fitting = fitting[-1:]
             elif self._hourly and clock.halves[0] < _MORNING:
                 fitting = [*clock.halves]
-        latest = _MORNING - 60 * (clock is self.low and self.high is not None)  # 5 to 9 may be early
-        afternoon = clock is not self.at and MINUTES // 24 <= clock.halves[0] < latest
+        afternoon = clock is not self.at and MINUTES // 24 <= clock.halves[0] < _MORNING
+        if clock is self.low and self.high:  # 4 to 8 may be early
+            afternoon &= self.high.halves[0] <= _MORNING
         settled = fitting[1:] == [_NOON] or (afternoon and not {*self.read.words} & _NIGHTLY)
         if len(fitting) == 1 or (fitting and settled):
             return fitting[-1]

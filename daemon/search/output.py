@@ -98,7 +98,7 @@ def spell_table(spells: Iterable[Spell], local: LocalTime) -> Iterator[str]:
     """Lines for people: from when to when, cameras, how many were there, and how long."""
     for each in spells:
         span = f"{local_words(each.begin, local)} to {_end_words(each.begin, each.end, local)}"
-        there = tell("{number} there", number=each.number)
+        there = tell("{number} there", number=each.number) if each.number is not None else _("not recorded")
         yield f"{span:<50}  {', '.join(each.cameras):<12}  {there:<10}  {duration_words(each.seconds)}"
 
 
@@ -129,7 +129,12 @@ def caveats(search: Search, question: Question) -> list[str]:
     if absence:
         asked = selection.cameras_of(question.filters)
         question = replace(question, filters=replace(question.filters, cameras=asked))
-    said = _gap_sentences(selection.gaps(question), local, absence=absence)
+    gaps = selection.gaps(question)
+    dark = [gap for gap in gaps if absence and gap.reason != "mask"]
+    nobody = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
+    said = _gap_sentences(dark, local, nobody)
+    least = N_("not everything was recorded, so counts are at least: {spans}")
+    said += _gap_sentences([gap for gap in gaps if gap not in dark], local, least)
     begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
     if begun and question.span.until and question.span.until <= min(begun.values()):
         camera, first = min(begun.items(), key=lambda each: each[1])
@@ -143,11 +148,11 @@ def caveats(search: Search, question: Question) -> list[str]:
         )
         for camera, last in selection.unwatched(question).items():
             said.append(tell(message, camera=camera, last=local_words(last, local)))
-    found = spells(selection, question) if question.measure.there else []
+    found = spells(selection, question) if question.of_spells else []
     if len(found) > 1:
         total = duration_words(sum(each.seconds for each in found))
         said.append(tell("{length} in all, in {number} spans", length=total, number=f"{len(found):,}"))
-    visits = selection.visits(question) if question.measure.durations and not question.measure.there else []
+    visits = selection.visits(question) if question.measure.durations and not question.of_spells else []
     if len(visits) > 1:
         mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
         said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))
@@ -172,7 +177,7 @@ def caveats(search: Search, question: Question) -> list[str]:
     return said
 
 
-def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, *, absence: bool) -> list[str]:
+def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, message: str) -> list[str]:
     if not gaps:
         return []
     spans = ", ".join(
@@ -187,9 +192,6 @@ def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, *, absence: bool) -> l
     )
     if len(gaps) > _GAPS:
         spans = tell("{spans} and {number} before", spans=spans, number=f"{len(gaps) - _GAPS:,}")
-    message = N_("not everything was recorded, so counts are at least: {spans}")
-    if absence:
-        message = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
     return [tell(message, spans=spans)]
 
 

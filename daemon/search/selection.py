@@ -263,7 +263,8 @@ class Selection:
                 f"AND s.kind NOT IN {sql_list(DEPARTURES)}"
             )
         elif Filters(cameras=filters.cameras) != filters:
-            sql += f" AND EXISTS (SELECT 1 FROM sentences s WHERE s.visit = v.id AND {where})"
+            chosen = f"SELECT s.visit FROM sentences s WHERE s.visit IN (SELECT v.id {visits}) AND {where}"
+            sql = f"SELECT v.camera, v.begin, {last} FROM stays v WHERE v.id IN ({chosen})"
         stays = defaultdict[str, list[tuple[int, int]]](list)
         for camera, begin, end in self.connection.execute(sql, values):
             if end > since:

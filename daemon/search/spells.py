@@ -21,12 +21,15 @@ _UNSEEN_US = DAY_S * 1_000_000
 
 
 class Spell(NamedTuple):
-    """A span in which so many were there at once, `number` at most, before all of these cameras."""
+    """A span in which so many were there at once, `number` at most, before all of these cameras.
+
+    None is of one in which nothing was recorded.
+    """
 
     cameras: tuple[str, ...]
     begin: datetime
     end: datetime
-    number: int
+    number: int | None
 
     @property
     def seconds(self) -> float:
@@ -48,6 +51,30 @@ def spells(selection: Selection, question: Question) -> list[Spell]:
     Raises:
         SearchError: no camera was watched, or no track says how long some of them were there.
     """
+    filters, measure = question.filters, question.measure
+    found = _at_once(selection, question) if measure.there else _gaps(selection, question)
+    longer, shorter = filters.longer_s or 0, filters.shorter_s
+    found = [each for each in found if each.seconds > longer and (not shorter or each.seconds < shorter)]
+    found.sort(key=lambda each: each.seconds if measure.by_length else each.begin.timestamp())
+    limit = measure.limit or 1
+    if measure.order == "all":
+        return found
+    return found[: -limit - 1 : -1] if measure.order in ("longest", "last") else found[:limit]
+
+
+def _gaps(selection: Selection, question: Question) -> list[Spell]:
+    """What was not recorded of a span."""
+    now = question.asked_at or datetime.now(UTC)
+    ends = question.span.since or datetime.min.replace(tzinfo=UTC), question.span.until or now
+    return [
+        Spell((gap.camera,), max(gap.begin, ends[0]), min(gap.end, *ends[1:]), None)
+        for gap in selection.gaps(question)
+        if gap.reason != "mask"
+    ]
+
+
+def _at_once(selection: Selection, question: Question) -> list[Spell]:
+    """When as many were there at once, unsorted and of any length."""
     filters = replace(question.filters, longer_s=None, shorter_s=None)
     measure, span, now = question.measure, question.span, question.asked_at or datetime.now(UTC)
     end, absence = min(span.until or now, now), asks_absence(question)
@@ -74,15 +101,9 @@ def spells(selection: Selection, question: Question) -> list[Spell]:
         levels = [*_levels(there, unknown, microseconds(begin), microseconds(end))]
         found += [Spell(group, moment_of(a), moment_of(b), n) for a, b, n in _joined(levels, least, most)]
     if measure.most and found:
-        top = max(each.number for each in found)
-        return spells(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))
-    longer, shorter = question.filters.longer_s or 0, question.filters.shorter_s
-    found = [each for each in found if each.seconds > longer and (not shorter or each.seconds < shorter)]
-    found.sort(key=lambda each: each.seconds if measure.by_length else each.begin.timestamp())
-    limit = measure.limit or 1
-    if measure.order == "all":
-        return found
-    return found[: -limit - 1 : -1] if measure.order in ("longest", "last") else found[:limit]
+        top = max(each.number or 0 for each in found)
+        return _at_once(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))
+    return found
 
 
 def _levels(

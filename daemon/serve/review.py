@@ -168,15 +168,15 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
         ]
         answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
         answer["groups"] = [_(name.replace("-", " ")) for name in measure.by]
-    elif measure.there:
+    elif question.of_spells:
         answer["visits"] = _spells(search, question)
     else:
         matches = search.answer(question, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
         answer["results"] = list(matches.results)[:: 1 if measure.order == "first" else -1]
         answer["more"] = matches.more and every
-    if question.of_visits and not (measure.count or measure.there):
+    if question.of_visits and not measure.count:
         answer["visits"] = _visits(search, question)
-    elif every and not (measure.count or measure.there):
+    elif every and not (measure.count or question.of_spells):
         axis = local.bounds(asked.day) if asked.day else (span.since, span.until)
         answer |= _plots(search, asked, *axis)
     return answer | {"title": _title(asked, answer)}
@@ -252,7 +252,11 @@ def _spells(search: Search, question: Question) -> list[tuple[str, ...]]:
     return [
         (
             *(local_words(moment, search.local) for moment in (each.begin, each.end)),
-            *(", ".join(each.cameras), f"{each.number}", duration_words(each.seconds)),
+            *(
+                ", ".join(each.cameras),
+                _("nothing was recorded") if each.number is None else f"{each.number}",
+                duration_words(each.seconds),
+            ),
         )
         for each in spells(search.selection, question)[:_SHOWN]
     ]

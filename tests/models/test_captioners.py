@@ -229,7 +229,7 @@ def test_save_and_load_give_equal_sentences(
 def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> None:
     """Train it until it knows these, and says them surely; longer would teach nothing."""
     slow = isinstance(captioner, IDCPCL)  # transformers do not stand large steps
-    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.003 if slow else 0.01)
+    optimiser = torch.optim.Adam(captioner.parameters(), lr=0.006 if slow else 0.01)
     captioner.train()
     losses = []
     for step in range(1, 301 if slow else 151):

@@ -67,45 +67,39 @@ def test_a_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path, name: str
     assert_reads_the_record(FOLDER / f"{name}.service", tmp_path)
 
 
-def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(tmp_path: Path) -> None:
-    """systemd asks `RestartPreventExitStatus=` of the main process alone, so no other one may fail by it."""
-    settings = [line.partition("=") for line in UNIT.read_text().splitlines() if not line.startswith("#")]
-    (main,) = [value for key, _, value in settings if key in {"ExecCondition", "ExecStartPre", "ExecStart"}]
-    (final,) = [value.split() for key, _, value in settings if key == "RestartPreventExitStatus"]
-    program, *words = main.split()
-    assert program == "/opt/narrated/bin/narrated"
-    config = tmp_path / "narrated.yaml"
-    config.write_text("version: 1\ncameras:\n  yard: {url: 'rtsp://${cred:yard}@127.0.0.1:1/x'}\n")
-    words = [str(config) if word == "/etc/narrated/narrated.yaml" else word for word in words]
+def ended(unit: Path, state: Path) -> str:
+    """What the unit's own command line says as it ends, by this tree's program, and is not tried again.
+
+    systemd asks `RestartPreventExitStatus=` of the main process alone, so no other one may fail by it.
+    """
+    text = unit.read_text()
+    assert not re.search("^Exec(Condition|StartPre)=", text, re.MULTILINE)
+    (line,) = re.findall("^ExecStart=/opt/narrated/bin/narrated (.*)$", text, re.MULTILINE)
+    (final,) = re.findall("^RestartPreventExitStatus=(.*)$", text, re.MULTILINE)
+    words = line.replace("$$", "$").replace("/etc/narrated", str(state)).split()
     environment = {k: v for k, v in os.environ.items() if k != "CREDENTIALS_DIRECTORY"}
     done = subprocess.run(
         [sys.executable, "-m", "daemon.cli", *words],
         capture_output=True,
         text=True,
-        env={**environment, "STATE_DIRECTORY": str(tmp_path)},
+        env={**environment, "STATE_DIRECTORY": str(state)},
         timeout=500,
         check=False,
     )
-    assert str(done.returncode) in final, done.stderr
-    assert "narrated" in done.stderr
-
-
-def test_a_worker_without_its_credential_ends_and_is_not_tried_again() -> None:
-    """As systemd runs it: `$$` is a dollar sign."""
-    text = (FOLDER / "narrated-worker.service").read_text()
-    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
-    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", text, re.MULTILINE)
-    done = subprocess.run(
-        [sys.executable, "-m", "daemon.cli", *line.replace("$$", "$").split()],
-        capture_output=True,
-        text=True,
-        env={name: value for name, value in os.environ.items() if name != "CREDENTIALS_DIRECTORY"},
-        timeout=300,
-        check=False,
-    )
     assert str(done.returncode) in final.split(), done.stderr
-    assert "LoadCredential=redis:" in done.stderr
-    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", text, re.MULTILINE)
+    return done.stderr
+
+
+def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(tmp_path: Path) -> None:
+    text = "version: 1\ncameras:\n  yard: {url: 'rtsp://${cred:yard}@127.0.0.1:1/x'}\n"
+    (tmp_path / "narrated.yaml").write_text(text)
+    assert "narrated" in ended(UNIT, tmp_path)
+
+
+def test_a_worker_without_its_credential_ends_and_is_not_tried_again(tmp_path: Path) -> None:
+    unit = FOLDER / "narrated-worker.service"
+    assert "LoadCredential=redis:" in ended(unit, tmp_path)
+    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit.read_text(), re.MULTILINE)
     assert int(seconds) >= 2 * BATCH_LIMIT_S
 
 

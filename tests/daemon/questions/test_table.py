@@ -97,7 +97,7 @@ def meant(reading: str) -> set[str]:
 
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
-    if asked.measure.there:
+    if asked.of_spells and not asked.measure.count:
         found = spells(search.selection, asked)
         clocks = [[f"{search.local.of(at):%dT%H:%M}" for at in (each.begin, each.end)] for each in found]
         return {f"{a}..{b}={each.number}" for (a, b), each in zip(clocks, found, strict=True)} or {"-"}

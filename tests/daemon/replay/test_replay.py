@@ -21,8 +21,12 @@ from pipeline.record import read_record
 Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
 
 
-def test_an_arrival_and_a_departure_are_narrated(narrated: Run, clip: Path, checkpoint: Path) -> None:
-    done = narrated("replay", clip, "--captioner-file", checkpoint)
+def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_page(
+    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["replay", clip, "--out", out, "--captioner-file", checkpoint]
+    done = narrated(*arguments, "--start", "2026-05-01T12:00:00Z")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert [line.split("  ")[1:] for line in lines] == [
@@ -32,14 +36,6 @@ def test_an_arrival_and_a_departure_are_narrated(narrated: Run, clip: Path, chec
     assert "00:00:08" <= lines[0][:8] <= "00:00:11"
     assert "00:00:16" <= lines[1][:8] <= "00:00:19"
     assert "2 narrations" in done.err
-
-
-def test_out_holds_valid_records_subtitles_and_a_page(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    arguments = ["replay", clip, "--out", out, "--captioner-file", checkpoint]
-    assert narrated(*arguments, "--start", "2026-05-01T12:00:00Z").code == 0
     assert verify([out / "narrations.jsonl", out / "journal"]).ok
     records = [read_record(line) for line in (out / "narrations.jsonl").read_bytes().splitlines()]
     assert records[0].after.time.startswith("2026-05-01T12:00:0")

@@ -190,3 +190,13 @@ def test_a_camera_that_was_not_there_yet_hides_nothing(tmp_path):
         asked = search.asker().read("was nobody in the lobby yesterday", NOW)
         with pytest.raises(SearchError, match="nobody watched then"):
             spells(search.selection, asked)
+
+
+def test_what_a_mask_hides_is_said_beside_who_was_absent(tmp_path):
+    with told(tmp_path, [Stay("yard", "person", 60, 61, "at the gate"), LAST], []) as search:
+        hidden = [microseconds(MIDNIGHT + timedelta(minutes=at)) for at in (120, 180)]
+        search.index.connection.execute("INSERT INTO gaps VALUES (1, 'yard', ?, ?, 'mask')", hidden)
+        asked = search.asker().read("when was nobody in the yard yesterday between 2 am and 4 am", NOW)
+        assert minutes(search, asked).keys() == {*range(120, 240)}
+        (said,) = caveats(search, asked)
+        assert said.endswith("at least: yard Sun 2026-11-22 02:00:00 to 03:00:00 (mask)")

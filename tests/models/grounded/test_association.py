@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.families import OBJECTS
-from models.grounded.association import PAIR_SIGNS, SIGNS, Floats, Side, associate, probability
+from models.grounded.association import PAIR_SIGNS, SIGNS, Floats, Side, associate
 from models.grounded.observations import COLOUR_BINS
 
 NOT_KNOWN = math.nan
@@ -82,14 +82,6 @@ def test_rivals_take_from_a_match_and_a_queue_is_sure_of_them_together() -> None
     assert queue.max() < 0.4
     assert queue.sum(1).min() > 0.75, "each has a partner, though none is sure"
     assert not matched(np.full((2, 2), 5.0), kin=False).any()
-
-
-def test_weights_are_those_of_a_logistic_regression() -> None:
-    row = np.zeros((1, len(SIGNS)))
-    row[0, 2] = 3.0
-    weights = np.zeros(len(SIGNS) + 1)
-    weights[2], weights[-1] = 0.5, -1.0
-    assert probability(row, weights)[0] == pytest.approx(1 / (1 + math.exp(-0.5)))
 
 
 def test_a_gap_that_is_not_known_counts_as_half_a_minute() -> None:

@@ -21,7 +21,6 @@ from models.papers.ddla import (
     CaptMulti,
     Nearest,
     NearestMulti,
-    marginal_log_likelihood,
     project_masks,
 )
 from models.papers.pair_batch import PairBatch
@@ -56,18 +55,6 @@ def stepwise(captioner: DDLA, pairs: PairBatch, sentence: list[int]) -> dict[tup
         total, last = total + log_probs[:, token], torch.full((len(state),), token)
     places = zip(state.pair.tolist(), state.cluster.tolist(), strict=True)
     return dict(zip(places, total.tolist(), strict=True))
-
-
-@pytest.mark.parametrize(("clusters", "sentences"), [(1, 1), (2, 3), (4, 3), (3, 4)])
-def test_marginal_is_the_sum_over_all_alignments(clusters: int, sentences: int) -> None:
-    random = torch.Generator().manual_seed(clusters)
-    log_prior = torch.randn(1, clusters, generator=random, dtype=torch.float64).log_softmax(1)
-    likelihood = torch.randn(1, sentences, clusters, generator=random, dtype=torch.float64) - 3
-    brute = sum(
-        math.exp(sum(float(log_prior[0, k] + likelihood[0, i, k]) for i, k in enumerate(z)))
-        for z in itertools.product(range(clusters), repeat=sentences)
-    )
-    assert float(marginal_log_likelihood(log_prior, likelihood).sum()) == pytest.approx(math.log(brute))
 
 
 @torch.no_grad()

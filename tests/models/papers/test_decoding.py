@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.papers.decoding import State, decode
+from models.papers.decoding import Decoded, State, decode
 from models.papers.vocabulary import BOS, EOS, PAD, UNK
 
 WORDS = 9
@@ -36,7 +36,7 @@ def test_probabilities_are_those_of_the_words() -> None:
         assert 1 <= len(told.tokens) <= 6
         assert not {PAD, BOS, UNK, EOS} & set(told.tokens)
         assert told.log_prob == pytest.approx(log_prob(chain, row, told.tokens), abs=1e-4)
-        assert 0 < told.confidence <= 1
+        assert told.confidence == pytest.approx(math.exp(told.log_prob / (len(told.tokens) + 1)))
 
 
 def test_the_likeliest_word_is_taken_at_every_step() -> None:
@@ -56,9 +56,6 @@ def test_sentences_end_at_the_longest_length() -> None:
         assert told.log_prob < -50
 
 
-def test_rows_do_not_see_each_other() -> None:
-    chain = Chain(6, 4)
-    together = decode(chain.step, chain.state, 8)
-    alone = [decode(chain.step, chain.state.select(torch.tensor([r])), 8)[0] for r in range(6)]
-    assert [d.tokens for d in together] == [d.tokens for d in alone]
-    assert together == decode(chain.step, chain.state, 8)
+def test_sentences_of_a_story_share_its_probability_by_their_words_and_ends() -> None:
+    parts = Decoded((5, 6, BOS, 7), -5.0).sentences
+    assert [(part.tokens, part.log_prob) for part in parts] == [((5, 6), -3.0), ((7,), -2.0)]

@@ -119,12 +119,3 @@ def test_which_sentences_are_told(
 def test_words_that_are_scored_and_words_that_are_cut(told: Callable[..., list[str]]) -> None:
     assert told([(NOTHING, 0.6, 0.9)], sentences=1, no_change=True) == ["Nothing has changed."]
     assert told([(CAR, 1.0, 0.9)], max_words=3) == ["A red car."]
-
-
-def test_confidence_is_the_mean_probability_of_words_and_end(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
-    sentence = Script(vocabulary, encoder, [(CAR, 1.0, 0.8)]).describe(make_pairs([FOUR[:1]]))[0][0]
-    assert sentence.confidence == pytest.approx(0.8)
-    assert sentence.salience == pytest.approx(1.0)
-    assert sentence.box == pytest.approx((0, 0, 60 / 224, 60 / 224))
