@@ -51,7 +51,6 @@ _USUAL = 2.0  # times the longest of most rests at a place
 _SAMPLES = 8
 _LONGEST = 0.9  # quantile
 _SEEN = 0.75  # share of the frames of a rest that show what rests
-_STILL = 0.15  # likeness of its place from moment to moment; a rider who gets off, a door that opens lower it
 _ANOTHER = 0.5  # likeness of a place with and without somebody or a vehicle
 _WITHOUT = 0.8  # ... a thing, which fills less of its box
 _GONE_S = 1.5  # a thing that is not seen for so long is looked for
@@ -199,12 +198,11 @@ def _earlier(track: Track, start_s: float) -> Box:
 
 
 def _has_stopped(track: Track, start_s: float, time_s: float, memory: Memory) -> bool:
-    """True where it is one object that stands: seen all the time, its place unchanged, not far away."""
+    """True where it is one object that stands: seen all the time, not far away."""
     x, y, w, h = track.last.box
     if min(x, y, 1 - x - w, 1 - y - h) < EDGE and h < _earlier(track, start_s)[3]:
         return False  # it drives off into the distance, and the edge cuts it
-    still = min(memory.likeness(track.last.box, time_s - s, time_s) for s in (1, 2))
-    return _is_seen(track, start_s, time_s, memory) and still >= _STILL
+    return _is_seen(track, start_s, time_s, memory)
 
 
 def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool:
