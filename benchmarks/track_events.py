@@ -9,7 +9,7 @@ The confidence is fitted with each camera left out in turn; the table is of thes
 them and writes `pipeline/tracking/confidence.json`. `--test` and `--people` judge the shipped confidence on
 the clips with published tracks, from which nothing is chosen. Detections are kept in the cache.
 
-`--turns` counts what has stopped, set off, was put down or taken, or got in or out, of 56 such events of
+`--turns` counts what has stopped, set off, was put down or taken, or got in or out, of 63 such events of
 eleven training clips that were timed by hand (`validation_turns.jsonl`: kind, family, second, a point x, y of
 it), forwards, and backwards in time, where a stop is a start. What is told besides is listed, to be judged.
 """
@@ -204,8 +204,8 @@ def judge_turns(settings: TrackerSettings, cache: Path, *, backwards: bool) -> N
             wanted = [[BACKWARDS[kind], family, end_s - t, x, y] for kind, family, t, x, y in wanted]
         found = [e for e in footage.events(Tracker(footage.aspect, settings)) if e.kind in BACKWARDS]
         for kind, family, time_s, x, y in wanted:
-            near = (e for e in found if e.kind == kind and abs(e.time_s - time_s) <= NEAR_S)
-            hit = next((e for e in near if _shows(e, x, y)), None)
+            shown = [e for e in found if e.kind == kind and _shows(e, x, y, time_s)]
+            hit = min(shown, key=lambda e, t=time_s: abs(e.time_s - t), default=None)
             told, many = told + (hit is not None), many + 1
             if hit is None:
                 print(f"{clip['camera']}: not told: {time_s:.1f} {family} {kind}")
@@ -215,9 +215,9 @@ def judge_turns(settings: TrackerSettings, cache: Path, *, backwards: bool) -> N
     print(f"{'backwards' if backwards else 'forwards'}: {told} of {many} told")
 
 
-def _shows(event: Event, x: float, y: float) -> bool:
+def _shows(event: Event, x: float, y: float, time_s: float) -> bool:
     boxes = [box for box in (event.box_before, event.box_after) if box]
-    return any(
+    return abs(event.time_s - time_s) <= NEAR_S and any(
         -0.05 <= x - left <= wide + 0.05 and -0.07 <= y - top <= high + 0.07
         for left, top, wide, high in boxes
     )

@@ -101,6 +101,9 @@ ANIMALS = frozenset(name for name, kind in KINDS.items() if kind.role == "animal
 THINGS = frozenset(name for name, kind in KINDS.items() if kind.role == "thing")
 """Objects that do not move by themselves: somebody puts them down and takes them away."""
 
+FIXTURES = frozenset(name for name, kind in KINDS.items() if kind.role == "fixture")
+"""Objects that open and close."""
+
 _OBJECT_OF = {label: name for name, kind in KINDS.items() for label in kind.classes}
 
 

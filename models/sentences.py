@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from models.boxes import Box
     from models.detections import Detections
-    from models.language.places import Line, Zone
+    from models.language.places import Door, Line, Zone
     from models.language.templates import Statement
 
 Outline = tuple[tuple[float, float], ...]
@@ -90,6 +90,7 @@ class DescribeOptions:
         depth: near and far ("in the foreground on the left") in place of bottom and top, for cameras that
             look ahead rather than down.
         lines: who crosses one is reported.
+        doors: that one opens or closes is reported.
         no_change: keep sentences that say that nothing changed, for scoring.
     """
 
@@ -102,6 +103,7 @@ class DescribeOptions:
     colours: bool = True
     depth: bool = False
     lines: tuple[Line, ...] = ()
+    doors: tuple[Door, ...] = ()
     no_change: bool = False
 
 
@@ -110,6 +112,8 @@ class PlacedSentence(Protocol):
 
     @property
     def type(self) -> str: ...  # noqa: D102 - see `Sentence`
+    @property
+    def action(self) -> str | None: ...  # noqa: D102
     @property
     def object(self) -> str: ...  # noqa: D102
     @property

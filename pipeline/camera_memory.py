@@ -24,7 +24,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class CameraMemory:
-    """The last frame that was seen, the tracker's state and the scenery, in a file replaced as a whole.
+    """The last frame that was seen, tracks, scenery and doors, in a file replaced as a whole.
 
     A disk that fails costs the memory, never the watching.
 
@@ -35,6 +35,7 @@ class CameraMemory:
         seen: the last frame that was seen, also by an earlier process; None before the first.
         tracks: the state of an earlier process's tracker, None where there is none.
         scenery: places where nothing is reported again, see `pipeline.scenery`.
+        doors: the state of the doors, see `pipeline.doors`.
         masks: the day and the areas of the last record of masks; empty where nothing is hidden.
         sha256: of the file that was loaded (hex), empty where there was none.
     """
@@ -45,6 +46,7 @@ class CameraMemory:
         self.seen: FrameStamp | None = None
         self.tracks: dict[str, Any] | None = None
         self.scenery = Scenery()
+        self.doors: list[dict[str, Any]] = []
         self.masks = self.sha256 = ""
         try:
             content = path.read_bytes()
@@ -54,7 +56,7 @@ class CameraMemory:
             steady_s = float(kept["steady_s"]) if kept.get("boot") == _boot_id() else None
             self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]), steady_s)
             self.tracks, self.masks = kept["tracks"], str(kept.get("masks", ""))
-            self.scenery = Scenery.of(kept.get("scenery", []))
+            self.scenery, self.doors = Scenery.of(kept.get("scenery", [])), kept.get("doors", [])
             self.sha256 = hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
             return
@@ -67,6 +69,7 @@ class CameraMemory:
         kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
         kept |= {"masks": self.masks} if self.masks else {}
         kept |= {"scenery": self.scenery.state()} if self.scenery.places else {}
+        kept |= {"doors": self.doors} if self.doors else {}
         kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

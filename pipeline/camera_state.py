@@ -11,6 +11,7 @@ from models.boxes import Box, iou
 from models.detections import Detections
 from models.families import THINGS, family_of
 from models.language.places import place
+from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
 from pipeline.narration.narration import Narration
@@ -52,6 +53,7 @@ class CameraState:
         people: what those look like who are there or have left; None without an embedding.
         scenery: places where nothing is reported again.
         crossings: of the camera's lines.
+        doors: of the camera.
     """
 
     limits: MessageLimits
@@ -67,6 +69,7 @@ class CameraState:
     people: Reidentification | None = None
     scenery: Scenery = field(default_factory=Scenery)
     crossings: Crossings = field(default_factory=lambda: Crossings(()))
+    doors: Doors = field(default_factory=Doors)
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
@@ -90,6 +93,7 @@ class CameraState:
         events = [*events, *self.crossings.update(self.tracker.tracks, time_s, aspect)]
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
+        events = [*events, *self.doors.update(self.tracker.tracks, time_s, small, motion.quiet_s)]
         for event in events:
             if event.way and event.kind == "entered":
                 self.entered_from[event.track] = event.way
@@ -191,12 +195,20 @@ class CameraState:
             self.frames.popleft()
 
     def _hold(self, frame: Frame) -> None:
-        frames = self.frames
-        while frames and seconds_between(frames[0], frame) > RING_S:
-            frames.popleft()
+        shown = {each.shown_s for each in self.doors.watched}  # the frame before of what happens next
+        held = (f for f in self.frames if seconds_between(f, frame) <= RING_S or _second(f) in shown)
+        self.frames = frames = deque(held)
         # of three neighbours that are no longer recent the middle one goes where they are close
         for k in range(len(frames) - 2, 0, -1):
             old = seconds_between(frames[k], frame) > RECENT_S
-            if old and seconds_between(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S:
+            if (
+                old
+                and _second(frames[k]) not in shown
+                and seconds_between(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S
+            ):
                 del frames[k]
         frames.append(frame)
+
+
+def _second(frame: Frame) -> float:
+    return frame.time.timestamp()

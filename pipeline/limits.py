@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from models.families import KINDS, family_of
+from models.families import FIXTURES, KINDS, family_of
 from models.language.catalogue import N_, _, ngettext
 from models.language.places import Zone, place_bin, zone_of
 from models.language.templates import PAST, noun_phrase
@@ -104,6 +104,8 @@ class MessageLimits:
         box = sentence.after or sentence.before or sentence.box
         if event != "change" or box is None:
             return event, sentence.object, ""
+        if sentence.object in FIXTURES:  # a gate that has closed again is news
+            return sentence.action or "", sentence.object, str(place_bin(box))
         zone = zone_of(box, self.zones)
         return sentence.type, family_of(sentence.object), zone.phrase if zone else str(place_bin(box))
 

@@ -43,7 +43,7 @@ from pipeline.sources import Clock
 from pipeline.tracking import Event
 
 GATE = Zone("at the gate", ((0, 0), (1, 0), (1, 1), (0, 1)))
-DATA = ("at the gate", "the line ")
+DATA = ("at the gate", "the line ", "The line ")
 EXAMPLES = (  # and names of programs, and units
     *("When did a person last come to the entrance?", "since I left at 8", "10m", "narrated"),
     "a van stands at the gate longer than 10 min",
@@ -66,6 +66,8 @@ def statements() -> Iterator[Statement]:
         for name in ("person", "car"):
             yield Statement("left", name, colour=colour, among=among)
         yield Statement("absent", "vehicle", 2, colour=colour, large=among)
+    for action in ("opened", "closed"):
+        yield Statement(action, "gate", place=PLACES[0], seen=False)
     for place in (*PLACES, *DIRECTIONS):
         yield Statement("waiting", "person", place=place, duration_s=14.0)
 

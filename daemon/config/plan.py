@@ -75,8 +75,9 @@ class CameraPlan:
                 ids are made of the other one, so that a replay without limits finds each of them again.
         """
         describe = asdict(self.describe)
-        if not self.describe.lines:
-            del describe["lines"]  # ids are as they were before there were lines
+        for later in ("lines", "doors"):
+            if not describe[later]:
+                del describe[later]  # ids are as they were before there were any
         settings: dict[str, Any] = {
             "sample_hz": self.source.sample_hz,
             "analysis_width": self.source.analysis_width,
@@ -129,6 +130,7 @@ def camera_plan(
             colours=narrate.colours,
             depth=narrate.depth,
             lines=tuple(line.line for line in own.lines),
+            doors=tuple(door.door for door in own.doors),
         ),
         evidence=own.evidence,
         limits=LimitOptions(

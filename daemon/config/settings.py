@@ -33,7 +33,7 @@ from pipeline.record import Share
 from pipeline.record_format import Action, check_camera
 
 if TYPE_CHECKING:
-    from models.language.places import Line
+    from models.language.places import Door, Line
 
 
 class Rtsp(Section):
@@ -98,6 +98,21 @@ class LineSettings(Section):
         return Line(self.name, self.points, self.directions)
 
 
+class DoorSettings(Section):
+    """A door or gate in the picture; that it opens or closes is reported."""
+
+    name: LineName  # as it stands in a sentence: "The gate has opened."
+    polygon: AreaCorners  # where it is closed
+    usually: Literal["closed", "open"] = "closed"
+
+    @property
+    def door(self) -> Door:
+        """The door as the pipeline takes it."""
+        from models.language.places import Door  # noqa: PLC0415 - only where a file has doors
+
+        return Door(self.name, self.polygon, self.usually)
+
+
 class Camera(CameraDefaults):
     """One camera: where its frames come from, and what differs from the defaults."""
 
@@ -116,6 +131,7 @@ class Camera(CameraDefaults):
     masks: dict[str, AreaCorners] = Field(default_factory=dict)  # ignored
     privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = ()  # of several, the first counts
+    doors: Annotated[tuple[DoorSettings, ...], Field(strict=False)] = ()  # opening and closing is reported
     lines: Annotated[tuple[LineSettings, ...], Field(strict=False)] = ()  # whoever crosses one is reported
 
     @model_validator(mode="after")

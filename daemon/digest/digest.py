@@ -26,6 +26,7 @@ from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Visit, sql_list
+from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, tell
 from models.language.templates import article_of
 from pipeline.report.words import GAPS, counted, duration_words, format_date
@@ -224,6 +225,7 @@ class _Composer:
             if visit.end and visit.end >= self.until
             else visit
             for visit in visits
+            if visit.object not in FIXTURES
         }
 
     def _read(self, numbers: Iterable[int]) -> list[SearchResult]:

@@ -24,6 +24,7 @@ from daemon.questions.question import (
 from daemon.questions.reading import NUMBERS, Reading, Rewrite, either
 from daemon.questions.times import MONTH, MONTHS, PARTS, WEEKDAY, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
+from models.families import FIXTURES
 
 _WORDS: dict[str, str] = LEXICON["words"]
 _FILLERS, _PICTURE = ({*_WORDS[name].split("|")} for name in ("fillers", "picture"))
@@ -147,7 +148,7 @@ class Parser:
             if self._of_people() and not words & {"something", "anything", "things"}:
                 raise SearchError("of what? write a bag, or something: who does it is not told")
             objects = self.filters["objects"] = ()  # an item is any of them
-        if kinds & _STANDING and "longer_s" in self.filters:
+        if self._is_of_state(kinds):
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
         if (
             self.measure.get("count")
@@ -181,6 +182,13 @@ class Parser:
         presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
         return Question(Filters(**self.filters), span, measure, presence, self.now)
 
+    def _is_of_state(self, kinds: set[str]) -> bool:
+        """True of what stands for so long, and of a gate that is open now or for so long."""
+        of_length = self.measure.get("durations") or self.measure.get("order") == "longest"
+        lasts = of_length or (self.present and not (self.past or self.span.phrases))
+        is_open = "opened" in kinds and bool(self.filters["objects"])
+        return bool(kinds & _STANDING and "longer_s" in self.filters) or (is_open and lasts)
+
     def _check_there(self, kinds: set[str]) -> None:
         """Refuse what a number of those who are there at once goes not with; of now it is who is there."""
         absent = self.measure["there"] == (0, 0)
@@ -208,7 +216,12 @@ class Parser:
             self._add(open=True)
 
     def _check_sense(self, kinds: set[str]) -> None:
-        """Refuse what never happens, which was meant otherwise."""
+        """Refuse what never happens, which was meant otherwise, or of which there are no records."""
+        if kinds & {"opened", "closed"} and not FIXTURES & self.asker.objects:
+            raise SearchError(
+                "nothing is recorded of a door or gate; it is watched once it stands under doors: in the "
+                "configuration"
+            )
         if kinds & {"placed", "removed"} and {*self.filters["objects"]} & {*GROUPS["vehicle"], "vehicle"}:
             raise SearchError("of what? write a bag, or something: which vehicle it came with is not told")
         if self.filters.get("longer_s", 0) > self.filters.get("shorter_s", math.inf):
@@ -235,6 +248,8 @@ class Parser:
         of_length = measure.durations or measure.by_length
         if "gap" in kinds and self.present and not (self.span.phrases or of_length):
             raise SearchError("whether a camera is down now is shown by the page; ask when it was down")
+        if "rule" in kinds and self.present and not self.span.phrases:
+            raise SearchError("which rules there are is in the configuration; ask which were met")
         if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
@@ -347,7 +362,8 @@ class Parser:
         name = match["name"]
         if not (match["word"] or match["after"]):
             verb = name in KIND_OF or re.match(rf"(?:{_VERBS})(?!\S)", read.next)
-            thing = name in OBJECT_WORDS or name in COLOURS or name in self.asker.objects
+            things = self.asker.objects - (FIXTURES if match["at"] else set())  # who was at the gate
+            thing = name in OBJECT_WORDS or name in COLOURS or name in things
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
         self._check_joined("zones")

@@ -48,7 +48,8 @@ def _read(
             raise not_here(name, "camera", known)
     cameras = settings.cameras or known
     places = _places(configuration.cameras[name] for name in cameras)
-    asker = Asker(known, frozenset(), local, places.__contains__, lambda: list(places))
+    doors = frozenset(door.door.object for name in cameras for door in configuration.cameras[name].doors)
+    asker = Asker(known, doors, local, places.__contains__, lambda: list(places))
     between = parse_hours(settings.hours) if settings.hours else None
     rule = read_rule(settings.name, settings.when, asker, between=between, cooldown_s=settings.cooldown)
     if said := rule.filters.cameras or rule.then.cameras:

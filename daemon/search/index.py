@@ -387,7 +387,7 @@ def _visit(sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:
         return None
     at = time_of(sentence["time"]) if sentence.get("time") else time
     begin, end = at, None
-    if sentence["type"] in DEPARTURES:
+    if sentence["type"] in DEPARTURES or sentence.get("action") == "closed":
         end = time_of(sentence["until"]) if sentence.get("until") else at
         begin = end - round((sentence.get("duration_s") or 0) * 1_000_000)
     if sentence.get("since") and sentence["type"] in (*ARRIVALS, *DEPARTURES):

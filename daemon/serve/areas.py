@@ -1,4 +1,4 @@
-"""Zones and lines drawn on the page, written into the configuration file."""
+"""Zones, doors and lines drawn on the page, written into the configuration file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from daemon.config.values import Corners
 from pipeline.disk import replacing
 from pipeline.yaml_lines import YamlError, find_line, read_yaml
 
-_POINTS = {"zones": "polygon", "lines": "points"}
+_POINTS = {"zones": "polygon", "doors": "polygon", "lines": "points"}
 """Kinds that may be written, with their key: privacy areas and masks hide what happens."""
 
 _writing = Lock()
@@ -35,12 +35,13 @@ def may_write(path: Path) -> bool:
 
 def areas_of(camera: Camera) -> list[tuple[str, Corners]]:
     """Names and points of all areas of a camera; a line is there and back."""
-    named = chain(camera.masks.items(), camera.privacy.items(), ((z.name, z.polygon) for z in camera.zones))
+    zones, doors = (((each.name, each.polygon) for each in drawn) for drawn in (camera.zones, camera.doors))
+    named = chain(camera.masks.items(), camera.privacy.items(), zones, doors)
     return [*named, *((line.name, (*line.points, *line.points[::-1])) for line in camera.lines)]
 
 
 def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Configuration:
-    """Add a zone or a line to a camera, before those that it has; all else stays to the byte.
+    """Add a zone, a door or a line to a camera, before those that it has; all else stays to the byte.
 
     Args:
         path: of a configuration file; None where none may be written.
@@ -57,7 +58,7 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
     if path is None:
         raise AreaError("this page may not write the configuration file; copy the lines")
     if kind not in _POINTS:
-        raise AreaError("only zones and lines are written here; copy the lines of anything else")
+        raise AreaError("only zones, doors and lines are written here; copy the lines of anything else")
     try:
         points = [[float(share) for share in point.split(",")] for point in form.get("points", "").split()]
     except ValueError:

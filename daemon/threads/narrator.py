@@ -37,6 +37,7 @@ from models.detections import Detections
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
+from pipeline.doors import Doors
 from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
@@ -58,6 +59,7 @@ from pipeline.sources.picture import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
+from pipeline.tracking.types import DOORS
 
 logger = logging.getLogger(__name__)
 
@@ -135,12 +137,16 @@ class Narrator:
         embed = self._captioner.appearance
         people = Reidentification(embed) if embed else None
         minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
-        state = CameraState(limits, minute, people=people, crossings=crossings)
+        doors = Doors.of(plan.describe.doors)
+        state = CameraState(limits, minute, people=people, crossings=crossings, doors=doors)
         camera = _Camera(plan, context, state)
         if earlier := self._cameras.get(plan.name):
             self._close_minute(earlier)
             limits.inherit(earlier.state.limits)
-            camera.state = replace(earlier.state, limits=limits, summary=minute, crossings=crossings)
+            doors = Doors.of(plan.describe.doors, earlier.state.doors.state())
+            camera.state = replace(
+                earlier.state, limits=limits, summary=minute, crossings=crossings, doors=doors
+            )
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
             camera.rules = earlier.rules
         elif self._live:
@@ -148,6 +154,7 @@ class Narrator:
             if self._memory:
                 camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
                 camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
+                camera.state.doors = Doors.of(plan.describe.doors, camera.memory.doors)
                 camera.context = replace(context, state_sha256=camera.memory.sha256)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
@@ -290,6 +297,8 @@ class Narrator:
             kind = None if narration.continues else (event.kind, event.object, event.edge)
             state.reported[event.track] = narration.id
             self._report(camera, narration, pair, kind)
+            if event.kind in DOORS and camera.memory and camera.first_seen:
+                self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         """Journal that nothing was seen for a while; without pictures."""
@@ -308,11 +317,15 @@ class Narrator:
             self._close_minute(camera)
         if camera.memory:
             self._note_masks(camera, camera.memory, seen.frame)
-            tracker = camera.state.tracker
             if camera.rules:
                 met = camera.rules.tick(now.time)
                 self._report_rules(camera, met, (now, now), seen.frame.clock)
-            camera.memory.save(now, tracker.state() if tracker else camera.state.saved)
+            self._remember(camera, camera.memory, now)
+
+    def _remember(self, camera: _Camera, memory: CameraMemory, now: FrameStamp) -> None:
+        """Keep on disk what a restart continues with."""
+        tracker, memory.doors = camera.state.tracker, camera.state.doors.state()
+        memory.save(now, tracker.state() if tracker else camera.state.saved)
 
     def _note_masks(self, camera: _Camera, memory: CameraMemory, seen: Frame) -> None:
         """Journal what masks and privacy areas hide: where they change a message, and silently once a day."""

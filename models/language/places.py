@@ -136,6 +136,33 @@ class Line:
         return self.directions or (both if (ay > by if upright else bx > ax) else both[::-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A door, gate or barrier in a camera's picture.
+
+    Attributes:
+        name: as it stands in a sentence: "the gate".
+        polygon: its corners where it is closed, ``(x, y)`` in 0..1 of the frame.
+        usually: closed or open: what it is most of the time.
+    """
+
+    name: str
+    polygon: tuple[Point, ...]
+    usually: str = "closed"
+
+    @property
+    def object(self) -> str:
+        """One of `models.families.KINDS`."""
+        return "gate" if "gate" in self.name.lower() else "door"
+
+    @property
+    def box(self) -> Box:
+        """The box around it."""
+        left, top = (min(each) for each in zip(*self.polygon, strict=True))
+        right, low = (max(each) for each in zip(*self.polygon, strict=True))
+        return left, top, right - left, low - top
+
+
 def zone_of(box: Box, zones: Iterable[Zone]) -> Zone | None:
     """The first zone that holds a box's foot point, the middle of its lower edge, where a thing stands."""
     x, y, width, height = box

@@ -16,7 +16,8 @@ from models.language.places import DIRECTIONS
 
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
-    *("removed", "got_in", "got_out", "met", "waiting", "crossed", "present", "absent"),
+    *("removed", "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed"),
+    *("present", "absent"),
 )
 """Actions of statements.
 
@@ -34,6 +35,8 @@ PAST = {
     "met": NN_("met"),
     "waiting": NN_("waited"),
     "crossed": NN_("crossed a line"),
+    "opened": NN_("opened"),
+    "closed": NN_("closed"),
     "placed": NN_("was put down"),
     "removed": NN_("was taken"),
     "got_in": NN_("got into a vehicle"),
@@ -119,7 +122,7 @@ class Statement:
         colour: of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of other objects none.
         large: a large one: "large vehicle".
         place: words for where it is, "on the left" or a zone's; where it was, if it left, disappeared,
-            moved, resumed or was removed.
+            moved, resumed or was removed; the line that was crossed, or the door.
         end: words for where a moved one is now.
         origin, target: left, right, far, near or middle: where it came from and where it goes.
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
@@ -128,6 +131,7 @@ class Statement:
         at_least: `duration_s` is only how long it was seen.
         other: follows the same statement about another one.
         among: the place does not identify it: "a car on the left has gone", not "the car".
+        seen: of a door, that it was seen when it opened or closed.
     """
 
     action: str
@@ -145,6 +149,7 @@ class Statement:
     at_least: bool = False
     other: bool = False
     among: bool = False
+    seen: bool = True
 
 
 def render(statement: Statement) -> str:
@@ -328,6 +333,14 @@ def _waiting(s: Statement) -> tuple[str, str]:
     return NN_("{some} has been standing {place} {lasting}.")
 
 
+def _opened(s: Statement) -> tuple[str, str]:
+    return NN_("{place} has opened.") if s.seen else NN_("{place} is open.")
+
+
+def _closed(s: Statement) -> tuple[str, str]:
+    return NN_("{place} has closed{after}.") if s.seen else NN_("{place} is closed.")
+
+
 _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] = {
     "entered": _entered,
     "left": _left,
@@ -344,6 +357,8 @@ _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] =
     "met": _met,
     "waiting": _waiting,
     "crossed": NN_("{some} has crossed {place}."),  # a line, with the direction
+    "opened": _opened,
+    "closed": _closed,
     "present": NN_("there is now {some} {place}."),
     "absent": NN_("{the} {place} is no longer there."),
 }

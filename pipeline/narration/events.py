@@ -156,7 +156,8 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statemen
         action=event.kind,
         track=event.track,
         since_s=None if event.since_s is None else event.since_s - start,
-        until_s=event.time_s - start if event.kind in DEPARTURES else None,
+        since_known=event.seen,
+        until_s=event.time_s - start if event.kind in (*DEPARTURES, "closed") else None,
         duration_s=event.duration_s,
         same_as=event.same_as,
         other=event.other,
@@ -184,6 +185,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
         came_from=origin if departs or event.kind == "resumed" else "",
         duration_s=stay_s if event.kind not in _HALTS and stay_s >= brief_s else None,
         at_least=at_least,
+        seen=event.seen,
         among=among,
     )
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Literal
 
+from models.families import FIXTURES
 from models.language.catalogue import N_, _, tell
 from models.language.templates import PAST
 from models.sentences import Sentence
@@ -137,7 +138,7 @@ class Card:
     @property
     def stay(self) -> str:
         """How long a visit of several records has lasted, and from when to when; empty without them."""
-        if not self.stages:
+        if not self.stages or self.record.sentences[-1].object in FIXTURES:
             return ""
         begun, last = self.stages[0].record.sentences[0], self.record.sentences[-1]
         known = begun.since or begun.time or self.stages[0].record.after.time

@@ -67,14 +67,14 @@ class TrackerSettings:
     departure_wait_s: float = 1.5
     hits: int = 4
     least_confidence: float = 0.5
-    least_turn_confidence: float = 0.659
+    least_turn_confidence: float = 0.75
 
 
 _MOVED = 1.0  # own sizes
 _DOUBLE_S = 2.0  # seconds between two events of one object that is followed twice
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
-_SURELY_ITS_OWN = 0.624  # confidence from which a track that overlaps another one is another object
+_SURELY_ITS_OWN = 0.7  # confidence from which a track that overlaps another one is another object
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import hypot, log
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from models.boxes import Box, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline.tracking.events import path_of, way_of
-from pipeline.tracking.evidence import as_read
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
@@ -52,7 +51,6 @@ _USUAL = 2.0  # times the longest of most rests at a place
 _SAMPLES = 8
 _LONGEST = 0.9  # quantile
 _SEEN = 0.75  # share of the frames of a rest that show what rests
-_STILL = 0.15  # likeness of its place from moment to moment; a rider who gets off, a door that opens lower it
 _ANOTHER = 0.5  # likeness of a place with and without somebody or a vehicle
 _WITHOUT = 0.8  # ... a thing, which fills less of its box
 _GONE_S = 1.5  # a thing that is not seen for so long is looked for
@@ -200,12 +198,11 @@ def _earlier(track: Track, start_s: float) -> Box:
 
 
 def _has_stopped(track: Track, start_s: float, time_s: float, memory: Memory) -> bool:
-    """True where it is one object that stands: seen all the time, its place unchanged, not far away."""
+    """True where it is one object that stands: seen all the time, not far away."""
     x, y, w, h = track.last.box
     if min(x, y, 1 - x - w, 1 - y - h) < EDGE and h < _earlier(track, start_s)[3]:
         return False  # it drives off into the distance, and the edge cuts it
-    still = min(memory.likeness(track.last.box, time_s - s, time_s) for s in (1, 2))
-    return _is_seen(track, start_s, time_s, memory) and still >= _STILL
+    return _is_seen(track, start_s, time_s, memory)
 
 
 def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool:
@@ -272,8 +269,7 @@ def turn_event(
     scores = [o.score for o in track.observations[-10:]]
     moved = sizes_apart(before, after, aspect) >= _TOGETHER
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
-    p = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
-    confidence = as_read(log(p / (1 - p)))
+    confidence = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
         None if kind == "placed" else before, None if kind == "removed" else after,

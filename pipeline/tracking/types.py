@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 KINDS = (
     "entered", "left", "appeared", "disappeared", "stopped", "resumed", "parked", "placed", "removed",
-    "got_in", "got_out", "met", "waiting", "crossed",
+    "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed",
 )  # fmt: skip
 """Names of events. Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it
 appeared or disappeared. Things are placed and removed."""
@@ -44,6 +44,7 @@ SIDES = ("left", "right", "far", "near")
 
 ENTRANCES = ("entered", "appeared", "placed", "got_out")
 DEPARTURES = ("left", "disappeared", "removed", "got_in")
+DOORS = ("opened", "closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,8 @@ class Event:
         other: id of the track that it met, got into or out of, or that put it down or took it; empty without.
         completes: it is no news of its own, but completes what was said of the track last.
         same_as: an earlier track that this may be, and the probability; None without one.
-        line: that was crossed, with the direction in words; empty without one.
+        line: that was crossed, with the direction in words, or the door; empty without one.
+        seen: False where it happened some time before, and nobody saw when.
     """
 
     kind: str
@@ -211,3 +213,4 @@ class Event:
     completes: bool = False
     same_as: tuple[str, float] | None = None
     line: str = ""
+    seen: bool = True

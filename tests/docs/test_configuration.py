@@ -21,6 +21,7 @@ PARTS = {
     "`captioner`": settings.CaptionerSettings,
     "`cameras`": settings.Camera,
     "`zones`": settings.ZoneSettings,
+    "`doors`": settings.DoorSettings,
     "`lines`": settings.LineSettings,
     "`rules`": settings.RuleSettings,
     "`rtsp`": settings.Rtsp,

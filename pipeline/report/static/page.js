@@ -48,10 +48,11 @@ const draw = (form) => {
     for (const shape of shapes) shape.setAttribute("points", outline.join(" "));
     const list = `[${corners.map((point) => `[${point.map(share).join(", ")}]`).join(", ")}]`;
     const called = JSON.stringify(name.value.trim() || name.placeholder);
-    if (write) write.hidden = !["zones", "lines"].includes(kind.value);
+    if (write) write.hidden = !["zones", "doors", "lines"].includes(kind.value);
     const least = kind.value === "lines" ? 2 : 3;
     yaml.value = corners.length < least ? `# ${least} ${status.dataset.more}` : {
       zones: `zones:\n  - {name: ${called}, polygon: ${list}}`,
+      doors: `doors:\n  - {name: ${called}, polygon: ${list}}`,
       lines: `lines:\n  - {name: ${called}, points: ${list}}`,
     }[kind.value] ?? `${kind.value}:\n  ${called}: ${list}`;
   };

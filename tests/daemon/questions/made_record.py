@@ -127,8 +127,9 @@ def _others() -> list[tuple[str, str, str, dict[str, Any]]]:
         made.append((camera, at, name, _record(sentence, **members)))
 
     day = "2026-11-23T"
-    add("yard", f"{day}08:04", "gate-opened", "The gate has opened.", "moved", "gate", action="opened")
-    add("yard", f"{day}08:06", "gate-closed", "The gate has closed.", "moved", "gate", action="closed")
+    gate = {"kind": "unknown", "thing": "gate", "track": "g1-gate"}
+    add("yard", f"{day}08:04", "gate-opened", "The gate has opened.", action="opened", **gate)
+    add("yard", f"{day}08:06", "gate-closed", "The gate has closed.", action="closed", duration_s=120, **gate)
     for camera, at, name, event, text in (
         ("door", "12:30", "view", "view_changed", "The camera now shows another view."),
         ("lobby", "13:30", "covered", "obstructed", "The view is blocked."),

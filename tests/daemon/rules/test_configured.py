@@ -14,6 +14,7 @@ cameras:
   yard:
     url: rtsp://10.0.0.5/
     zones: [{name: at the gate, polygon: [[0, 0], [1, 0], [1, 1]]}]
+    doors: [{name: the gate, polygon: [[0, 0], [1, 0], [1, 1]], usually: open}]
     lines:
       - {name: the gate line, points: [[0, 0.5], [1, 0.5]]}
       - {name: kerb, points: [[0, 0.5], [1, 0.5]], directions: [into the yard, to the street]}
@@ -43,6 +44,7 @@ def test_rules_are_of_all_cameras_or_of_those_named() -> None:
         "a person crosses the gate line",
         "somebody crosses the kerb into the yard",
         "a van stands at the gate longer than 10 min",
+        "the gate closes",
     ],
 )
 def test_zones_and_lines_are_known(when: str) -> None:

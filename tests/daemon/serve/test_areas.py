@@ -35,6 +35,7 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
     write_area(path, "yard", GATE)
     assert path.read_text() == HEAD + re.sub("[<>]", "", shape).replace("ZONE", ZONE)
     assert path.stat().st_mode & 0o777 == 0o604
+    write_area(path, "yard", {"kind": "doors", "name": "the gate", "points": "0,0 1,0 1,1"})
     write_area(path, "yard", {"kind": "lines", "name": "the gate line", "points": "0,0.5 1,0.5"})
     camera = load_configuration(path).cameras["yard"]
     assert (camera.zones[0].name, camera.lines[0].name) == ("at the gate", "the gate line")
@@ -44,7 +45,7 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
 @pytest.mark.parametrize(
     ("text", "form", "words"),
     [
-        (YARD, {"kind": "privacy"}, "only zones and lines"),
+        (YARD, {"kind": "privacy"}, "only zones, doors and lines"),
         (YARD, {"points": "a,b"}, "cannot be read"),
         (YARD, {"points": "0,0 2,0 1,1"}, "shares"),
         (YARD, {"name": '", polygon: []}, {name: "x'}, "name"),

@@ -533,19 +533,6 @@ def test_what_is_seen_in_few_frames_at_one_place_has_not_stopped() -> None:
     assert watch(now_and_then, lambda _t: [CAR], 10.0) == ["entered"]
 
 
-def test_what_stays_where_it_is_while_its_place_changes_has_not_stopped() -> None:
-    """A camera that follows somebody."""
-
-    def passing(t: float) -> Sequence[Thing]:
-        x, y, w, h = halt(t) or (2.0, 2.0, 0.2, 0.2)
-        colours = (RED, GREEN) if t < 5.4 or int(t) % 2 else (GREEN, RED)
-        return [
-            ("", colour, lambda _t, k=k: (x + k * w / 2, y, w / 2, h)) for k, colour in enumerate(colours)
-        ]
-
-    assert watch(lambda _t: [CAR], passing, 10.0) == ["entered"]
-
-
 def test_whoever_is_taken_for_one_who_stood_there_all_along_has_not_stopped() -> None:
     def walking(_t: float) -> Sequence[Thing]:
         return [("person", RED, stroll(30.0))]
