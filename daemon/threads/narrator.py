@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -64,6 +65,7 @@ from pipeline.tracking.types import DOORS
 logger = logging.getLogger(__name__)
 
 _RECALLED = 1000  # records of an earlier process that are looked at
+_TRIAL_S = 90.0  # half of what the unit gives a start
 
 
 @dataclass(slots=True, eq=False)
@@ -482,20 +484,24 @@ def try_out(captioner: Captioner) -> None:
 
     Threads would be missing there: OpenCV's are ended, for each frame's plane would wake them and save no
     time, and with torch this process warms up itself. It does as well where the trial fails, to raise the
-    error. Call it before threads start.
+    error, or hangs. Call it before threads start.
     """
     cv2.setNumThreads(1)
     if "torch" not in sys.modules:
-        child = os.fork()
-        if not child:
-            try:
-                warm_up(captioner.cpu_copy())
-                os._exit(0)
-            finally:
-                os._exit(1)
-        if not os.waitpid(child, 0)[1]:
+        trial = get_context("fork").Process(target=_try, args=(captioner.cpu_copy(),), daemon=True)
+        trial.start()
+        trial.join(_TRIAL_S)
+        if trial.exitcode == 0:
             return
+        trial.kill()
     warm_up(captioner)
+
+
+def _try(captioner: Captioner) -> None:
+    with suppress(Exception):  # the parent raises it
+        warm_up(captioner)
+        return
+    sys.exit(1)
 
 
 def _plain_frame(square: bool) -> Frame:

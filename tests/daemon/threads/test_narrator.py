@@ -3,7 +3,9 @@ replay."""
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
@@ -298,3 +300,19 @@ def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch: pytest.Monkey
     captioner.take_detector(b"no graph")
     with pytest.raises(Exception, match="PROTOBUF"):  # the library names no public error
         try_out(captioner)
+
+
+def test_a_trial_that_hangs_is_ended_and_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed = []
+
+    def warm_up(captioner: object) -> None:
+        if multiprocessing.parent_process():
+            threading.Event().wait()
+        warmed.append(captioner)
+
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("daemon.threads.narrator.warm_up", warm_up)
+    monkeypatch.setattr("daemon.threads.narrator._TRIAL_S", 0.2)
+    captioner = load_captioner()
+    try_out(captioner)
+    assert warmed == [captioner]
