@@ -53,6 +53,7 @@ _WHAT_IS = re.compile(
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
 _STANDING = {"waiting", "stopped", "parked"}
+_SAME_PLACE = _WORDS["same_place"].split("|")
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
 _NO_CAMERA = {
     *_FILLERS,
@@ -631,7 +632,10 @@ class Parser:
             name = " ".join(words)
             if not preposition and name in _PICTURE:  # "going right"
                 return False
-            if not self._names_place(name):
+            if preposition and name in _SAME_PLACE:  # "car park" is a place, but not in "did a car park"
+                if not (name := next(filter(self.asker.names_place, (name, *_SAME_PLACE)), "")):
+                    continue
+            elif not self._names_place(name):
                 name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)  # "the fence line"
                 if not self._names_place(name):
                     continue
@@ -641,6 +645,8 @@ class Parser:
             self._check_joined("cameras")
             self._check_way(preposition, name)
             self._add(zones=[name])
+            return True
+        if preposition in ("in", "inside", "on", "at") and read.take(_WORDS["everywhere"]):
             return True
         if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
             return False

@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
-from itertools import product
+from itertools import pairwise, product
 
 from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
 from daemon.questions.question import SearchError, Span
@@ -160,7 +160,15 @@ class SpanReader:
             SearchError: it is no time, or says something twice.
         """
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
-        for part in (self._recent, self._ago, self._side, self._range, self._hours, self._point):
+        for part in (
+            self._recent,
+            self._ago,
+            self._side,
+            self._listed,
+            self._range,
+            self._hours,
+            self._point,
+        ):
             try:
                 taken = part()
             except OverflowError:
@@ -215,7 +223,8 @@ class SpanReader:
         if clock:
             self._bound(clock, day, low=low, lasting=word == "since")
         elif day is None:
-            raise self._no_time(f"write {word} 18:00, or {word} yesterday")
+            event = "; of an event ask first when it was" if word in ("before", "after") else ""
+            raise self._no_time(f"write {word} 18:00, or {word} yesterday{event}")
         elif low:
             self._set(since=day.begin if word == "since" else day.end)
         elif day.part:
@@ -250,9 +259,9 @@ class SpanReader:
         if not word:
             read.take("on|in|during|over|for")
         day, clock = self._moment(spoken=word == "between")
-        joined = {"between": "and", "from": f"(?:up )?(?:{_TO})|and"}.get(word, f"{_TO}|/|and|or")
+        joined = {"between": "and", "from": f"(?:up )?(?:{_TO})|and"}.get(word, f"{_TO}|/")
         both = not word and clock is not None and clock.words in _MINUTES  # ten to five
-        if both or not (join := (day or clock) and read.take(joined)):
+        if both or not ((day or clock) and read.take(joined)):
             open_end = (
                 self.days if day is None else day.begin < self.now < day.end <= day.begin + _LONGEST_DAY
             )
@@ -267,8 +276,6 @@ class SpanReader:
             self._set(**{"since": self._at(day, clock, recent=True)} if day else {"low": clock})
             return True
         other, end = self._moment(spoken=True, last=True)
-        if not word and join[0] in ("and", "or"):
-            return not (clock or end) and self._adjacent(day, other)
         if day and other and bool(clock) == bool(end):
             self._set(since=self._at(day, clock), until=self._at(other, end) if end else other.end)
         elif clock and end:
@@ -279,11 +286,19 @@ class SpanReader:
             return False
         return True
 
-    def _adjacent(self, day: Days | None, other: Days | None) -> bool:
-        """Saturday and Sunday."""
-        if not (day and other and {day.begin, day.end} & {other.begin, other.end}):
+    def _listed(self) -> bool:
+        """Days that follow each other: Saturday and Sunday; Monday, Tuesday and Wednesday."""
+        self.read.take("on|in|during|over|for")
+        days = list[Days]()
+        while day := self._day():
+            days.append(day)
+        if not days or not self.read.take("and|or"):
             return False
-        self._set(since=min(day.begin, other.begin), until=max(day.end, other.end))
+        last, clock = self._moment(spoken=True, last=True)
+        days = sorted([*days, *([last] if last else [])], key=lambda day: day.begin)
+        if not last or clock or any(one.end < other.begin for one, other in pairwise(days)):
+            return False
+        self._set(since=days[0].begin, until=max(day.end for day in days))
         return True
 
     def _hours(self) -> bool:
