@@ -19,7 +19,7 @@ def load_session(graph: bytes, threads: int) -> InferenceSession:
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def giving_back() -> RunOptions:
+def shrinkage_options() -> RunOptions:
     """Options of a run after which the session's arena gives its memory back."""
     import onnxruntime  # noqa: PLC0415 - loaded by now
 

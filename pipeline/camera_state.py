@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -190,14 +191,20 @@ class CameraState:
         return tracker
 
     def let_go(self, now: Frame) -> None:
-        """Let go of frames that are older than an event may choose, but for the last one."""
-        while len(self.frames) > 1 and seconds_between(self.frames[0], now) > RING_S:
-            self.frames.popleft()
+        """Let go of frames that no event may choose, but for the last one."""
+        held = [*self._choosable(now)]
+        if self.frames and (not held or held[-1] is not self.frames[-1]):
+            held.append(self.frames[-1])
+        self.frames = deque(held)
+
+    def _choosable(self, now: Frame) -> Iterator[Frame]:
+        """Recent frames, and the frames before of what doors do next."""
+        shown = {each.shown_s for each in self.doors.watched}
+        return (f for f in self.frames if seconds_between(f, now) <= RING_S or _second(f) in shown)
 
     def _hold(self, frame: Frame) -> None:
-        shown = {each.shown_s for each in self.doors.watched}  # the frame before of what happens next
-        held = (f for f in self.frames if seconds_between(f, frame) <= RING_S or _second(f) in shown)
-        self.frames = frames = deque(held)
+        shown = {each.shown_s for each in self.doors.watched}
+        self.frames = frames = deque(self._choosable(frame))
         # of three neighbours that are no longer recent the middle one goes where they are close
         for k in range(len(frames) - 2, 0, -1):
             old = seconds_between(frames[k], frame) > RECENT_S

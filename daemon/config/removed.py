@@ -1,4 +1,4 @@
-"""Keys of 0.1.0: read once more, each with a warning that says what to do."""
+"""Keys of the version before: read once more, each with a warning that says what to do."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import Any
 from pipeline.yaml_lines import KeyPath
 
 _FIXED = "this key is gone and has no effect any more: delete it"
+_MESSAGE = "templates are gone: delete it, or write `message: record` for the record as JSON"
+_PROXY = (
+    "this key is gone, the page speaks plain HTTP: put a reverse proxy with TLS before it, see docs/serve.md"
+)
+
 _CONSTANTS = {
     "redis": ("maxlen",),
     "signing": ("every",),
     "captioner": ("batch", "wait"),
+    "serve": ("plain",),
+    "forward": ("group",),
+    "TARGET": ("queue", "expire", "longest_wait", "off_delay", "content_type", "timeout", "attempts"),
     "CAMERA.rtsp": ("open_timeout", "stall_timeout", "clock_skew", "hardware"),
     "CAMERA.pairs": ("settle", "max_wait", "max_gap", "long_gap"),
     "CAMERA.narrate": ("max_sentences", "min_salience", "beam_size", "deadline"),
@@ -19,10 +27,16 @@ _CONSTANTS = {
 }
 REMOVED = {
     **{f"{section}.{key}": _FIXED for section, keys in _CONSTANTS.items() for key in keys},
+    "serve.certificate": _PROXY,
+    "serve.key": _PROXY,
+    "serve.feedback": "this key is gone: move the file to feedback.sqlite3 in the page's own folder",
     "CAMERA.clusters": "what counts as a change is as the captioner was trained: delete this section",
     "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
+    "forward.command": "programs are no targets any more: take a web hook, or narrated tail --json | PROGRAM",
+    "TARGET.template": _MESSAGE,
+    "TARGET.title": _MESSAGE,
 }
-"""Advice by key; CAMERA stands for `defaults` and each camera."""
+"""Advice by key; CAMERA stands for `defaults` and each camera, TARGET for each target of `forward`."""
 
 _EMBEDDED = (
     "a server of its own is for `narrated demo` alone: install redis-server, write its URL; until then only "
@@ -32,6 +46,9 @@ _EMBEDDED = (
 
 def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Take removed keys out of a configuration's values; yields each with its advice."""
+    if not path:
+        yield from _move_timezones(values)
+        yield from _move_webhooks(values)
     for key, value in list(values.items()):
         here = (*path, key)
         if advice := REMOVED.get(_key_in_table(here)):
@@ -48,8 +65,36 @@ def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[K
             yield from drop_removed(value, here)
 
 
+def _move_timezones(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    for name in ("serve", "forward"):
+        section = values.get(name)
+        if isinstance(section, dict) and "timezone" in section:
+            zone = section.pop("timezone")
+            values["timezone"] = values.get("timezone") or zone
+            yield (name, "timezone"), "this key is gone: write `timezone` at the top of the file, for both"
+
+
+def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Web hooks go out through Apprise."""
+    forward = values.get("forward")
+    if not isinstance(forward, dict):
+        return
+    hooks = forward.pop("webhook", None)
+    for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
+        keys = ("url", "filter", "picture")
+        target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
+        if isinstance(targets := forward.get("apprise") or {}, dict):  # else that is refused
+            forward["apprise"] = {**targets, name: target}
+        yield (
+            ("forward", "webhook", name),
+            f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",
+        )
+
+
 def _key_in_table(path: KeyPath) -> str:
     match path:
         case ("defaults", *rest) | ("cameras", _, *rest):
             path = ("CAMERA", *rest)
+        case ("forward", _, _, *rest):
+            path = ("TARGET", *rest)
     return ".".join(map(str, path))

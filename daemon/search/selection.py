@@ -120,6 +120,10 @@ class Watched(NamedTuple):
     last: datetime
     trusted: timedelta
 
+    def until(self, now: datetime) -> datetime:
+        """When it was last watched, as is believed now."""
+        return now if now - self.last <= self.trusted else self.last
+
 
 class Unsure(NamedTuple):
     """Visits recorded as an open class, such as "vehicle", which may be of the `classes` asked for."""
@@ -342,7 +346,7 @@ class Selection:
         (by, *more), span, now = question.measure.by, question.span, question.asked_at or datetime.now(UTC)
         seen = self.watched()
         seen = {name: seen[name] for name in question.filters.cameras or seen}
-        known = {name: now if now - each.last <= each.trusted else each.last for name, each in seen.items()}
+        known = {name: each.until(now) for name, each in seen.items()}
         begin = max(filter(None, (span.since, min(each.first for each in seen.values()))))
         end = min(filter(None, (span.until, now, max(known.values()))))
         if by == "camera" and not more:

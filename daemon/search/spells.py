@@ -80,7 +80,7 @@ def _at_once(selection: Selection, question: Question) -> list[Spell]:
     end, absence = min(span.until or now, now), asks_absence(question)
     asked, watched = selection.cameras_of(filters), selection.watched()
     watched = {name: watched[name] for name in asked if name in watched}
-    known = {name: now if now - each.last <= each.trusted else each.last for name, each in watched.items()}
+    known = {name: each.until(now) for name, each in watched.items()}
     begin = span.since or min((each.first for each in watched.values()), default=now)
     cameras = tuple(name for name, each in watched.items() if each.first < end and known[name] > begin)
     if not cameras:

@@ -17,7 +17,7 @@ from models.detections import FAMILY, GROUPS, LEAST, Detections
 from models.families import CLASSES
 from models.grounded.observations import Floats, pool_features
 from models.grounded.settings import SETTINGS
-from models.session import giving_back, load_session
+from models.session import load_session, shrinkage_options
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -137,7 +137,7 @@ class OnnxDetector:
         self._is_used = True
         session = self._session = self._session or load_session(self._graph, self._threads)
         is_large = image.shape[0] * image.shape[1] > _LARGE_PIXELS
-        cells, *maps = session.run(None, {"pictures": image[None]}, giving_back() if is_large else None)
+        cells, *maps = session.run(None, {"pictures": image[None]}, shrinkage_options() if is_large else None)
         return Answers(cells[0], tuple(level[0] for level in maps))
 
 

@@ -12,7 +12,9 @@ from still import NOON, shown
 
 from models.detections import Detections
 from models.families import OBJECTS
+from models.language.places import Door
 from pipeline.camera_state import RECENT_S, RING_S, CameraState
+from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.tracking import Event, Observation, Track
@@ -66,6 +68,16 @@ def test_what_no_event_may_choose_is_let_go_but_for_the_last_frame() -> None:
     assert seconds(camera) == pytest.approx([3, 3.2, 3.4, 3.6, 3.8], abs=0.25)
     camera.let_go(motion(30).frame)
     assert seconds(camera) == [3.8]
+
+
+def test_the_frame_that_showed_a_door_last_is_held_while_nothing_moves() -> None:
+    camera = state()
+    for k in range(20):
+        camera.track(motion(k / 5), NOTHING)
+    camera.doors = Doors.of([Door("the gate", ((0, 0), (0.5, 0), (0.5, 0.5)))])
+    camera.doors.watched[0].shown_s = camera.frames[0].time.timestamp()
+    camera.let_go(motion(30).frame)
+    assert seconds(camera) == [0, 3.8]
 
 
 def test_an_event_gets_the_frames_nearest_to_its_moments() -> None:
