@@ -28,14 +28,10 @@ class CameraMemory:
 
     A disk that fails costs the memory, never the watching.
 
-    Args:
-        path: of the file; its folder is made.
-
     Attributes:
         seen: the last frame that was seen, also by an earlier process; None before the first.
         tracks: the state of an earlier process's tracker, None where there is none.
-        scenery: places where nothing is reported again, see `pipeline.scenery`.
-        doors: the state of the doors, see `pipeline.doors`.
+        scenery, doors: see `pipeline.scenery` and `pipeline.doors`.
         masks: the day and the areas of the last record of masks; empty where nothing is hidden.
         sha256: of the file that was loaded (hex), empty where there was none.
     """
@@ -64,7 +60,6 @@ class CameraMemory:
             logger.warning("%s cannot be read (%s): the camera begins without a memory", path, error)
 
     def save(self, seen: FrameStamp, tracks: dict[str, Any] | None) -> None:
-        """Replace what is kept."""
         self.seen = seen
         kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
         kept |= {"masks": self.masks} if self.masks else {}
@@ -82,5 +77,4 @@ class CameraMemory:
 
 
 def _boot_id() -> str:
-    """Differs from boot to boot."""
     return _BOOT_ID.read_text() if _BOOT_ID.exists() else ""

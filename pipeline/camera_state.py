@@ -42,9 +42,8 @@ class CameraState:
 
     Attributes:
         limits: what was sent lately, by which messages are held.
-        summary: the events of the running minute.
         stories: what pairs told lately.
-        tracker: of its objects; None before the first frame, and after the scene was cut.
+        tracker: None before the first frame, and after the scene was cut.
         frames: the last seconds, in the order of time.
         colours: votes for the colour of each open track.
         entered_from: side of the frame by which each open track came.
@@ -52,9 +51,6 @@ class CameraState:
         suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
         people: what those look like who are there or have left; None without an embedding.
-        scenery: places where nothing is reported again.
-        crossings: of the camera's lines.
-        doors: of the camera.
     """
 
     limits: MessageLimits
@@ -129,7 +125,6 @@ class CameraState:
         )
 
     def frame_at(self, time_s: float) -> Frame:
-        """The held frame nearest to a moment, in Unix seconds."""
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
 
     def is_among(self, event: Event) -> bool:
@@ -171,7 +166,6 @@ class CameraState:
         return replace(narration, sentences=tuple(kept))
 
     def _forget_ended(self, tracker: Tracker) -> None:
-        """Let go of what is known of tracks that the tracker no longer has."""
         known = {track.id for track in tracker.tracks}
         for held in (self.colours, self.entered_from, self.reported):
             for track in held.keys() - known:

@@ -17,11 +17,7 @@ PRIVATE_FILE, PRIVATE_FOLDER = 0o640, 0o750
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable; a file's own fsync does not cover its name.
-
-    Raises:
-        OSError: the disk fails.
-    """
+    """Make the names in a folder durable; a file's own fsync does not cover its name."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -33,9 +29,6 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Make a folder, with those above it that are missing; then their names are durable.
 
     The name of an existing folder is synced as well: its maker may have been killed before it could.
-
-    Raises:
-        OSError: it cannot be made.
     """
     missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
     for each in reversed(missing):
@@ -45,11 +38,7 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 
 
 def append_durably(path: Path, content: bytes) -> None:
-    """Append to a file, which is created if it is missing; when this returns, all of it is on the disk.
-
-    Raises:
-        OSError: the disk fails or is full; the file is as before.
-    """
+    """Append to a file, which is created if it is missing; of a write that fails (OSError) nothing stays."""
     with appending(path) as handle:
         append_to(handle, content)
 
@@ -93,14 +82,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool, mode: int = 0o666
 def replacing(path: Path, *, durable: bool, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A file to write, which replaces `path` once it is complete; after an error `path` is as before.
 
-    Args:
-        path: what stands there is replaced.
-        durable: the new file is on the disk at the end; else a power failure may leave the old one, or an
-            empty one.
-        mode: of the new file, less the umask.
-
-    Raises:
-        OSError: the folder cannot be written.
+    A durable one is on the disk at the end; else a power failure may leave the old one, or an empty one.
     """
     fresh = path.with_name(path.name + ".tmp")
     file = open(fresh, "wb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115

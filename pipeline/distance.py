@@ -44,15 +44,7 @@ def l2_rgb(
 def l2_luma(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two luma planes uint8 ``(h, w)``, and of each block; see `l2_rgb`.
-
-    Returns:
-        The root mean square difference over pixels, 0..255, and the same per block, float32
-        ``(ceil(h / block), ceil(w / block))``.
-
-    Raises:
-        ValueError: the planes are not two uint8 ``(h, w)`` arrays of one shape, or the block is out of range.
-    """
+    """L2 distance of two luma planes uint8 ``(h, w)``, and of each block; see `l2_rgb`."""
     _check(a, b, 1)
     _check_block(block)
     # Small enough for OpenCV, whose sums are as exact: what screens a scene needs no kernel.

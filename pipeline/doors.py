@@ -48,12 +48,6 @@ _CONFIDENCE = 0.75  # not fitted: no door opens in the training footage
 
 @dataclass(slots=True, eq=False)
 class Doors:
-    """The doors of one camera.
-
-    Attributes:
-        watched: each with what is known of it.
-    """
-
     watched: list[_Watched] = field(default_factory=list)
 
     @classmethod
@@ -67,7 +61,6 @@ class Doors:
         return cls(watched)
 
     def state(self) -> list[dict[str, Any]]:
-        """The state as JSON values."""
         return [each.state() for each in self.watched]
 
     def update(
@@ -220,7 +213,7 @@ class _Watched:
 
     @property
     def _around(self) -> tuple[float, float, float, float]:
-        """Left, top, right and low end of the door with its surroundings, in shares of the frame."""
+        """Left, top, right and low end in shares of the frame."""
         x, y, width, height = self.door.box
         across, down = _RIM * width, _RIM * height
         return max(x - across, 0), max(y - down, 0), min(x + width + across, 1), min(y + height + down, 1)

@@ -88,18 +88,10 @@ class EvidenceStore:
         self._made.add(folder)
 
     def find(self, reference: str) -> Path | None:
-        """The file of a picture as a record names it, or None where there is none."""
         return _find(self.folder, reference)
 
     def remove(self, digests: Iterable[str]) -> int:
-        """Remove pictures that no record names any more, but for those that were put just now.
-
-        Returns:
-            How many were removed.
-
-        Raises:
-            OSError: the folder cannot be read or written.
-        """
+        """Remove pictures that no record names any more, but for those that were put just now; how many."""
         removed, since = 0, time.monotonic() - RECENT_S
         for digest in digests:
             with self._lock:
@@ -120,12 +112,7 @@ class EvidenceStore:
 
 
 def evidence_fault(folder: Path | None, reference: str) -> str:
-    """Why a picture does not prove what a record names; empty where it does.
-
-    Args:
-        folder: of the evidence; None where there is none.
-        reference: ``sha256:`` and 64 hexadecimal digits.
-    """
+    """Why a picture does not prove what a record names (``sha256:`` and 64 digits); empty where it does."""
     path = _find(folder, reference) if folder else None
     if path is None:
         return f"{reference} is missing in {folder or 'the folder evidence beside the journal'}"

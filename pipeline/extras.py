@@ -28,9 +28,7 @@ EXTRAS = {
 def missing_extra(error: ModuleNotFoundError, *, training: bool = False) -> str:
     """The missing extra and pip's command for it; empty where the module belongs to none.
 
-    Args:
-        error: names the module.
-        training: of extras with the same module the one for training is meant.
+    `training`: of extras with the same module the one for training is meant.
     """
     module = (error.name or "").partition(".")[0]
     found = [extra for extra, modules in EXTRAS.items() if module in modules]

@@ -106,12 +106,10 @@ class FeedbackStore:
                 raise
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._db.close()
 
     def set_reviewed(self, record: str, *, reviewed: bool = True, who: str = "") -> None:
-        """Mark a record as reviewed, or take the mark back."""
         self._set(record, _REVIEW, "yes" if reviewed else "", who)
 
     def set_note(self, record: str, text: str, who: str = "") -> None:

@@ -50,10 +50,9 @@ class MotionFrame:
     """A frame in which to look for objects.
 
     Attributes:
-        frame: sampled frame.
-        restart: True where tracks cannot continue: the scene was cut (another view, the light switched).
-        follows_loss: True where frames right before it were given up, because the machine is too slow.
-        follows_gap: True where there was no frame for `GAP_S` before it.
+        restart: tracks cannot continue: the scene was cut (another view, the light switched).
+        follows_loss: frames right before it were given up, because the machine is too slow.
+        follows_gap: there was no frame for `GAP_S` before it.
         quiet_s: for so long before it nothing moved, and the gate was closed.
     """
 
@@ -71,12 +70,7 @@ class MotionFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gap:
-    """A while without frames of a live camera, or between two files.
-
-    Attributes:
-        before, after: the last frame before it and the first one after it.
-        reason: camera_down or no_footage.
-    """
+    """A while without frames of a live camera (camera_down), or between two files (no_footage)."""
 
     before: Frame
     after: Frame
@@ -85,11 +79,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """A live camera gives pictures, whether or not anything moves; noted every `SEEN_S`.
-
-    Attributes:
-        frame: the newest.
-    """
+    """A live camera gives pictures, whether or not anything moves; noted every `SEEN_S`."""
 
     frame: Frame
 
@@ -143,11 +133,7 @@ class Gate:
 
 
 class Slots:
-    """Takes the first frame of each slot of time, counted from the first frame.
-
-    Args:
-        length_s: of a slot.
-    """
+    """Takes the first frame of each slot of so many seconds, counted from the first frame."""
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s

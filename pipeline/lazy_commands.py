@@ -13,11 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LazyCommands(TyperGroup):
-    """Finds a command in a file of its name.
+    """Finds a command in a file of its name, in a function of the same name.
 
-    Attributes:
-        package: holds a file for each command, with a function of the file's name.
-        verbs: the commands in the order of --help, which has the beginnings of their docstrings.
+    `verbs` are in the order of --help, which has the beginnings of their docstrings.
     """
 
     package: ClassVar[str]
@@ -29,7 +27,6 @@ class LazyCommands(TyperGroup):
         self.commands = {name: TyperCommand(name) for name in self.verbs}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
-        """The command of that name, None where there is none."""
         if self._listing or cmd_name not in self.verbs:
             return self.commands.get(cmd_name)
         file = cmd_name.replace("-", "_")
@@ -38,14 +35,12 @@ class LazyCommands(TyperGroup):
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """List the commands."""
         self._listing = True
         for name, command in self.commands.items():
             command.short_help = self._read_docstring(name).partition("\n\n")[0]
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of the group
-        """Their names, in the order of --help."""
         return list(self.verbs)
 
     def _read_docstring(self, command: str) -> str:

@@ -54,9 +54,7 @@ NO_LIMITS = LimitOptions(None, None, None)  # everything is sent
 class MessageLimits:
     """Limits of one camera's messages; takes its narrations in order.
 
-    Args:
-        options: see there.
-        zones: the camera's own places; what stands in one is of that place.
+    What stands in one of its own `zones` is of that place.
     """
 
     def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
@@ -69,13 +67,7 @@ class MessageLimits:
         self._last_sent, self._sent = earlier._last_sent, earlier._sent
 
     def hold(self, time: datetime, event: str, sentences: Sequence[PlacedSentence]) -> str:
-        """Why a narration is held from messages, empty where it is sent; it is remembered then.
-
-        Args:
-            time: of its after frame.
-            event: of the record.
-            sentences: its sentences.
-        """
+        """Why a narration is held from messages, empty where it is sent; it is remembered then."""
         self._advance(time)
         if self.options.cooldown_s and all(self._kind(event, each) in self._last_sent for each in sentences):
             return "cooldown"
@@ -111,11 +103,7 @@ class MessageLimits:
 
 
 class MinuteSummary:
-    """The events of one camera by the minute of their after frames.
-
-    Args:
-        most: events of a minute that are sent; None sends all of them.
-    """
+    """The events of one camera by the minute of their after frames; `most` of them are sent, None is all."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
@@ -125,17 +113,10 @@ class MinuteSummary:
         self._sent = 0
 
     def is_over(self, time: datetime) -> bool:
-        """True where the minute ended before a time, and has a summary."""
         return bool(self._ids) and _minute(time) != self._minute
 
     def add(self, time: datetime, narration_id: str, event: tuple[str, str, str]) -> bool:
-        """Count an event; True where it is one too many.
-
-        Args:
-            time: of its after frame; a minute that ended before it must have been closed.
-            narration_id: of the narration.
-            event: action, object and side of the frame.
-        """
+        """Count an event; True where it is one too many. Call `close` first where a minute is over."""
         if self._minute != _minute(time):
             self._minute, self._sent = _minute(time), 0
             self._counts.clear()

@@ -26,15 +26,12 @@ class Heartbeats:
         self._beats: dict[str, tuple[float, float]] = {}
 
     def beat(self, loop: str, within_s: float = LIMIT_S) -> None:
-        """The loop has made progress, and will again within `within_s`."""
         self._beats[loop] = self._clock(), within_s
 
     def forget(self, loop: str) -> None:
-        """The loop has ended, as it should."""
         self._beats.pop(loop, None)
 
     def ages_s(self) -> dict[str, float]:
-        """Seconds since each loop's last beat."""
         now = self._clock()
         return {loop: max(0.0, now - at) for loop, (at, _) in self._beats.copy().items()}
 
@@ -82,7 +79,6 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -90,7 +86,6 @@ class Loop:
         self._woken.set()
 
     def stop(self) -> None:
-        """Ask the loop to end after the running turn."""
         self.stopped.set()
         self._woken.set()
 
@@ -100,7 +95,6 @@ class Loop:
         return self.join(limit_s)
 
     def join(self, limit_s: float) -> bool:
-        """Wait for the thread, at most `limit_s`; True where it does not run."""
         if self.started:
             self._thread.join(max(0.0, limit_s))
         return not self.alive
@@ -117,12 +111,10 @@ class Loop:
 
     @property
     def started(self) -> bool:
-        """True from `start` on."""
         return self._thread.ident is not None
 
     @property
     def alive(self) -> bool:
-        """True while the thread runs."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
@@ -154,13 +146,7 @@ class Faults(dict[str, str]):
 
     @contextmanager
     def noted(self, name: str, consequence: str, *kinds: type[Exception]) -> Iterator[None]:
-        """Note an error of these kinds in the block, and go on.
-
-        Args:
-            name: of what fails.
-            consequence: what the log says before the reason.
-            kinds: of errors.
-        """
+        """Note an error of these kinds in the block, and go on; the log has the consequence and the reason."""
         try:
             yield
         except kinds as error:
@@ -213,7 +199,6 @@ class Backoff:
         return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     def reset(self) -> None:
-        """It has answered."""
         if self.reason:
             _log.warning("%s: works again after %.1f s", self._name, monotonic() - self._since)
         self.reason, self._failures = "", 0

@@ -68,13 +68,7 @@ class FramePair:
 
 
 def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> float:
-    """L2 distance of two frames under RGB, 0..255 grey levels, to which what lies in a mask adds nothing.
-
-    Args:
-        before: frame of any size.
-        after: frame of the same size.
-        masks: polygons in shares of the frame.
-    """
+    """L2 distance under RGB, 0..255, of two frames of one size, to which what lies in a mask adds nothing."""
     images = [before.image, after.image]
     if masks:
         hidden = polygon_mask(masks, (images[0].shape[0], images[0].shape[1]))
@@ -129,10 +123,7 @@ def _seconds(earlier: Frame, later: Frame) -> float:
 class PairFinder:
     """Finds the candidate pairs of one camera, frame by frame; see `candidate_pairs`.
 
-    Args:
-        thresholds: of this camera.
-        masks: see `candidate_pairs`.
-        changes: whether pairs of `Cause.CHANGE` are wanted; events of the whole scene always are.
+    `changes`: whether pairs of `Cause.CHANGE` are wanted; events of the whole scene always are.
     """
 
     def __init__(
@@ -143,11 +134,7 @@ class PairFinder:
         self._changed: Frame | None = None
 
     def update(self, frame: Frame) -> list[FramePair]:
-        """The pairs that the camera's next frame completes.
-
-        Raises:
-            ValueError: the frame is of another camera.
-        """
+        """The pairs that the camera's next frame completes; ValueError where it is of another camera."""
         if self._previous is None:
             self._begin(frame)
             return []

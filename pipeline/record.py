@@ -98,7 +98,6 @@ class RecordFrame(_Part):
 
     @property
     def moment(self) -> datetime:
-        """`time` as an aware UTC datetime."""
         return datetime.fromisoformat(self.time)
 
 
@@ -155,7 +154,6 @@ class RecordSentence(_Part):
 
     @property
     def after(self) -> RecordBox | None:
-        """`box_after`, named as a captioner's sentence names it."""
         return self.box_after
 
 
@@ -322,8 +320,6 @@ def build_record(
     """The record of `narration`, linked to the `end` of its camera's chain.
 
     Args:
-        narration: what to record.
-        end: the camera's last record.
         suppressed: narrations of this camera held back since the last one.
         latency_ms: how long the stages took, by name; it differs from run to run, so a replay leaves it out.
         evidence: content hashes of the stored pictures.
@@ -351,11 +347,7 @@ def build_record(
 
 
 def read_record(line: bytes | str) -> Record:
-    """The record in one line of JSON.
-
-    Raises:
-        RecordError: the line is no record. The hash is not checked here: see `hash_holds`.
-    """
+    """The record in one line of JSON; RecordError where it is none. Its hash is checked by `hash_holds`."""
     try:
         return Record.model_validate_json(line)
     except ValidationError as error:

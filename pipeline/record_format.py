@@ -67,11 +67,7 @@ class RecordError(ValueError):
 
 
 def check_camera(name: str) -> str:
-    """The camera's name, if it is safe as a file name and as part of a Redis key.
-
-    Raises:
-        RecordError: it is not.
-    """
+    """The camera's name, if it is safe as a file name and as part of a Redis key; else RecordError."""
     if re.fullmatch(CAMERA, name) is None:
         raise RecordError(
             f"the camera name {name!r} cannot be used: 1 to 64 of the characters A-Z a-z 0-9 _ . -, "
@@ -95,18 +91,13 @@ def check_since(text: str) -> str:
 
 
 def format_time(time: datetime) -> str:
-    """An aware time as ISO 8601 in UTC with microseconds and Z.
-
-    Raises:
-        RecordError: `time` has no time zone.
-    """
+    """An aware time as ISO 8601 in UTC with microseconds and Z; RecordError where it has no time zone."""
     if time.tzinfo is None:
         raise RecordError(f"the time {time.isoformat()} has no time zone; use aware UTC times")
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 def format_stream_id(stream_id: tuple[int, int]) -> str:
-    """The id in Redis' form, ``"<ms>-<seq>"``; `parse_stream_id` reads it."""
     return f"{stream_id[0]}-{stream_id[1]}"
 
 
@@ -132,7 +123,6 @@ class ChainEnd:
 
     @classmethod
     def of(cls, record: Any) -> ChainEnd:
-        """The end of a chain whose last `Record` is `record`."""
         return cls(record.seq, record.hash, parse_stream_id(record.stream_id))
 
 

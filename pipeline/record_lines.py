@@ -25,18 +25,13 @@ _CHECKS = {TIME: check_time, SINCE: check_since, CAMERA: check_camera}
 
 
 def read_record(line: bytes | str) -> Record:
-    """As `pipeline.record.read_record`."""
     from pipeline import record  # noqa: PLC0415
 
     return record.read_record(line)
 
 
 def read_members(line: str) -> dict[str, Any]:
-    """The JSON members of the record in a line, those that say nothing left out.
-
-    Raises:
-        RecordError: the line is no record. The hash is not checked here: see `hash_holds`.
-    """
+    """The JSON members of the record in a line, those that say nothing left out; raises as `read_record`."""
     try:
         members = json.loads(line)
     except (ValueError, RecursionError):

@@ -16,11 +16,7 @@ _SECRET_QUERY = re.compile(
 
 
 def redact(text: object) -> str:
-    """The text with user names, passwords and tokens of every URL in it replaced by ``***``.
-
-    Returns:
-        The text on one line; ``rtsp://user:secret@host/path`` becomes ``rtsp://***@host/path``.
-    """
+    """The text on one line; ``rtsp://user:secret@host/path`` becomes ``rtsp://***@host/path``."""
     line = " ".join(str(text).split())
     line = _CARELESS.sub(r"\g<scheme>***@", line)
     line = _COLLAPSED.sub(r"\g<scheme>***@", line)

@@ -70,12 +70,10 @@ class Scenery:
         return known
 
     def state(self) -> list[dict[str, object]]:
-        """The state as JSON values."""
         return [asdict(place) for place in self.places]
 
     @classmethod
     def of(cls, state: Iterable[dict[str, object]]) -> Scenery:
-        """From a `state`."""
         return cls([Place(**{**each, "box": tuple(each["box"])}) for each in state])  # type: ignore[arg-type]
 
 

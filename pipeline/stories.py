@@ -76,9 +76,7 @@ class Stories:
     def follow(self, narration: Narration, *, returned: bool = False) -> Narration:
         """The narration without the sentences that only repeat what was reported.
 
-        Args:
-            narration: the camera's next one, or one without sentences.
-            returned: the scene was as before again soon after (`FramePair.returned`).
+        `returned`: the scene was as before again soon after (`FramePair.returned`).
         """
         if narration.event is not SceneEvent.NONE:
             if narration.event is not SceneEvent.LIGHT:
@@ -152,7 +150,6 @@ def family_of(name: str) -> str:
 
 
 def _turn(sentence: Sentence) -> int:
-    """Sort key: departures first, arrivals last."""
     return 0 if sentence.type in _GOES else 2 if sentence.type in _COMES else 1
 
 

@@ -98,13 +98,9 @@ def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> PairThre
 
 
 def _noise(blocks: NDArray[np.float32]) -> tuple[float, float]:
-    """Noise of the quiet blocks, and the level that three quarters of all blocks lie above.
+    """Noise of the quiet blocks, and the level that three quarters of all blocks lie above, in grey levels.
 
-    Args:
-        blocks: L2 distance of consecutive samples, float32 ``(time, blocks)``.
-
-    Returns:
-        In grey levels: the noise where it is steady; the floor over all blocks, busy or not.
+    `blocks`: L2 distance of consecutive samples, float32 ``(time, blocks)``.
     """
     quartile, median = np.quantile(blocks, (0.25, 0.5), axis=0)
     floor = float(np.quantile(quartile, 0.25))

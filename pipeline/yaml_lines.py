@@ -14,11 +14,7 @@ _STRING, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
 class YamlError(ValueError):
-    """Broken YAML, a repeated key, or a key that is no text.
-
-    Attributes:
-        line: 1-based, or None.
-    """
+    """Broken YAML, a repeated key, or a key that is no text; `line` counts from 1, or is None."""
 
     def __init__(self, message: str, line: int | None) -> None:
         super().__init__(message)
@@ -53,11 +49,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """Plain values; safe tags only.
-
-    Raises:
-        YamlError: see there.
-    """
+    """Plain values; safe tags only; raises YamlError."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:

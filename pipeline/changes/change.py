@@ -93,8 +93,6 @@ def image_changes(
 ) -> tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]:
     """Changes between two plain images: what `find_changes` finds, without frames and scene events.
 
-    Both are RGB uint8 ``(h, w, 3)`` of any size.
-
     Returns:
         The alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32
         ``(K,)``.
@@ -109,9 +107,8 @@ def image_changes(
 def salience_features(cluster: Cluster) -> NDArray[np.float32]:
     """The alignment prior's features of a cluster (Jhamtani 2018, section 4).
 
-    Returns:
-        float32 ``(4,)``: height, width and area of the tight box and the share of active pixels, all in 0..1
-        of the frame.
+    float32 ``(4,)``: height, width and area of the tight box and the share of active pixels, all in 0..1 of
+    the frame.
     """
     _, _, width, height = cluster.box
     return np.array([height, width, height * width, cluster.active_pixels / cluster.mask.size], np.float32)

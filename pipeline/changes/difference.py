@@ -52,7 +52,6 @@ class ChangeOptions:
     max_clusters: int = 8
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot find anything."""
         if min(self.size) < 2 * self.max_shift + 1 or self.max_shift < 0:
             raise ValueError(f"size {self.size} must exceed twice max_shift, {self.max_shift}, on both sides")
         if self.blur < 1 or self.max_clusters < 1 or self.min_samples < 1 or not self.eps >= 0:
@@ -62,10 +61,7 @@ class ChangeOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Options from plain values, as a checkpoint's record or a configuration has them.
-
-        Args:
-            values: by name, lists in place of tuples; what is missing has its default.
+        """Options from plain values by name, as a checkpoint's record or a configuration has them.
 
         Raises:
             ValueError: a name is not known, or the settings cannot find anything.
@@ -99,8 +95,7 @@ def difference(
     """Active pixels of a pair: those whose RGB vectors differ by more than delta once it is aligned.
 
     Args:
-        before: RGB uint8 ``(h, w, 3)`` of any size.
-        after: RGB uint8 ``(h, w, 3)`` of any size.
+        before, after: RGB uint8 ``(h, w, 3)`` of any size.
         options: how frames are compared.
         masks: polygons in shares of the frame; no pixel that one of them touches is active, nor one on which
             nothing of before comes to lie.
@@ -164,12 +159,7 @@ def reduce_image(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.
 def match_light_levels(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Before with each channel's gain and offset matched to after, by trimmed least squares on a pixel grid.
 
-    Args:
-        before: RGB uint8 ``(h, w, 3)``.
-        after: RGB uint8, the same shape.
-
-    Returns:
-        RGB uint8 of the same shape; gains stay within 0.4..2.5.
+    All are RGB uint8 of one shape ``(h, w, 3)``; gains stay within 0.4..2.5.
     """
     step = max(1, round((before.shape[0] * before.shape[1] / _GRID) ** 0.5))
     table = light_table(

@@ -34,14 +34,10 @@ _BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ for a chang
 
 
 def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEvent:
-    """Classify the change of the scene from two luma planes.
+    """Classify the change of the scene from two luma planes uint8 ``(h, w)``, which may differ in size.
 
     Structure is compared block by block through gradient orientations with double angles, which
     brightness, contrast and even inverted contrast (infrared at night) leave as they are.
-
-    Args:
-        before: luma uint8 ``(h, w)``.
-        after: luma uint8; its size may differ.
 
     Returns:
         OBSTRUCTED where structure collapses (covered, blacked-out or blurred lens), LIGHT where structure

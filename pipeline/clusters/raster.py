@@ -67,12 +67,7 @@ def _label_singletons(masks: NDArray[np.bool_], min_samples: int) -> NDArray[np.
 
 
 def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
-    """Half width in pixels of the disc of radius eps at 0, 1, 2, ... rows from its centre, int64.
-
-    Args:
-        eps: radius in pixels.
-        longest: longer side of the raster; a disc beyond it is cut, which changes nothing.
-    """
+    """Half width of the disc of radius eps pixels, 0, 1, 2, ... rows from its centre, up to `longest`."""
     rows = np.arange(min(int(eps), longest) + 1, dtype=np.int64)
     widths = np.floor(np.sqrt(np.maximum(eps * eps - rows * rows, 0.0))).astype(np.int64)
     widths += (widths + 1) ** 2 + rows * rows <= eps * eps  # a root that rounding cut short

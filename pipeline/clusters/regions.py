@@ -28,14 +28,11 @@ class Cluster:
 
 
 def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:
-    """Clusters of a labelled raster.
+    """Clusters of a labelled raster, one per wanted label.
 
     Args:
         labels: int32 ``(h, w)``; -1 where there is no cluster, else 0, 1, 2, ... without gaps.
         wanted: the labels to give, in this order; None gives all in ascending order.
-
-    Returns:
-        One cluster per wanted label.
 
     Raises:
         ValueError: a wanted label does not occur.

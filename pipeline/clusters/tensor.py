@@ -19,11 +19,7 @@ _CHUNK = 1 << 22  # pairs of border pixel and disc offset looked at together: bo
 def label_tensor(
     masks: NDArray[np.bool_], half: NDArray[np.int64], min_samples: int, device: str
 ) -> NDArray[np.int32]:
-    """Labels int32 ``(n, h, w)`` of masks, bool of that shape, equal to those of the numba version.
-
-    Returns:
-        int32 ``(n, h, w)``.
-    """
+    """Labels int32 ``(n, h, w)`` of masks, bool of that shape, equal to those of the numba version."""
     if masks.size == 0:
         return np.full(masks.shape, -1, np.int32)
     active = torch.from_numpy(masks).to(device)

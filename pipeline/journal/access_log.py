@@ -45,7 +45,6 @@ class Access(CanonicalLine):
     hash: Digest = _NONE
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON without ``hash``."""
         return hashlib.sha256(rfc8785.dumps(self.model_dump(by_alias=True, exclude={"hash"}))).hexdigest()
 
 
@@ -79,7 +78,6 @@ def verify_access(path: Path) -> tuple[int, str]:
 
     Raises:
         JournalError: a line was changed, put in or taken out; the message has its number.
-        OSError: it cannot be read.
     """
     end = 0, _NONE
     for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -91,7 +89,6 @@ def verify_access(path: Path) -> tuple[int, str]:
 
 
 def _read(raw: bytes) -> Access | None:
-    """The access in a line; None where the line was changed."""
     try:
         access = Access.model_validate_json(raw)
     except ValidationError:

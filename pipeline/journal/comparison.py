@@ -54,8 +54,6 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The agreement of two journals by camera, and all differences in the order of the records."""
-
     same: dict[str, Agreement] = field(default_factory=dict)
     differences: tuple[Discrepancy, ...] = ()
 
@@ -195,7 +193,6 @@ def _event_difference(one: _Event, two: _Event, other: Path, same_footage: bool)
 
 
 def _without(value: Any, names: frozenset[str]) -> Any:
-    """A JSON value without the members of these names, at any depth."""
     if isinstance(value, dict):
         return {name: _without(each, names) for name, each in value.items() if name not in names}
     return [_without(each, names) for each in value] if isinstance(value, list) else value

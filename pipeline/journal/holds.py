@@ -37,7 +37,6 @@ class Hold(BaseModel):
     by: str = ""
 
     def covers(self, first: Record, last: Record, now: datetime) -> bool:
-        """True where it holds one of a camera's records from `first` to `last`."""
         in_time = self.since <= last.after.moment and first.before.moment <= self.until
         ours = not self.cameras or first.camera in self.cameras
         return ours and in_time and (self.ends is None or now < self.ends)
@@ -65,7 +64,6 @@ def add_hold(journals: Path, hold: Hold) -> None:
 
     Raises:
         JournalError: a hold has its name, or the file cannot be read.
-        OSError: it cannot be written; what was held is unchanged.
     """
     holds = load_holds(journals)
     if any(each.name == hold.name for each in holds):

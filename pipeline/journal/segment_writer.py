@@ -76,7 +76,6 @@ class SegmentWriter:
 
     @property
     def segments(self) -> list[Segment]:
-        """All segments of the chain, oldest first; the last one is the current."""
         return [*self.full, Segment(self.path, self.first)]
 
     def start(self) -> ChainEnd:
@@ -128,19 +127,16 @@ class SegmentWriter:
         self.full = [segment for segment in self.full if segment.first > start.seq]
 
     def unlink(self, segment: Segment) -> None:
-        """Remove the file of a deleted segment."""
         segment.path.unlink(missing_ok=True)
         self.deleted.remove(segment)
 
     def close(self) -> None:
-        """Let others write; closing twice is harmless."""
         for handle in (self._file, self._lock):
             if handle >= 0:
                 os.close(handle)
         self._file = self._lock = -1
 
     def _begin_segment(self, first: int) -> None:
-        """Close the current segment under its number and begin the one whose first record is `first`."""
         closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
         self.sync()  # no line may be on disk before one that is older
         self.path.rename(closed)  # killed behind this, the next run begins the segment

@@ -50,7 +50,6 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes; 0 where the file is gone."""
         try:
             return self.path.stat().st_size
         except OSError:
@@ -86,7 +85,6 @@ class Start:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """The saved anchor; None where none can be read."""
         try:
             content = path.read_bytes()
             members = json.loads(content)

@@ -41,7 +41,6 @@ class CanonicalLine(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def line(self) -> bytes:
-        """The line without its end."""
         return rfc8785.dumps(self.model_dump(by_alias=True))
 
 
@@ -66,11 +65,7 @@ class Attestation(CanonicalLine, ABC):
 
     @abstractmethod
     def fault(self, trusted: Collection[Any] = ()) -> str:
-        """Why the line does not hold by itself; empty where it does.
-
-        Args:
-            trusted: who may vouch; empty takes anybody.
-        """
+        """Why the line does not hold by itself; empty where it does. Nobody `trusted` takes anybody."""
 
     @classmethod
     def file(cls, folder: Path, camera: str) -> Path:
@@ -93,29 +88,21 @@ class Attestation(CanonicalLine, ABC):
 
     @classmethod
     def load(cls, folder: Path, camera: str) -> list[Self]:
-        """Those of a camera's journal that can be read; empty where there is no file."""
         path = cls.file(folder, camera)
         lines = cls.read(path.read_bytes()) if path.exists() else []
         return [each for each in lines if not isinstance(each, str)]
 
     def append(self, folder: Path) -> None:
-        """Write the line to the file of its camera, durably; a torn last line is cut off.
-
-        Raises:
-            OSError: it cannot be written; what was there is unchanged.
-        """
+        """Write the line to the file of its camera, durably; a torn last line is cut off."""
         with appending(self.file(folder, self.camera)) as handle:
             cut_torn(handle)
             append_to(handle, self.line() + b"\n")
 
 
 class Signature(Attestation):
-    """A line of ``<camera>.signatures``, or of ``<camera>.start``.
+    """A line of ``<camera>.signatures`` (`CHECKPOINT`), or of ``<camera>.start`` (`START`).
 
-    Attributes:
-        schema_: `CHECKPOINT` or `START`.
-        key: the public key.
-        signature: of the canonical JSON of the members above.
+    The signature is of the canonical JSON of the members above.
     """
 
     suffix, schema_of_file, noun, verb = SIGNATURES, CHECKPOINT, "signature", "signed"
@@ -159,7 +146,6 @@ class SigningKey:
         return Signature.model_validate({**members, "signature": signature})
 
     def sign_start(self, camera: str, deleted: ChainEnd) -> Start:
-        """The signed anchor of a chain whose last deleted record is `deleted`."""
         return Start(deleted.seq, deleted.hash, self.sign(camera, deleted, START).line())
 
 

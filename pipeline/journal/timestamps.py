@@ -35,8 +35,7 @@ class TimestampError(Exception):
 class Timestamp(Attestation):
     """A line of ``<camera>.timestamps``; `time` is the authority's.
 
-    Attributes:
-        response: the authority's whole answer, DER in Base64; ``openssl ts`` reads it.
+    `response` is its whole answer, DER in Base64; ``openssl ts`` reads it.
     """
 
     suffix, schema_of_file, noun, verb = TIMESTAMPS, "narrated-timestamp/1", "time stamp", "stamped"
@@ -105,11 +104,6 @@ def _decode(content: bytes) -> TimeStampResponse:
 
 
 def load_roots(path: Path) -> tuple[Certificate, ...]:
-    """The certificates in a PEM file.
-
-    Raises:
-        TimestampError: it cannot be read or holds none.
-    """
     from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415
 
     try:

@@ -74,7 +74,6 @@ class Verification:
         return not self.problems
 
     def add(self, other: Verification) -> None:
-        """Add what was found in another chain."""
         for each in fields(self):
             both = getattr(self, each.name), getattr(other, each.name)
             join = or_ if isinstance(both[0], dict | set) else add
@@ -193,7 +192,6 @@ def _file(suffix: str, chain: Chain) -> Path:
 
 
 def _read(suffix: str, chain: Chain, result: Verification) -> list[Any]:
-    """The attestations in a file, as `Attestation.read` gives them."""
     path = _file(suffix, chain)
     if not path.exists():
         return []
@@ -215,7 +213,6 @@ def _unreadable(path: Path, error: OSError) -> Problem:
 def _check_lines(
     chain: Chain, result: Verification, start: Start | None, hashes: dict[int, str], options: VerifyOptions
 ) -> list[Problem]:
-    """Check the chain through its files to the first bad line, and fill in `hashes`, by number."""
     camera, newest, folder = chain.camera, chain.files[-1], evidence_beside(chain.folder)
     for path in chain.files:
         number, checked = 1, set[str]()

@@ -94,7 +94,6 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Write held narrations, and let others write; closing twice is harmless."""
         with self._lock:
             if not self._closed and not self.flush() and self.held:
                 _log.error("%s: narrations lost: %d: %s", self.path, self.held, self.trouble)
@@ -117,18 +116,15 @@ class Journal:
 
     @property
     def held(self) -> int:
-        """How many narrations wait in memory for the disk."""
         return len(self._held)
 
     def held_references(self) -> set[str]:
-        """Digests of the pictures that held narrations name."""
         with self._lock:
             kept = [members["evidence"] for _, members in self._held if members["evidence"]]
             return {name.removeprefix("sha256:") for evidence in kept for _, name in evidence if name}
 
     @property
     def size(self) -> int:
-        """Bytes of all segments, the current one included."""
         return sum(segment.size for segment in self._file.segments) if self._file else 0
 
     def append(
@@ -195,8 +191,7 @@ class Journal:
     def backlog(self, count: int) -> tuple[list[bytes], ChainEnd]:
         """At most `count` lines (without their ends) that are not acknowledged yet, and the chain up to them.
 
-        Raises:
-            JournalError: the journal cannot be read, or a line was damaged since it was written.
+        Raises JournalError where the journal cannot be read, or a line was damaged since it was written.
         """
         with self._lock:
             before = self.published
@@ -215,8 +210,7 @@ class Journal:
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
         """The last record whose stream id is not greater; without one, where the journal begins, and None.
 
-        Raises:
-            JournalError: the journal cannot be read, or a line is not a record.
+        Raises JournalError where the journal cannot be read, or a line is not a record.
         """
         end, line = self._last(lambda end: end.stream_id <= stream_id)
         try:
@@ -244,11 +238,9 @@ class Journal:
                 self._unsaved = True
 
     def closed(self) -> list[Segment]:
-        """The full segments, oldest first."""
         return list(self._file.full) if self._file else []
 
     def deleted(self) -> list[Segment]:
-        """Segments that were deleted from the chain and whose files are still there."""
         return list(self._file.deleted) if self._file else []
 
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
@@ -266,7 +258,6 @@ class Journal:
             self._places.clear()
 
     def unlink(self, segment: Segment) -> None:
-        """Remove the file of a deleted segment; raises as `delete`."""
         with self._lock:
             self._writer.unlink(segment)
 
@@ -320,7 +311,6 @@ class Journal:
         return record
 
     def _origin(self) -> ChainEnd:
-        """Where the journal begins, after what retention has deleted."""
         return self._writer.start() if self._writer.segments[0].first > 1 else ChainEnd()
 
     def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[ChainEnd, bytes]:

@@ -55,8 +55,7 @@ def views(
     """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.inference.canvas`.
 
     Args:
-        before: RGB uint8 ``(h, w, 3)``.
-        after: RGB uint8 of the same size.
+        before, after: RGB uint8 ``(h, w, 3)`` of one size.
         shift: ``(dx, dy)`` in shares of the frame that lays before on after.
         pixels: about how many a view has.
     """
@@ -98,8 +97,7 @@ def _arrays(
 def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
     """The objects that a captioner sees in pictures RGB uint8 ``(height, width, 3)``, embedded.
 
-    Raises:
-        TypeError: the captioner detects no objects.
+    Raises TypeError where the captioner detects no objects.
     """
     if not isinstance(captioner, Sighted):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
@@ -113,11 +111,9 @@ def align_images(
     """Both images at a captioner's size, before moved onto after; in training as in narrating.
 
     Args:
-        before: RGB uint8 of any size.
-        after: RGB uint8 of any size.
+        before, after: RGB uint8 of any size.
         shift: alignment shift in pixels of `mask_size`.
-        mask_size: ``(height, width)`` at which the shift was found.
-        size: ``(height, width)`` wanted.
+        mask_size, size: ``(height, width)`` at which the shift was found, and which is wanted.
     """
     scaled = (round(shift[0] * size[1] / mask_size[1]), round(shift[1] * size[0] / mask_size[0]))
     return shift_image(resize(before, size), scaled), resize(after, size)

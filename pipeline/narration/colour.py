@@ -79,11 +79,9 @@ class Cast:
 
 
 def scene_cast(image: Image, changed: NDArray[np.bool_]) -> Cast:
-    """The cast of a scene: of what has little colour in it and did not change.
+    """The cast of a scene RGB uint8 ``(h, w, 3)``: of what has little colour in it and did not change.
 
-    Args:
-        image: a whole frame, RGB uint8 ``(h, w, 3)``.
-        changed: bool of any size, what changed in it: a truck that fills half of the frame is no scene.
+    `changed` is bool of any size: a truck that fills half of the frame is no scene.
     """
     small = cv2.resize(image, _SCENE, interpolation=cv2.INTER_AREA)
     still = cv2.resize(changed.astype(np.float32), _SCENE, interpolation=cv2.INTER_AREA).ravel() == 0
@@ -100,7 +98,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
 
     Args:
         image: RGB uint8 ``(h, w, 3)``, the frame in which it is.
-        box: of the vehicle, ``(x, y, width, height)`` in 0..1.
+        box: ``(x, y, width, height)`` in 0..1.
         mask: bool of any size, what changed in the frame.
         cast: of this frame.
     """
@@ -145,7 +143,6 @@ def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) ->
 
 
 def look_name(image: Image, label: str, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """An object's appearance: `colour_name` of a vehicle, `clothes_name` of people, None of anything else."""
     if label in VEHICLES:
         return colour_name(image, box, mask, cast)
     return clothes_name(image, box, mask, cast) if label == "person" else None
@@ -157,12 +154,7 @@ def with_colours(
     """Sentences that say how a single vehicle or person looks where it is sure of it.
 
     What was and is there must not look differently; a sentence without a box for each side says nothing.
-
-    Args:
-        sentences: about one pair.
-        before: RGB uint8 ``(h, w, 3)``, its earlier frame.
-        after: RGB uint8 ``(h, w, 3)``, its later frame.
-        changed: bool of any size, what changed.
+    The frames are RGB uint8 ``(h, w, 3)``, `changed` is bool of any size.
     """
     images, said = (before, after), list[Sentence]()
     cast = cache(lambda side: scene_cast(images[side], changed))

@@ -56,7 +56,6 @@ class EventContext:
         changes: how the difference of its frame pair is found.
         describe: how sentences are worded.
         masks: areas that are not looked at.
-        model: the detector's checkpoint.
         settings_sha256: hash (hex) of the settings that decide the text.
         rate_hz: detection rate.
         state_sha256: hash (hex) of what an earlier process had learnt; empty without one.
@@ -103,7 +102,7 @@ def narrate_event(
     Args:
         event: of a track.
         frames: its frames before and after.
-        context: see there.
+        context: of the camera.
         colours: votes for the track's colour so far; this event's frames vote as well.
         came_from: side of the frame by which the track came, where that was seen.
         among: others of its kind are at the same place.
@@ -231,11 +230,7 @@ def _colour(colours: Counter[str]) -> str:
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
     """The narration of a gap: nothing was seen between two frames.
 
-    Args:
-        before: the last one that was seen before.
-        after: the first one after.
-        reason: camera_down, overload, outage, or no_footage, which is recorded as an outage.
-        context: of the camera.
+    The reason is camera_down, overload, outage, or no_footage, which is recorded as an outage.
     """
     last, away_s = stamp(after), seconds_between(before, after)
     message = _("Nothing was seen for {length}: {reason}.")
@@ -282,8 +277,7 @@ def rule_narration(
     Args:
         name, when: of the rule, and its words.
         frames: of the record that met it, or twice the frame up to which nothing else was seen.
-        of: how it was met.
-        context: of the camera.
+        of, context: how it was met, and of which camera.
     """
     unsure, sure = (
         _('Rule "{name}" may be met: {when} (its kind was not sure).'),

@@ -129,10 +129,7 @@ class Narration:
     ) -> Narration:
         """A narration about two frames, whose id names the footage, the model and the settings.
 
-        Args:
-            camera, clock, frames, model, settings_sha256: see the attributes.
-            identity: hash (hex) in the id in place of the settings', where others have the same frames.
-            members: its other attributes.
+        `identity` is the hash (hex) in the id in place of the settings', where others have the same frames.
         """
         before, after = frames
         named = narration_id(camera, before, after, model, identity or settings_sha256)
@@ -141,7 +138,6 @@ class Narration:
 
     @property
     def text(self) -> str:
-        """All sentences in one line."""
         return " ".join(s.text for s in self.sentences)
 
 
@@ -193,14 +189,10 @@ def narrate_facts(
     *,
     placed: bool = True,
 ) -> Narration:
-    """Say where something has changed, without asking the captioner.
+    """Say where something has changed, without asking the captioner, whose name and checkpoint are recorded.
 
-    Args:
-        change: the change; without clusters and scene event there is no sentence.
-        captioner: only its name and checkpoint are recorded, as in any narration.
-        options: its zones are places, too.
-        settings_sha256: as for `narrate`.
-        placed: False without clusters: the sentence then says that something has changed, but not where.
+    Without clusters and scene event there is no sentence. With `placed` False, without clusters, the sentence
+    says that something has changed, but not where.
 
     Returns:
         The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
@@ -215,12 +207,9 @@ def narrate_facts(
 
 
 def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
-    """Such as "Something has changed on the left."; its box holds all boxes.
+    """Such as "Something has changed on the left."; its box holds all boxes of the clusters.
 
-    Args:
-        boxes: of the clusters, ``(x, y, width, height)`` in 0..1, the most salient first; none where it is
-            not known where.
-        options: its zones are places, too.
+    The boxes are ``(x, y, width, height)`` in 0..1, most salient first; without any it is not known where.
     """
     zones = ((zone_of(box, options.zones), box) for box in boxes)
     named = (zone.phrase if zone else place(box) for zone, box in zones)
@@ -276,7 +265,6 @@ def _choose(candidates: list[Sentence], least: float, most: int) -> tuple[list[S
 
 
 def _meet(a: Sentence, b: Sentence) -> bool:
-    """True where the boxes of two sentences overlap."""
     return bool(a.box and b.box and intersection(a.box, b.box) > 0)
 
 
@@ -295,7 +283,6 @@ def _finish(sentences: list[Sentence], change: Change, options: DescribeOptions)
 
 
 def _event_sentence(event: SceneEvent) -> Sentence:
-    """The one sentence that a scene event is told with."""
     return Sentence(
         _(EVENT_SENTENCES[event]), type="none", object="scene", box=None, salience=1.0, confidence=1.0
     )

@@ -17,14 +17,10 @@ _FINE = 4  # contours run through the centres of pixels: on a finer raster a sma
 
 
 def outline(mask: NDArray[np.bool_], box: Box | None) -> Outline:
-    """The outer contour of the largest patch of active pixels inside a box.
+    """The outer contour of the largest patch of active pixels inside a box ``(x, y, width, height)`` in 0..1.
 
     Gaps of two pixels, of large things a seventh of their smaller side, are closed first: where a thing has
     the colour of what is behind it nothing differs.
-
-    Args:
-        mask: bool ``(height, width)``, what differs.
-        box: ``(x, y, width, height)`` in 0..1; parts beyond the mask are cut.
 
     Returns:
         3 to `MOST_CORNERS` corners, all inside the box; empty without one that holds an active pixel.

@@ -59,7 +59,6 @@ class RedisServer:
 
     @property
     def name(self) -> str:
-        """Its URL without credentials."""
         return redact(self._connected_to)
 
     @contextmanager
@@ -81,7 +80,6 @@ class RedisServer:
             raise _refusal(error, url) from None
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def _connect(self, url: str) -> redis.Redis:

@@ -35,8 +35,7 @@ class StreamConflictError(PublisherError):
 class StreamMovedError(PublisherError):
     """The stream does not end where the journal thinks it does; nothing was written.
 
-    Attributes:
-        last_id: the largest id that the stream ever had, `NO_ENTRY` where there is no stream.
+    `last_id` is the largest id that the stream ever had, `NO_ENTRY` where there is no stream.
     """
 
     def __init__(self, last_id: str) -> None:
@@ -123,7 +122,6 @@ class Publisher:
             return None
 
     def release(self, camera: str, token: str) -> None:
-        """Give up the lease, if the writer with this token holds it."""
         lease = lease_key(camera)
         with self._server.client() as client, client.pipeline() as pipeline:
             holder, _ = _watch(pipeline, stream_key(camera), lease)
@@ -133,7 +131,6 @@ class Publisher:
                 pipeline.execute()
 
     def close(self) -> None:
-        """Close the connection; twice is harmless."""
         self._server.close()
 
 
@@ -215,8 +212,7 @@ class Delivery:
     def _deliver(self) -> tuple[int, bool]:
         """Publish the next batch, or go to the place in the journal where the stream ends.
 
-        Returns:
-            How many records were acknowledged, and whether there may be more to publish.
+        Returns how many records were acknowledged, and whether there may be more to publish.
         """
         lines, last = self.journal.backlog(self._batch)
         first = line_end(lines[0]) if lines else None
@@ -236,11 +232,7 @@ class Delivery:
         return len(lines), len(lines) == self._batch
 
     def _find(self, last_id: str) -> int:
-        """Go on publishing behind the record with which the stream ends now.
-
-        Returns:
-            How many records that were not acknowledged are on the stream.
-        """
+        """Go on behind the record with which the stream ends; how many not acknowledged are on it."""
         journal, camera, before = self.journal, self._camera, self.journal.published
         place, record = journal.find(parse_stream_id(last_id))
         entry = self._publisher.entry(camera, record.stream_id) if record else None

@@ -28,8 +28,6 @@ _BATCH = 64
 
 
 class Entry(NamedTuple):
-    """One entry of a camera's stream."""
-
     camera: str
     id: str
     fields: dict[str, str]
@@ -63,8 +61,7 @@ class StreamReader:
     def read(self) -> list[Entry]:
         """The next entries; empty after a short wait without any.
 
-        Raises:
-            PublisherError: the server refuses, or does not answer the first time.
+        Raises PublisherError where the server refuses, or does not answer the first time.
         """
         try:
             with self._server.client() as client:

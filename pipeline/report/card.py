@@ -190,7 +190,6 @@ class Card:
 
     @property
     def text(self) -> str:
-        """All sentences, or of a gap what was not recorded."""
         missing = not self.record.text and self.record.event in NOT_RECORDED
         return gap_words(self.record, self.zone) if missing else self.record.text
 
@@ -229,7 +228,6 @@ class Card:
         ]
 
     def shapes(self, side: Side) -> list[Shape]:
-        """Outlines on one picture, with the numbers of `sentences`."""
         shapes = shapes_of([shown.sentence for shown in self.sentences], side)
         earlier = [path for stage in self.stages for s in stage.record.sentences for path in s.paths or ()]
         if not (earlier and shapes):

@@ -54,7 +54,6 @@ def records_page(head: Head, cards: Iterable[Card]) -> Iterator[str]:
 
 @cache
 def environment() -> Environment:
-    """Jinja with the templates of all pages."""
     made = Environment(
         loader=PackageLoader(__package__),
         autoescape=True,
@@ -87,5 +86,4 @@ def environment() -> Environment:
 
 
 def data_url(jpeg: bytes) -> str:
-    """The address of a picture that is in the page itself."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

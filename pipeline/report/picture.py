@@ -21,12 +21,7 @@ _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outl
 
 
 def encode(image: Image, quality: int = 78) -> bytes:
-    """The image as JPEG: WebP is two thirds as large and takes twenty times as long.
-
-    Args:
-        image: RGB uint8 ``(height, width, 3)``.
-        quality: 1..100.
-    """
+    """RGB uint8 ``(h, w, 3)`` as JPEG: WebP is two thirds as large and takes twenty times as long."""
     setting = [cv2.IMWRITE_JPEG_QUALITY, quality]
     written, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), setting)
     if not written:
@@ -47,15 +42,9 @@ def encode_small(path: Path, width: int) -> bytes | None:
 
 
 def draw_marks(image: Image, sentences: Sequence[MarkedSentence], side: Side) -> Image:
-    """A copy of the image with the numbered outlines and paths of the sentences.
+    """A copy of an RGB uint8 ``(height, width, 3)`` image with numbered outlines and paths of sentences.
 
-    Args:
-        image: RGB uint8 ``(height, width, 3)``.
-        sentences: most salient first, so that it lies on top.
-        side: of the pair that the image is.
-
-    Returns:
-        RGB uint8 of the same shape.
+    The sentences come most salient first, so that it lies on top.
     """
     picture = np.ascontiguousarray(image).copy()
     rows, columns = image.shape[:2]
@@ -76,15 +65,9 @@ def draw_marks(image: Image, sentences: Sequence[MarkedSentence], side: Side) ->
 
 
 def side_by_side(before: Image, after: Image, sentences: Sequence[MarkedSentence]) -> Image:
-    """Before and after beside each other, with numbered outlines.
+    """Before and after, RGB uint8 ``(height, width, 3)`` of any sizes, side by side with numbered outlines.
 
-    Args:
-        before: RGB uint8 ``(height, width, 3)``.
-        after: the same; it may be of another size.
-        sentences: most salient first.
-
-    Returns:
-        RGB uint8, about twice as wide as `before` and at most 1940 pixels wide.
+    The result is about twice as wide as `before` and at most 1940 pixels wide.
     """
     before = shrink(before, _LARGEST_PANEL)
     rows, columns = before.shape[:2]

@@ -15,13 +15,8 @@ _SHORTEST_S = 1.5
 def subtitles(records: Sequence[Record], start: datetime) -> str:
     """WebVTT: each sentence from its own time on, or else from its record's after frame.
 
-    Args:
-        records: of one camera.
-        start: time of the clip's first frame; cues are relative to it.
-
-    Returns:
-        The file's content. Sentences of one moment share a cue, which lasts until the next one or for five
-        seconds, and 1.5 s at least, beside the next one if need be.
+    Cues are relative to `start`. Sentences of one moment share one, which lasts until the next one or for
+    five seconds, and 1.5 s at least, beside the next one if need be.
     """
     cues: dict[float, list[str]] = {}
     for record in records:

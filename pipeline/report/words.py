@@ -67,12 +67,10 @@ _IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
-    """The reason of a record's `fallback`, such as "the computer could not keep up"."""
     return _(_FALLBACKS.get(reason, reason))
 
 
 def abstained_words(reason: str) -> str:
-    """The sentence of a record's `abstained`."""
     known = _ABSTAINED.get(reason)
     return _(known) if known else tell("Not everything is reported here: {reason}.", reason=reason)
 

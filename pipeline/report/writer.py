@@ -40,9 +40,6 @@ def write_report(
         head: of the page, to which the cameras and what was not reported are added.
         evidence: folder of the pictures; records without pictures in it are shown without.
         spans: see `summarize`; offsets and subtitles count from their beginning.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     narrated = {camera: records for camera, records in cameras.items() if records}
     starts = {camera: _span(camera, records, spans)[0] for camera, records in narrated.items()}
@@ -145,6 +142,5 @@ def _pictures(record: Record, store: EvidenceStore) -> dict[str, str]:
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:
-    """Replace the file atomically."""
     with replacing(path, durable=False) as file:
         file.writelines(part.encode() for part in parts)

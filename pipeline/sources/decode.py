@@ -21,11 +21,7 @@ _NOT_VIDEO = frozenset({"tty", "lrc", "srt", "webvtt", "ass"})
 
 
 def video_stream(container: InputContainer) -> VideoStream:
-    """The first stream of moving pictures, its decoder set to one thread.
-
-    Raises:
-        SourceError: there is none.
-    """
+    """The first stream of moving pictures, its decoder set to one thread; SourceError without one."""
     for stream in container.streams.video:
         if container.format.name in _NOT_VIDEO or stream.disposition & Disposition.attached_pic:
             continue

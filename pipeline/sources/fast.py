@@ -63,7 +63,6 @@ class _PictureGroup:
 
     @property
     def keyframe(self) -> tuple[VideoFrame, Viewed] | None:
-        """Decoded; None where it cannot be, and where there is none."""
         return self.pending.result() if self.pending else None
 
 

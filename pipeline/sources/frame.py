@@ -61,7 +61,6 @@ class Frame:
     """One sampled frame of one camera.
 
     Attributes:
-        camera: name of the camera.
         time: aware UTC capture time.
         clock: where `time` comes from.
         pts: presentation time stamp in the container's own units (stills: the index).
@@ -175,11 +174,7 @@ class SourceReport:
 
 
 class Source(Protocol):
-    """Iterates the sampled frames of one camera in the order of their time; a context manager.
-
-    Attributes:
-        report: counts so far.
-    """
+    """Iterates the sampled frames of one camera in the order of their time; a context manager."""
 
     camera: str
     live: bool

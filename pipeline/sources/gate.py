@@ -198,7 +198,6 @@ class Gate:
         self._release(starts[-1] if starts else 0)
 
     def _release(self, count: int) -> None:
-        """Drop the oldest packets."""
         for _ in range(count):
             _, (packet, _) = self._held.popleft()
             self._bytes -= packet.size

@@ -71,17 +71,13 @@ _THREADS = 1
 
 
 def rgb_of(frame: VideoFrame) -> Image:
-    """RGB uint8 ``(height, width, 3)`` of a decoded frame."""
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
 
 
 def small_rgb_of(frame: VideoFrame, width: int, scaler: VideoReformatter) -> Image:
-    """The same at most so wide, in its own proportions; the full size is never made.
+    """RGB of a decoded frame at most so wide, in its own proportions; the full size is never made.
 
-    Args:
-        frame: decoded.
-        width: in pixels.
-        scaler: of one thread, for frames of a camera: a frame's own would be held with it.
+    The scaler is of one thread, for frames of a camera: a frame's own would be held with it.
     """
     width = min(width, frame.width)
     height, by_area = max(1, round(frame.height * width / frame.width)), Interpolation.AREA
@@ -124,9 +120,6 @@ class View:
     """Makes planes and pictures of a camera in which privacy areas are black.
 
     Masks are black on the luma plane alone, so that nothing in them is noticed; the picture still shows them.
-
-    Args:
-        options: `analysis_width`, `privacy` and `masks`.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -134,7 +127,6 @@ class View:
         self._scaler, self._scaling = VideoReformatter(), threading.Lock()
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
-        """Luma plane at analysis size and picture of a decoded frame."""
         return self._plane(luma_of(frame)), LazyPicture(
             lambda: self._private(rgb_of(frame)), lambda width: self._small(frame, width)
         )
@@ -156,7 +148,6 @@ class View:
         return plane
 
     def _private(self, pixels: Image) -> Image:
-        """A plane or picture at full size with its privacy areas black."""
         if not self._privacy:
             return pixels
         pixels = pixels.copy()  # what is given may be the decoder's own, from which it predicts

@@ -89,7 +89,6 @@ class Connection:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last packet."""
         return monotonic() - self._packet_s
 
     @property
@@ -114,9 +113,6 @@ class RtspSource:
     The thread ends by itself at the latest after the running time-out.
 
     Args:
-        url: ``rtsp://`` or ``rtsps://``.
-        options: transport, time-outs, sampling, areas.
-        camera: name of the camera.
         screen: of its small second stream.
         gate: chooses the packets that are decoded; None makes one by the options.
         heartbeats: get one at each packet and attempt; a thread that hangs in libav gives none.
@@ -285,11 +281,7 @@ _REASONS = {
 
 
 def open_camera(url: str, options: SourceOptions) -> InputContainer:
-    """A connection to a camera; it must be closed.
-
-    Raises:
-        SourceError: it cannot be opened: the reason and the remedy, without secrets.
-    """
+    """A connection to a camera, to be closed; SourceError has the reason and the remedy, without secrets."""
     began = monotonic()
     try:
         return av.open(

@@ -38,10 +38,7 @@ def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
     """Still images as a source, sampled like a video; one that cannot be read is counted and skipped.
 
     Their times come from stamps in their names where every name has one (UTC), else they are one second
-    apart from `options.start`.
-
-    Raises:
-        SourceError: the only image cannot be read.
+    apart from `options.start`. Raises SourceError where the only image cannot be read.
     """
     stills = order_stills(paths, options.start)
     first = stills[0][0]
@@ -72,9 +69,7 @@ def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
 def order_stills(paths: Sequence[Path], start: datetime | None) -> list[tuple[datetime, Path]]:
     """Stills with their times, in order: by the stamps in their names, else by name, one second apart.
 
-    Args:
-        paths: one or more images.
-        start: time of the first still; the others keep their distance from it.
+    `start` is the time of the first still; the others keep their distance from it.
     """
     by_name = sorted(paths, key=natural_key)
     stamps = [stamp_in_name(path) for path in by_name]
@@ -94,7 +89,7 @@ def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str
     Args:
         path: jpg, png, webp, bmp or tif.
         options: `analysis_width`, and `start` as its time; without it the stamp in its name, else 1970.
-        camera: name of the camera; None takes the name of the file.
+        camera: None takes the name of the file.
 
     Raises:
         SourceError: the file is missing, empty, damaged or no image.
@@ -105,11 +100,7 @@ def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str
 
 
 def decode_still(path: Path) -> Image:
-    """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says.
-
-    Raises:
-        SourceError: the file is missing, empty, cut off or no image.
-    """
+    """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says; else SourceError."""
     try:
         raw = path.read_bytes()
     except OSError as error:

@@ -87,10 +87,8 @@ def to_timedelta(pts: int, time_base: Fraction) -> timedelta:
 class Sampler:
     """Takes the first frame of each ``1 / sample_hz`` slot; the slot depends on the time stamp alone.
 
-    Args:
-        sample_hz: slots a second.
-        live: time stamps may jump, stand still, or be missing: a frame is also taken once two slots have gone
-            by without one.
+    Live, time stamps may jump, stand still, or be missing: a frame is also taken once two slots have gone by
+    without one.
     """
 
     def __init__(self, sample_hz: float, *, live: bool = False) -> None:
@@ -100,13 +98,7 @@ class Sampler:
         self._taken_us: int | None = None
 
     def takes(self, pts: int, time_base: Fraction, received_us: int = 0) -> bool:
-        """True for the first frame of a slot.
-
-        Args:
-            pts: counts `time_base` from the start.
-            time_base: seconds.
-            received_us: when the frame of a live source came, in microseconds.
-        """
+        """True for the first frame of a slot; `received_us` is when the frame of a live source came."""
         slot = pts * time_base.numerator * self._rate.numerator
         slot //= time_base.denominator * self._rate.denominator
         overdue = (
@@ -149,7 +141,6 @@ class CaptureClock:
         self._skews: deque[timedelta] = deque(maxlen=_WINDOW)
 
     def note(self, packet: Packet[VideoStream], received: datetime) -> None:
-        """Take the camera's time from a packet, if it carries one."""
         if packet.pts is None or not packet.has_sidedata("prft"):
             return
         captured_us = int.from_bytes(bytes(packet.get_sidedata("prft"))[_PRFT_TIME], "little", signed=True)
@@ -167,15 +158,10 @@ class CaptureClock:
         self._trust = self._trust + 1 if abs(captured - received) <= SANE else 0
 
     def time_of(self, pts: int | None, time_base: Fraction, received: datetime) -> datetime | None:
-        """Capture time of a frame; `clock` is then the clock that it is by.
+        """Aware UTC time of a frame; `clock` is then the clock that it is by.
 
-        Args:
-            pts: the frame's time stamp in units of `time_base`; None where it has none.
-            time_base: seconds.
-            received: when its packet came.
-
-        Returns:
-            Aware UTC time; None where the frame comes before one that was given already.
+        It is None where the frame comes before one that was given already; `pts`, in units of `time_base`, is
+        None where it has no time stamp.
         """
         time = self._captured(pts, time_base, received)
         clock = Clock.RECEIVE if time is None else Clock.RTCP

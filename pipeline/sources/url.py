@@ -106,10 +106,8 @@ def is_video(path: Path) -> bool:
 def find_files(place: Path) -> list[Path]:
     """The videos in and below a folder, or else its stills; the files that a pattern matches; a file itself.
 
-    They are in the natural order of their names. A path that does not exist is left to its opening.
-
-    Raises:
-        SourceError: a folder or a pattern holds nothing.
+    They are in the natural order of their names. A path that does not exist is left to its opening; a folder
+    or a pattern that holds nothing is a SourceError.
     """
     if place.is_dir():
         inside = [path for path in place.rglob("*") if path.is_file()]
@@ -128,11 +126,7 @@ def find_files(place: Path) -> list[Path]:
 
 
 def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> Source:
-    """Video files, or stills, of one camera.
-
-    Raises:
-        SourceError: none can be read, or there are both.
-    """
+    """Video files, or stills, of one camera; SourceError where none can be read, or there are both."""
     stills = sum(map(is_still, paths))
     if stills == len(paths):
         return open_stills(paths, options, camera)
@@ -142,5 +136,4 @@ def open_files(paths: Sequence[Path], options: SourceOptions, camera: str) -> So
 
 
 def slug(text: str) -> str:
-    """The text as a camera's name; see `pipeline.record.check_camera`."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.-")[:LONGEST_NAME] or "camera"

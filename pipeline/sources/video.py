@@ -60,8 +60,7 @@ class VideoFile:
 def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> RecordedSource:
     """Video files of one camera as a source, their time from presentation time stamps.
 
-    Raises:
-        SourceError: not one of the files can be opened.
+    Raises SourceError where not one of the files can be opened.
     """
     segments, unreadable = list[VideoFile](), list[str]()
     for path in paths:
@@ -234,11 +233,7 @@ class _SegmentReader:
 
 
 def open_container(path: Path) -> InputContainer:
-    """A container on a file; the caller closes it.
-
-    Raises:
-        SourceError: the file is missing, empty or no video; the message does not repeat its name.
-    """
+    """A container on a file; the caller closes it. A SourceError does not repeat the file's name."""
     if not path.exists():
         raise SourceError("no such file: check the path")
     if path.is_file() and path.stat().st_size == 0:
@@ -256,7 +251,6 @@ def open_container(path: Path) -> InputContainer:
 
 
 def _duration_of(container: InputContainer, stream: VideoStream) -> float | None:
-    """Length in seconds by the container, or None."""
     if container.format.name == "avi" and stream.frames > 0 and stream.average_rate:
         # For a file that was cut off libav gives the length of the rest; the header still knows.
         return float(stream.frames / stream.average_rate)

@@ -26,13 +26,7 @@ class Crossings:
         self._sides: dict[tuple[str, int], tuple[float, bool]] = {}  # when last, and whether on its right
 
     def update(self, tracks: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
-        """Crossings that are certain in this frame, of tracks that it shows.
-
-        Args:
-            tracks: of the camera.
-            time_s: of the frame.
-            aspect: width of the frame over its height.
-        """
+        """Crossings that are certain in this frame, of tracks that it shows; `aspect` is width / height."""
         if not self._lines:
             return
         known = {track.id for track in tracks}

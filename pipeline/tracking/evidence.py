@@ -94,12 +94,10 @@ class End:
         return self.edge_s if self.leads_out and not self.through_edge else 0.0
 
     def ahead(self, seconds: float) -> Box:
-        """Where it would be so long beyond its end."""
         return moved_box(self.box, self.outwards, seconds)
 
 
 def end_of(track: Track, *, coming: bool, aspect: float) -> End:
-    """Its beginning, or its end."""
     sign = -1.0 if coming else 1.0
     vx, vy = velocity(track.observations, at_start=coming)
     outwards = sign * vx, sign * vy
@@ -117,14 +115,7 @@ def end_of(track: Track, *, coming: bool, aspect: float) -> End:
 
 
 def end_evidence(end: End, tracks: Sequence[Track], memory: Memory, pair: tuple[float, float]) -> Floats:
-    """`EVIDENCE` of an end, ``(len(EVIDENCE),)``.
-
-    Args:
-        end: of which track.
-        tracks: of the camera.
-        memory: of the last seconds.
-        pair: seconds of the event's own before and after.
-    """
+    """`EVIDENCE` of an end, ``(len(EVIDENCE),)``; `pair` has seconds of the event's own before and after."""
     track = end.track
     observations = track.observations[:30] if end.coming else track.observations[:-31:-1]
     scores = np.array([o.score for o in observations])
@@ -147,11 +138,7 @@ def end_evidence(end: End, tracks: Sequence[Track], memory: Memory, pair: tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confidence:
-    """Weights of `EVIDENCE`.
-
-    Attributes:
-        entrance, departure: ``(len(EVIDENCE),)`` each.
-    """
+    """Weights of `EVIDENCE`, ``(len(EVIDENCE),)`` for an entrance and for a departure."""
 
     entrance: Floats
     departure: Floats
@@ -164,6 +151,5 @@ class Confidence:
 
 @lru_cache(maxsize=1)
 def load_confidence() -> Confidence:
-    """The weights in `FILE`."""
     held = json.loads(FILE.read_text(encoding="utf-8"))
     return Confidence(np.array(held["entrance"], np.float64), np.array(held["departure"], np.float64))

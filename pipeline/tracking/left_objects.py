@@ -48,11 +48,7 @@ class _Region:
 
 
 class LeftObjects:
-    """The background of one camera, in grey levels; NaN where it was never seen.
-
-    Args:
-        new_id: gives the id of a further track.
-    """
+    """The background of one camera, in grey levels; NaN where it was never seen."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._background: Floats = np.empty((0, 0))
@@ -63,10 +59,7 @@ class LeftObjects:
     def update(self, tracks: Sequence[Track], time_s: float, grey: NDArray[np.uint8]) -> Iterator[Event]:
         """What was put down or taken away, once its place has been uncovered for `_SETTLED_S`.
 
-        Args:
-            tracks: all of the camera's.
-            time_s: of the frame.
-            grey: the frame, uint8 ``(h, w)``, 320 wide.
+        The frame is grey uint8 ``(h, w)``, 320 wide.
         """
         now = cv2.GaussianBlur(grey, (3, 3), 0).astype(np.float64)
         covered = _cover(tracks, now.shape)

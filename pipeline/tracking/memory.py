@@ -36,13 +36,11 @@ class Memory:
     frames: deque[tuple[float, NDArray[np.uint8]]] = field(default_factory=deque)
 
     def add(self, time_s: float, image: NDArray[np.uint8]) -> None:
-        """Take the latest, forget the oldest."""
         self.frames.append((time_s, _grey_plane(image)))
         while self.frames[0][0] < time_s - MEMORY_S:
             self.frames.popleft()
 
     def between(self, start_s: float, end_s: float) -> list[NDArray[np.uint8]]:
-        """Frames from one moment to another, both included."""
         return [grey for time_s, grey in self.frames if start_s - 1e-3 <= time_s <= end_s + 1e-3]
 
     def likeness(self, box: Box, one_s: float, two_s: float) -> float:

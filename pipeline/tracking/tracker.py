@@ -87,13 +87,7 @@ _MOST = 240  # observations of one track
 
 
 class Tracker:
-    """Follows the objects of one camera. Deterministic.
-
-    Args:
-        aspect: width of the frame over its height.
-        settings: of tracks.
-        confidence: of events; the shipped one where None.
-    """
+    """Follows the objects of one camera; deterministic. `aspect` is width over height of the frame."""
 
     def __init__(
         self, aspect: float, settings: TrackerSettings | None = None, confidence: Confidence | None = None
@@ -114,7 +108,6 @@ class Tracker:
         self._left = LeftObjects(self._new_id)
 
     def state(self) -> dict[str, Any]:
-        """The state from which another process continues, as JSON values: tracks and place statistics."""
         return {
             "version": 1, "aspect": self.aspect, "time_s": self.time_s, "turns": self._turns.state(),
             "tracks": [_to_plain(t) for t in self.tracks if t.state != "ended"],
@@ -320,7 +313,6 @@ class Tracker:
         return self._weights(end_evidence(end, self.tracks, self._memory, pair), coming=end.coming)
 
     def _associate(self, time_s: float, found: Candidates) -> None:
-        """Continue tracks and begin new ones."""
         scores = found.scores
         used, high = np.zeros(len(scores), bool), scores >= self.settings.high
         left = [track for track in self.tracks if self._continues(track)]

@@ -170,12 +170,10 @@ class Turns:
         return _USUAL * float(np.quantile(rests, _LONGEST)) if len(rests) >= _SAMPLES else 0.0
 
     def state(self) -> dict[str, Any]:
-        """The state as JSON values."""
         return {"driven": self.driven.tolist(), "rests": self.rests}
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> Turns:
-        """From a `state`."""
         return cls(np.array(state["driven"], np.float64), {k: list(v) for k, v in state["rests"].items()})
 
 

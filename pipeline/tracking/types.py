@@ -49,14 +49,7 @@ DOORS = ("opened", "closed")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A track in one frame.
-
-    Attributes:
-        time_s: when.
-        box: where.
-        score: of the detection.
-        p: that it continues what was observed before, by the association.
-    """
+    """A track in one frame; `p`: that it continues what was observed before, by the association."""
 
     time_s: float
     box: Box
@@ -106,22 +99,18 @@ class Track:
 
     @property
     def first(self) -> Observation:
-        """Oldest observation."""
         return self.observations[0]
 
     @property
     def last(self) -> Observation:
-        """Latest observation."""
         return self.observations[-1]
 
     @property
     def object(self) -> str:
-        """Class by vote of all its observations."""
         return self.vote()[0]
 
     @property
     def family(self) -> str:
-        """Family of its class."""
         return family_of(self.object)
 
     def vote(self) -> tuple[str, float]:
