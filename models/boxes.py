@@ -34,7 +34,6 @@ def area(box: Box) -> float:
 
 
 def centre(box: Box) -> Point:
-    """The middle."""
     return box[0] + box[2] / 2, box[1] + box[3] / 2
 
 
@@ -49,7 +48,6 @@ def holds(box: Box, point: Point) -> bool:
 
 
 def intersection(a: Box, b: Box) -> float:
-    """Area that two boxes share."""
     width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
     return max(width, 0.0) * max(height, 0.0)
@@ -103,11 +101,7 @@ def overlaps(a: Boxes, b: Boxes) -> NDArray[np.float64]:
 
 
 def suppress(rivals: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The rows int64 ``(M,)`` that stay when each that stays sends away those of its rivals after it.
-
-    Args:
-        rivals: bool ``(N, N)``.
-    """
+    """The rows int64 ``(M,)`` that stay where each that stays sends away its `rivals` ``(N, N)`` after it."""
     table = np.triu(rivals, 1)
     gone = np.zeros(len(table), np.bool_)
     for i, row in enumerate(table):

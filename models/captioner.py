@@ -77,16 +77,10 @@ class Captioner(ABC):
         device: str,
         encoder: Encoder | None = None,
     ) -> Self:
-        """The captioner in a checkpoint.
+        """The captioner in a checkpoint, of its label and its weights by name.
 
-        Args:
-            label: the checkpoint's.
-            arrays: its weights by name.
-            device: where it shall run, "cpu", "cuda", "cuda:1", ...
-            encoder: one that is loaded already; None loads the one that the label names.
-
-        Raises:
-            CheckpointError: the weights do not fit, or are of another encoder.
+        An encoder that is loaded already is taken; None loads the one that the label names. CheckpointError
+        where the weights do not fit, or are of another encoder.
         """
 
     @abstractmethod
@@ -94,13 +88,11 @@ class Captioner(ABC):
         """Its arguments, encoder and vocabulary, for the label of its checkpoint."""
 
     @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Its weights by name, for its checkpoint."""
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
 
     @property
     @abstractmethod
-    def device(self) -> str:
-        """Where it runs."""
+    def device(self) -> str: ...
 
     @abstractmethod
     def cpu_copy(self) -> Captioner:

@@ -25,14 +25,9 @@ from models.label import FORMAT, KEY, CheckpointLabel, read_label
 
 
 def save(captioner: Captioner, path: Path) -> str:
-    """Write a captioner to a file, atomically.
+    """Write a captioner to a file, atomically; its `sha256` becomes that of the file, which is returned.
 
-    Args:
-        captioner: as it is; its `sha256` becomes that of the file.
-        path: ends usually in ``.safetensors``; its folder is made if need be.
-
-    Returns:
-        sha256 (hex) of the file. The same weights and record give the same bytes.
+    The same weights and record give the same bytes.
     """
     label = {"format": FORMAT, "captioner": captioner.name, "record": captioner.record, **captioner.label()}
     captioner.sha256 = write_labelled(label, captioner.arrays(), path)
@@ -40,7 +35,6 @@ def save(captioner: Captioner, path: Path) -> str:
 
 
 def write_labelled(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], path: Path) -> str:
-    """Write a label (the head of this file) and weights; see `save`."""
     weights = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     return write_atomically(path, serialized(weights, metadata={KEY: json.dumps(label, sort_keys=True)}))
 
@@ -64,11 +58,7 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 
 def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, NDArray[Any]]]:
-    """The label of a checkpoint file, and its weights by name; the captioner is not built.
-
-    Raises:
-        CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
-    """
+    """The label of a checkpoint file, and its weights by name; the captioner is not built."""
     label = read_label(path)
     with safe_open(path, framework="np") as file:
         return label, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

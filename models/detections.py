@@ -49,12 +49,10 @@ class Detections:
         return np.asarray(FAMILY[self.label.argmax(1)])
 
     def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Detections:
-        """The given rows, int64 or bool ``(M,)``, in the given order."""
         colours = self.colours[rows] if len(self.colours) else self.colours
         return Detections(self.box[rows], self.score[rows], self.label[rows], self.feature[rows], colours)
 
     def name(self, row: int) -> str:
-        """The most likely object's name."""
         return OBJECTS[int(self.label[row].argmax())]
 
 
@@ -64,8 +62,6 @@ class Detector(Protocol):
     def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
         """The objects in each image, RGB uint8 ``(height, width, 3)``, sides multiples of 32.
 
-        Args:
-            images: of any sizes.
-            least: score, 0..1, below which objects are left out.
+        Objects whose score, 0..1, is below `least` are left out.
         """
         ...

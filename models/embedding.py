@@ -36,7 +36,6 @@ class AppearanceEmbedding:
 
     @property
     def size(self) -> int:
-        """Members of a vector."""
         return int(self._session.get_outputs()[0].shape[1])
 
     def __call__(self, image: NDArray[np.uint8], boxes: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -113,16 +113,11 @@ def family_of(name: str) -> str:
 
 
 def object_of(label: str) -> str:
-    """The object that a class of the detector stands for."""
     return _OBJECT_OF.get(label, label)
 
 
 def first_of(family: str) -> int:
-    """The number in `OBJECTS` of a family's first object, by which tensors name the family.
-
-    Raises:
-        ValueError: no object is of this family.
-    """
+    """The number in `OBJECTS` of a family's first object, by which tensors name the family."""
     return [family_of(name) for name in OBJECTS].index(family)
 
 

@@ -28,12 +28,10 @@ class CheckpointLabel:
     Attributes:
         name: of its captioner, a key of `CAPTIONERS`.
         arguments: of its constructor, besides vocabulary and encoder.
-        encoder: name of its encoder, a key of `ENCODERS`.
-        encoder_sha256: hex, of the encoder's weights it was trained on.
+        encoder, encoder_sha256: a key of `ENCODERS`, and hex, of the weights it was trained on.
         words: the vocabulary without the special words.
         record: how it was trained.
-        sha256: hex, of the file.
-        format: of the file.
+        sha256, format: hex, of the file, and its format.
     """
 
     name: str
@@ -47,11 +45,7 @@ class CheckpointLabel:
 
 
 def read_label(path: Path) -> CheckpointLabel:
-    """Read the label of a checkpoint file.
-
-    Raises:
-        CheckpointError: absent, damaged, not a checkpoint of this project, or of a later format.
-    """
+    """The label of a checkpoint file; CheckpointError where it is absent, damaged, or of a later format."""
     try:
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         with safe_open(path, framework="np") as file:

@@ -111,17 +111,17 @@ class PlacedSentence(Protocol):
     """Protocol of a captioner's sentence and a record's; the members are those of `Sentence`."""
 
     @property
-    def type(self) -> str: ...  # noqa: D102 - see `Sentence`
+    def type(self) -> str: ...
     @property
-    def action(self) -> str | None: ...  # noqa: D102
+    def action(self) -> str | None: ...
     @property
-    def object(self) -> str: ...  # noqa: D102
+    def object(self) -> str: ...
     @property
-    def box(self) -> Box | None: ...  # noqa: D102
+    def box(self) -> Box | None: ...
     @property
-    def before(self) -> Box | None: ...  # noqa: D102
+    def before(self) -> Box | None: ...
     @property
-    def after(self) -> Box | None: ...  # noqa: D102
+    def after(self) -> Box | None: ...
 
 
 @runtime_checkable
@@ -129,10 +129,7 @@ class Sighted(Protocol):
     """A captioner that detects objects in single pictures."""
 
     def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = ...) -> list[Detections]:
-        """Detect objects in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32.
-
-        What has a lower score than `least` may be left out.
-        """
+        """Detect objects in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32."""
         ...
 
     def embed(self, found: Detections) -> NDArray[np.float32]:

@@ -146,7 +146,7 @@ class Faults(dict[str, str]):
 
     @contextmanager
     def noted(self, name: str, consequence: str, *kinds: type[Exception]) -> Iterator[None]:
-        """Note an error of these kinds in the block, and go on; the log has the consequence and the reason."""
+        """Note an error of these kinds in the block, and go on; the log has consequence and reason."""
         try:
             yield
         except kinds as error:

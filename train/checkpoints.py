@@ -48,7 +48,6 @@ def write_checkpoint(captioner: Captioner, out: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of narrated, Python, torch and NumPy, for the training record."""
     return {
         "narrated": version("narrated"),
         "python": platform.python_version(),

@@ -64,13 +64,10 @@ class Sample:
 
     @property
     def annotations(self) -> tuple[tuple[str, ...], ...]:
-        """The sentences of all annotators, one tuple each."""
         return (self.sentences, *self.further)
 
 
 class Entry(BaseModel):
-    """An annotation as the files have it."""
-
     img_id: str = Field(pattern=r"^[\w.-]+$", coerce_numbers_to_str=True)
     sentences: list[str]
     before: str = ""
@@ -106,7 +103,6 @@ def load_samples(folder: Path, split: str) -> list[Sample]:
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """All annotations of a file, those without a word included."""
     return read_json(path, _ENTRIES)
 
 
@@ -123,7 +119,6 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path, kind: TypeAdapter[_Value]) -> _Value:
-    """The content of a JSON file."""
     try:
         return kind.validate_python(json.loads(read_text(path)))
     except ValidationError as error:
@@ -143,7 +138,6 @@ def sample_entry(
 
 
 def has_words(text: str) -> bool:
-    """True where the text has a letter."""
     return re.search(r"[^\W\d_]", text) is not None
 
 
@@ -161,7 +155,6 @@ def write_image(path: Path, image: Image, flags: Sequence[int] = (cv2.IMWRITE_PN
 
 
 def write_entries(path: Path, entries: Iterable[object]) -> None:
-    """Write a JSON list, an entry a line."""
     path.write_text("[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n", encoding="utf-8")
 
 

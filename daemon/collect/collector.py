@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 class PictureQueue(Protocol):
     """Takes the pictures that records name."""
 
-    def want(self, lines: bytes) -> None:
-        """The pictures that records name are to be fetched."""
+    def want(self, lines: bytes) -> None: ...
 
 
 class Collector:
@@ -36,12 +35,7 @@ class Collector:
     loss. A camera whose chain does not continue is tried again later; the others are not delayed.
 
     Args:
-        folder: of the copies.
-        limits: when a copy begins a new segment.
-        server: where the streams are.
-        pictures: of what is copied.
         cameras: names; None copies every camera that has a stream.
-        retry_s: see `RETRY_S`.
 
     Attributes:
         records: copied by this collector.
@@ -68,10 +62,7 @@ class Collector:
     def run(self, stop: Event, progress: Callable[[], None], *, once: bool = False) -> None:
         """Copy until `stop` is set, or with `once` until nothing more is there; then close the copies.
 
-        Args:
-            stop: ends it within about half a second.
-            progress: called after every look at the server.
-            once: do not wait for more.
+        `progress` is called after every look at the server.
 
         Raises:
             JournalLockedError: another process writes the copies.
@@ -101,7 +92,6 @@ class Collector:
 
     @property
     def status(self) -> str:
-        """One line for `systemctl status`."""
         failing = "".join(f"; {camera}: {why}" for camera, why in self.troubles.items())
         return f"{len(self._copies)} cameras, {self.records} records collected{failing}"
 

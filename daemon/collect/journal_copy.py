@@ -26,9 +26,7 @@ class JournalCopy:
     def append(self, line: bytes) -> None:
         """Append the next record's line, given without its end; it is on disk after `sync`.
 
-        Raises:
-            JournalError: the line is damaged or does not continue the chain; nothing is written.
-            OSError: the disk fails; nothing of the line stays.
+        Raises JournalError where it is damaged or does not continue the chain; nothing of it is written then.
         """
         raw = line + b"\n"
         try:
@@ -47,9 +45,7 @@ class JournalCopy:
         self.end = end
 
     def sync(self) -> None:
-        """Wait for the disk; raises OSError where it fails."""
         self._writer.sync()
 
     def close(self) -> None:
-        """Let others write; closing twice is harmless."""
         self._writer.close()

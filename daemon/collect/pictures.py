@@ -40,15 +40,8 @@ class PictureSourceError(Exception):
 class PictureSource:
     """One page of `narrated serve`; logs in where the URL holds a name and a password.
 
-    Args:
-        url: ``http://`` or ``https://``; the credentials serve its own login as well as a proxy's.
-
-    Attributes:
-        backoff: while the page does not answer.
-        asked_again_s: monotonic second before which it is not asked.
-
-    Raises:
-        ValueError: the URL is of another kind.
+    The credentials serve its own login as well as a proxy's. Before the monotonic second `asked_again_s` it
+    is not asked. Raises ValueError where the URL is neither ``http://`` nor ``https://``.
     """
 
     def __init__(self, url: str) -> None:
@@ -66,11 +59,7 @@ class PictureSource:
             self._opener.addheaders.append(("Authorization", f"Basic {token}"))
 
     def fetch(self, digest: str) -> tuple[bytes, str] | None:
-        """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one.
-
-        Raises:
-            PictureSourceError: the page does not answer, or refuses.
-        """
+        """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one."""
         try:
             answer = self._get(digest)
         except HTTPError as error:
@@ -106,9 +95,6 @@ class PictureFetcher:
 
     A picture that no page has is given up, since pictures are stored before their records are published;
     while a page does not answer, it may have it, and the picture stays wanted.
-
-    Attributes:
-        fetched, missing: how many pictures.
     """
 
     def __init__(self, store: EvidenceStore, sources: Sequence[PictureSource]) -> None:
@@ -119,7 +105,6 @@ class PictureFetcher:
         self.loop = Loop("pictures", self._run, 1.0)
 
     def want(self, lines: bytes) -> None:
-        """Fetch the pictures of records; see `PictureQueue`."""
         if not self._sources:
             return
         for digest in references(lines):
@@ -138,7 +123,6 @@ class PictureFetcher:
 
     @property
     def wanted(self) -> int:
-        """Pictures not fetched yet."""
         return len(self._wanted)
 
     def fetch_wanted(self) -> None:

@@ -73,11 +73,6 @@ def export(
 
 
 def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]:
-    """Those that name a track.
-
-    Raises:
-        SearchError: none does.
-    """
     named = [each for each in results if any(s.track == track for s in each.record.sentences)]
     if not named:
         raise SearchError(

@@ -45,11 +45,7 @@ def warn(text: object) -> None:
 
 
 def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
-    """The value of an option; None where it was not given.
-
-    Raises:
-        typer.BadParameter: `parse` refuses it.
-    """
+    """The value of an option; None where it was not given; BadParameter where `parse` refuses it."""
     try:
         return None if text is None else parse(text)
     except ValueError as error:
@@ -59,11 +55,7 @@ def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | N
 def choose_captioner(
     captioner: str | None, device: str | None = None, configuration: Configuration | None = None
 ) -> tuple[Path, str]:
-    """Checkpoint and device of the command line, else of the configuration, else the best that ships.
-
-    Raises:
-        typer.BadParameter: there is no such captioner, or device.
-    """
+    """Checkpoint and device of the command line, else of the configuration, else the best that ships."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
@@ -90,11 +82,7 @@ def load_chosen_captioner(
 
 
 def write_picture(image: Image, path: Path) -> None:
-    """Write an RGB picture in the format that the name's end asks for, PNG without one.
-
-    Raises:
-        typer.BadParameter: the end of the name is that of no picture.
-    """
+    """Write an RGB picture in the format that the name's end asks for, PNG without one."""
     import cv2  # noqa: PLC0415
 
     try:

@@ -64,11 +64,7 @@ def probe(
 
 
 def _measure(url: str, options: SourceOptions) -> VideoFrame:
-    """Open a camera, print what it sends within `SECONDS` after its first picture, and return that.
-
-    Raises:
-        SourceError: it cannot be opened, or sends no picture; the message says what to do.
-    """
+    """Open a camera, print what it sends within `SECONDS` after its first picture, and return that."""
     began = monotonic()
     try:
         container = open_camera(url, options)

@@ -50,7 +50,6 @@ def query(
 
 
 def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
-    """When a rule would have fired."""
     from daemon.rules.rule import read_rule  # noqa: PLC0415 - most ask for no rule
     from daemon.search.trial import trial_members, trial_table, try_rule  # noqa: PLC0415
 

@@ -160,11 +160,7 @@ def _span(begin: str | None, end: str | None) -> Span:
 
 
 def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
-    """Say how it went.
-
-    Raises:
-        typer.Exit: it was interrupted, or some input failed.
-    """
+    """Say how it went; the command ends here where it was interrupted, or some input failed."""
     if json and not report.narrations:
         typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
     for problem in report.problems:

@@ -48,10 +48,8 @@ class Selection:
     def search(self, **measure: Any) -> Iterator[tuple[Search, Question]]:
         """The journals, caught up with, and the question to them; warnings go to stderr.
 
-        What cannot be answered ends the command with a line and an exit code.
-
-        Args:
-            **measure: further options of `question_of`.
+        What cannot be answered ends the command with a line and an exit code; `measure` are further options
+        of `question_of`.
         """
         with errors_as_exits():
             local, now = LocalTime.named(self.timezone), present()
@@ -67,7 +65,6 @@ class Selection:
                 yield search, asked
 
     def privacy(self) -> dict[str, tuple[Polygon, ...]]:
-        """Privacy areas by camera; none without a configuration."""
         cameras = self._configuration().cameras if self.config else {}
         return {name: tuple(camera.privacy.values()) for name, camera in cameras.items()}
 
@@ -83,8 +80,6 @@ class Selection:
 
 @dataclass(frozen=True)
 class Filters(Selection):
-    """With filters in place of a question."""
-
     zone: Annotated[Words, Option(help='Reported there: entrance, "on the left".')] = None
     object: Annotated[Words, Option(help="person, car, vehicle, somebody, ...; also plurals.")] = None
     kind: Annotated[Words, Option(help="came, left, moved, appeared, light_changed, ...")] = None

@@ -51,12 +51,7 @@ def serve_page(
     timezone: str | None = None,
     config: Path | None = None,
 ) -> None:
-    """Serve; `config` is the file of the configuration.
-
-    Raises:
-        ServeError: it cannot be served.
-        typer.Exit: the folder cannot be read; stderr has the reason.
-    """
+    """Serve; `config` is the configuration's file. Where the folder cannot be read stderr has the reason."""
     from daemon.serve.server import serve as run  # noqa: PLC0415 - the extra
     from daemon.serve.site import Site  # noqa: PLC0415
 
@@ -75,11 +70,7 @@ def serve_page(
 
 
 def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:
-    """The section of the file, with what the command line says in its place.
-
-    Raises:
-        ConfigurationError: they do not go together.
-    """
+    """The section of the file, with what the command line says in its place."""
     written = configuration.serve.model_dump() if configuration else {}
     try:
         return ServeSettings.model_validate({**written, **given})

@@ -108,7 +108,6 @@ def verify(
 
 
 def _verify_logs(logs: list[Path]) -> None:
-    """Check access logs."""
     from pipeline.journal.access_log import verify_access  # noqa: PLC0415
 
     for path in logs:

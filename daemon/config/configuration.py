@@ -42,11 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigurationError(Exception):
-    """The configuration cannot be used.
-
-    Attributes:
-        problems: one line each: file, line, key, what is wrong and what to write instead.
-    """
+    """The configuration cannot be used; a problem is one line: file, line, key, and what to write instead."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -54,11 +50,7 @@ class ConfigurationError(Exception):
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read and check a configuration file, and speak its language; secrets stay unread.
-
-    Raises:
-        ConfigurationError: it cannot be read or used.
-    """
+    """Read and check a configuration file, and speak its language; secrets stay unread."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,10 +64,7 @@ def load_configuration(path: Path) -> Configuration:
 def parse_configuration(text: str, name: str = "configuration") -> Configuration:
     """Check the text of a configuration; `name` stands in the messages.
 
-    Keys of the version before are read with a warning in the log.
-
-    Raises:
-        ConfigurationError: with one line per problem.
+    Keys of the version before are read with a warning in the log. A ConfigurationError has all problems.
     """
     try:
         values = read_yaml(text)

@@ -56,11 +56,7 @@ class CameraPlan:
         return replace(self, tracked=tracked, source=replace(self.source, sample_hz=sample_hz))
 
     def change_options(self, captioner: Captioner | CheckpointLabel) -> ChangeOptions:
-        """Options of change detection, as the captioner was trained.
-
-        Raises:
-            ConfigurationError: it was trained with options that this version does not know.
-        """
+        """Options of change detection, as the captioner was trained; ConfigurationError if unknown."""
         try:
             return ChangeOptions.of(captioner.record.get("changes", {}))
         except ValueError as error:
@@ -69,10 +65,9 @@ class CameraPlan:
     def settings_sha256(self, captioner: Captioner | CheckpointLabel, *, limits: bool = False) -> str:
         """Hash (hex) of the settings that decide the text, whatever the camera is called.
 
-        Args:
-            captioner: gives the settings that are not set by hand; its weights do not count.
-            limits: count those too which decide what is held back, and the language. A record has this hash;
-                ids are made of the other one, so that a replay without limits finds each of them again.
+        Settings that are not set by hand are the captioner's; its weights do not count. With `limits` those
+        count too which decide what is held back, and the language: a record has this hash. Ids are made of
+        the other one, so that a replay without limits finds each of them again.
         """
         describe = asdict(self.describe)
         for later in ("lines", "doors"):
@@ -100,14 +95,10 @@ class CameraPlan:
 def camera_plan(
     name: str, url: str, camera: CameraDefaults, start: datetime | None = None, *, limited: bool = False
 ) -> CameraPlan:
-    """The plan of a camera.
+    """The plan of a camera; the URL has its secrets.
 
-    Args:
-        name: of the camera.
-        url: with its secrets.
-        camera: its settings.
-        start: aware wall-clock time of the first frame of a file.
-        limited: hold messages by cooldown and hourly limit, as a daemon must.
+    `start` is the aware time of a file's first frame; `limited` holds messages by cooldown and hourly limit,
+    as a daemon must.
     """
     own = camera if isinstance(camera, Camera) else Camera.model_construct(**dict(camera))
     pairs, narrate = own.pairs, own.narrate
@@ -142,11 +133,7 @@ def camera_plan(
 
 
 def camera_plans(configuration: Configuration) -> list[CameraPlan]:
-    """The plans of all configured cameras, in the order of the file.
-
-    Raises:
-        SecretError: a secret of a URL cannot be had.
-    """
+    """The plans of all configured cameras, in the order of the file; SecretError where a URL's is absent."""
     plans = []
     for name, camera in configuration.cameras.items():
         plan = camera_plan(name, reveal(camera.url), camera, limited=True)

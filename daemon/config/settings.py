@@ -92,7 +92,6 @@ class LineSettings(Section):
 
     @property
     def line(self) -> Line:
-        """The line as the pipeline takes it."""
         from models.language.places import Line  # noqa: PLC0415 - only where a file has lines
 
         return Line(self.name, self.points, self.directions)
@@ -107,7 +106,6 @@ class DoorSettings(Section):
 
     @property
     def door(self) -> Door:
-        """The door as the pipeline takes it."""
         from models.language.places import Door  # noqa: PLC0415 - only where a file has doors
 
         return Door(self.name, self.polygon, self.usually)
@@ -372,7 +370,6 @@ class Configuration(Section):
     @model_validator(mode="before")
     @classmethod
     def _spread_defaults(cls, raw: Any) -> Any:
-        """Every camera gets the defaults beneath its own keys."""
         if not isinstance(raw, dict) or not isinstance(raw.get("cameras"), dict):
             return raw
         defaults = raw.get("defaults", {})

@@ -19,11 +19,7 @@ _CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
 def parse_duration(value: object) -> float:
-    """Seconds of a duration such as ``5s``, ``500ms``, ``2m`` or ``1h``.
-
-    Raises:
-        ValueError: it has no unit, or is no duration.
-    """
+    """Seconds of a duration such as ``5s``, ``500ms``, ``2m`` or ``1h``; ValueError for anything else."""
     text = str(value).strip()
     if not (match := re.match(DURATION_PATTERN, text)):
         raise ValueError(
@@ -33,11 +29,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_rate(value: object) -> float:
-    """Times a second of a rate such as ``2/s`` or ``30/m``; above zero.
-
-    Raises:
-        ValueError: it has no unit, is zero, or is no rate.
-    """
+    """Times a second of a rate such as ``2/s`` or ``30/m``; above zero, else ValueError."""
     text = str(value).strip()
     if not (match := re.match(RATE_PATTERN, text)) or float(match[1]) == 0:
         raise ValueError(f"{text!r} is not a rate above zero: write a number and its unit: 2/s or 30/m")
@@ -45,11 +37,7 @@ def parse_rate(value: object) -> float:
 
 
 def parse_moment(text: str) -> timedelta | datetime:
-    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601, else UTC).
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601, else UTC)."""
     if clock := _CLOCK.match(text.strip()):
         hours, minutes, seconds = clock.groups()
         return timedelta(hours=int(hours or 0), minutes=int(minutes), seconds=float(seconds))
@@ -59,11 +47,7 @@ def parse_moment(text: str) -> timedelta | datetime:
 
 
 def parse_time(text: str) -> datetime:
-    """An aware UTC time from ISO 8601; a time without a zone is UTC.
-
-    Raises:
-        ValueError: it is no time.
-    """
+    """An aware UTC time from ISO 8601; a time without a zone is UTC."""
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -101,7 +101,6 @@ def check_timestamps(folder: Path, authority: Path) -> Iterator[str]:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -34,12 +34,8 @@ _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
 class Footage:
     """Video files by camera.
 
-    Args:
-        places: files, folders or patterns, with ``CAMERA=`` in front where their names do not say it.
-        local: the time zone of times in names of files.
-
-    Raises:
-        SourceError: a place holds no video.
+    Places are files, folders or patterns, with ``CAMERA=`` in front where their names do not say it; times in
+    names are of `local`. Raises SourceError where a place holds no video.
     """
 
     def __init__(self, places: Sequence[str], local: LocalTime) -> None:
@@ -60,15 +56,9 @@ class Footage:
             )
 
     def cut(self, record: Record, scratch: Path, mask: Mask) -> tuple[Path, str] | str:
-        """Cut out the recording around a narration.
+        """Cut the recording around a narration into a scratch folder.
 
-        Args:
-            record: of the narration.
-            scratch: an existing folder for the file.
-            mask: what is black.
-
-        Returns:
-            The file and the name of the one that it is from; or why there is none.
+        Returns the file and the name of the one that it is from; or why there is none.
         """
         reason = f"no recording of {record.camera} covers that time"
         for path, stamp_s in self._places(record):

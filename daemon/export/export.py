@@ -73,8 +73,6 @@ class Export:
         manifest: with `selection`, `gaps`, `linked` and `mask`; gets what was written.
         journals: their folder.
         local: time zone of the page.
-        mask: what to blacken in pictures and recordings.
-        footage: to cut recordings from.
         pictures: names here, by where they were.
     """
 
@@ -90,11 +88,7 @@ class Export:
     def write(self, results: Iterable[SearchResult], out: Path, *, force: bool = False) -> tuple[int, str]:
         """Write narrations, into a zip where the name of `out` ends so; `force` replaces what is there.
 
-        Returns:
-            How many pictures, and the SHA-256 (hex) of SHA256SUMS.
-
-        Raises:
-            ExportError: it cannot be written, or something is there already.
+        Returns how many pictures, and the SHA-256 (hex) of SHA256SUMS.
         """
         with export_folder(out, force=force) as self._folder:
             return self._write(results)
@@ -160,7 +154,6 @@ class Export:
             (self._folder / "pictures" / name).write_bytes(content)
 
     def _notes(self, record: Record) -> list[str]:
-        """What is said below a record's sentences."""
         if not self.manifest.mask:
             return []
         named = record.evidence.model_dump(exclude_none=True) if record.evidence else {}
@@ -223,11 +216,7 @@ def spell_runs(runs: Sequence[Sequence[int]]) -> str:
 
 
 def _copy_lines(journals: Path, camera: str, first: int, last: int, out: BinaryIO) -> list[int]:
-    """Copy the lines of a camera's journal from one number to another; the numbers of those copied.
-
-    Raises:
-        ExportError: the journal itself is not there.
-    """
+    """Copy the lines of a camera's journal from one number to another; the numbers of those copied."""
     (chain,), _ = find_chains([journals / f"{camera}.jsonl"])
     copied = []
     for path in chain.files:

@@ -27,11 +27,7 @@ class ExportError(Exception):
 
 @contextmanager
 def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
-    """A hidden folder to write into, which becomes `out` at the end: packed where that is called ``.zip``.
-
-    Raises:
-        ExportError: something is there and `force` is not given, or it cannot be written.
-    """
+    """A hidden folder to write into, which becomes `out` at the end: packed where that is called ``.zip``."""
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
     try:
@@ -67,7 +63,6 @@ def write_sums(folder: Path) -> str:
 
 
 def is_export(path: Path) -> bool:
-    """True for a zip, or a folder with an `export.json`."""
     return (path / MANIFEST).is_file() or (path.is_file() and zipfile.is_zipfile(path))
 
 

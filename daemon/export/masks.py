@@ -38,7 +38,6 @@ class Mask:
     records: Sequence[Record] = ()
 
     def changes(self, camera: str) -> bool:
-        """True where something of this camera may have to be black."""
         return bool(self.track or self.areas.get(camera))
 
     def blacken(self, image: Image, camera: str, box: Box | None) -> Image:
@@ -63,7 +62,6 @@ class Mask:
         return encode(self.blacken(rgb, record.camera, box), _QUALITY)
 
     def box_on(self, record: Record, side: str) -> Box | None:
-        """Where the track is on a picture of a record."""
         return next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
 
     def box_at(self, camera: str, moment: datetime) -> Box | None:

@@ -22,11 +22,9 @@ from pipeline.report.words import many
 
 @dataclass(frozen=True, slots=True)
 class ChainProof:
-    """The part of a camera's chain that an export holds.
+    """The part of a camera's chain that an export holds; pieces are first and last of a run without a gap.
 
-    Attributes:
-        pieces: first and last number of each run without a gap.
-        covered: number of records that a signature covers: it signs them, or a later one in their run.
+    A record is covered that a signature signs, or a later one in its run.
     """
 
     pieces: list[list[int]]
@@ -52,18 +50,14 @@ class ExportVerification:
 def verify_export(
     path: Path, keys: Collection[str] = (), timestamp_ca: Path | None = None
 ) -> ExportVerification:
-    """Check every file, record, link, signature and picture of an export.
+    """Check every file, record, link, signature and picture of an export, a folder or a zip.
 
     This detects any changed, missing or added byte. Only signatures, or a checksum noted at the time, show
     that all of it was rewritten.
 
     Args:
-        path: a folder or a zip.
         keys: public keys that may have signed; none takes those that the signatures name.
         timestamp_ca: PEM file with the authorities whose time stamps count; None checks no times.
-
-    Raises:
-        ExportError: it cannot be opened.
     """
     with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():

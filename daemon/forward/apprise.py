@@ -24,8 +24,6 @@ logging.getLogger("apprise").addFilter(lambda record: record.levelno < logging.E
 
 
 class AppriseTarget(Target):
-    """One service."""
-
     def __init__(self, settings: AppriseSettings, *_: Any) -> None:
         self._settings = settings
         self._service = _load(reveal(settings.url))

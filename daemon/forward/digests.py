@@ -19,12 +19,7 @@ present = partial(datetime.now, UTC)  # tests replace it
 
 
 class DigestHours:
-    """The hours of one target; each digest is of the time since the hour before.
-
-    Args:
-        hours: ``HH:MM`` of every day, by the configuration's time zone.
-        configuration: says where the journals are.
-    """
+    """The hours of one target, ``HH:MM`` of every day; each digest is of the time since the hour before."""
 
     def __init__(self, hours: Sequence[str], configuration: Configuration) -> None:
         self._clocks = [time.fromisoformat(hour) for hour in hours]
@@ -32,7 +27,6 @@ class DigestHours:
         self._journals = configuration.state / "journal"
 
     def last(self, moment: datetime) -> datetime:
-        """The last of the hours up to a moment."""
         today = self._local.of(moment).date()
         days = (today - timedelta(days=n) for n in range(3))
         hours = (self._local.aware(datetime.combine(day, clock)) for day in days for clock in self._clocks)

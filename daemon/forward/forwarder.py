@@ -39,12 +39,7 @@ def silence_libraries() -> None:
 
 
 def check(configuration: Configuration, name: str = "configuration") -> None:
-    """Check that the section `forward` can be used.
-
-    Raises:
-        ConfigurationError: with one line per problem, none of which shows a secret.
-        ModuleNotFoundError: a library is not installed.
-    """
+    """Check that the section `forward` can be used: ConfigurationError, without secrets, where it cannot."""
     settings, url = configuration.forward, configuration.redis.url or ""
     problems = [*absent_secrets([("redis.url", url), *settings.addresses()])]
     if not list(settings.targets()):
@@ -59,11 +54,7 @@ def check(configuration: Configuration, name: str = "configuration") -> None:
 
 
 def run(configuration: Configuration, *, from_start: bool = False) -> None:
-    """Forward until SIGTERM or SIGINT, or until a thread fails.
-
-    Raises:
-        ForwardError, PublisherError: it cannot start or continue.
-    """
+    """Forward until SIGTERM or SIGINT, or until a thread fails."""
     heartbeats = Heartbeats()
     with (
         running_as_service("starting") as (stop, watch),
@@ -104,7 +95,6 @@ def forwarding(
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other forwarders out of the folder."""
     try:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         file = (folder / "lock").open("a")

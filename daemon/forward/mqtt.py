@@ -36,16 +36,9 @@ class MqttTarget(Target):
     """Publishes at QoS 1; sent is what the broker has acknowledged.
 
     Only the last sentence, the last picture, the devices and our status are retained: Home Assistant,
-    restarted, shows the present state and no old event.
-
-    Args:
-        settings: which broker.
-        name: of the target; with `settings.topic` it names the session, so that a lost one is taken over.
-        cameras: announced at every connection, as the broker may have lost everything; others with their
-            first record.
-
-    Raises:
-        AwayError: the broker cannot be reached, or refuses us.
+    restarted, shows the present state and no old event. Name and topic make the session's name, so that a
+    lost one is taken over. Cameras are announced at every connection, as the broker may have lost everything;
+    others with their first record.
     """
 
     def __init__(self, settings: MqttSettings, name: str, cameras: list[str]) -> None:
@@ -121,7 +114,6 @@ class MqttTarget(Target):
         self._answered.set()
 
     def _announce(self, camera: str) -> list[Any]:
-        """Describe the camera to Home Assistant."""
         settings = self._settings
         if settings.discovery is None:
             return []

@@ -48,8 +48,6 @@ class Queue:
 
     Args:
         url: of the server; called again where it refuses the password.
-        target: its name.
-        path: of the file.
         from_start: where there is no group yet, begin with what the streams still hold.
     """
 
@@ -69,11 +67,7 @@ class Queue:
         self._pending = True
 
     def read(self) -> list[Entry]:
-        """The next records in order, first those read and not settled; waits half a second for one.
-
-        Raises:
-            PublisherError: the server is away (`ServerAwayError`) or refuses.
-        """
+        """The next records in order, first those read and not settled; waits half a second for one."""
         with self.server.client() as client:
             if monotonic() >= self._scan_at:
                 self._join(client)
@@ -93,14 +87,12 @@ class Queue:
             return list(self._entries(client, rows))
 
     def settle(self, entry: Entry) -> None:
-        """Take the entry off the queue."""
         if entry.stream != self._retry:
             self._sent[entry.stream] = entry.id, entry.record.seq
         with self.server.client() as client:
             self._drop(client, entry.stream, entry.id)
 
     def move_to_dead_letters(self, entry: Entry, reason: str) -> None:
-        """Keep the entry as a dead letter."""
         fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
         with self.server.client() as client:
             client.xadd(dead_letter_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)

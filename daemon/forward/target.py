@@ -30,11 +30,7 @@ class Filter:
     """Selects the sentences that meet every condition.
 
     A zone is recognized by its words in the sentence. An event of the scene has no object and no zone: a
-    condition on either rejects it.
-
-    Args:
-        settings: the conditions.
-        zone: time zone of the hours; None is the machine's.
+    condition on either rejects it. `zone` is the time zone of the hours; None is the machine's.
     """
 
     def __init__(self, settings: FilterSettings, zone: tzinfo | None = None) -> None:

@@ -56,10 +56,6 @@ def narrate_on(
             that is started here and ends with the replay.
         checkpoint: the captioner's file, sent to the tasks.
         device: with one that begins with ``cuda`` a task asks for a share of a GPU.
-
-    Raises:
-        ClusterError: the cluster does not answer.
-        ModuleNotFoundError: Ray is not installed.
     """
     gpus = _SHARE_OF_A_GPU if device.startswith("cuda") else 0
     with _connect(address) as ray:

@@ -74,11 +74,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
 def demo_clip(folder: Path | None = None) -> Path:
     """OpenCV's vtest.avi (768x576, 10 frames a second, 79.5 s), downloaded once and kept.
 
-    Args:
-        folder: where it is kept; None takes the user's cache folder.
-
-    Raises:
-        DemoClipError: the file whose sha256 is `CLIP_SHA256` cannot be downloaded.
+    None is the user's cache folder.
     """
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME

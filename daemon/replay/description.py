@@ -63,11 +63,7 @@ class Description:
 
 
 def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
-    """The pairs of a JSON Lines file, or why a line holds none; relative paths count from its folder.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """The pairs of a JSON Lines file, or why a line holds none; relative paths count from its folder."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -83,20 +79,13 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
 
 
 def read_gap(before: Path, after: Path) -> float | None:
-    """Seconds between two pictures by the stamps in their names; None without.
-
-    Two equal stamps are ignored: they are of the recording.
-    """
+    """Seconds between two pictures by the stamps in their names; of two equal ones, of a recording, None."""
     first, second = moment_in_name(before), moment_in_name(after)
     return abs((second - first).total_seconds()) if first and second and first != second else None
 
 
 def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FramePair:
-    """Two pictures as a frame pair, `gap_s` apart in time.
-
-    Raises:
-        PairError: one of them cannot be read, or they differ in size.
-    """
+    """Two pictures as a frame pair, `gap_s` apart in time; PairError where they cannot be compared."""
     name = f"{paths.id}: " if paths.id else ""
     try:
         before, after = (read_still(path, plan.source, "describe") for path in (paths.before, paths.after))

@@ -15,12 +15,7 @@ from pipeline.sources.url import LONGEST_NAME, find_files, slug
 
 @dataclass(frozen=True, slots=True)
 class ReplayInput:
-    """Files of one camera, read one after the other.
-
-    Attributes:
-        camera: its name.
-        paths: videos, or stills, or one folder of stills.
-    """
+    """Files of one camera, read one after the other: videos, or stills, or one folder of stills."""
 
     camera: str
     paths: tuple[Path, ...]

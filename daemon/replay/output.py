@@ -76,20 +76,13 @@ def check_output(folder: Path, *, force: bool) -> None:
 class OutputFolder:
     """The folder of a replay, in which every file is complete, or absent.
 
-    Args:
-        folder: made if need be; what an earlier replay wrote there is removed, but for what a resumed one
-            keeps.
-        of: `identity` of the replay.
-        resume: continue an earlier replay there.
+    What an earlier replay wrote there is removed, but for what a resumed one keeps; `of` is its `identity`.
 
     Attributes:
         finished: outcomes of the cameras that are finished.
         records: by camera; at first those of cameras that an earlier replay finished.
         journal: folder of the journals, which grow during the replay.
         evidence: folder of the pictures that they name, if any are kept.
-
-    Raises:
-        OutputError: the folder cannot be written, or holds nothing to resume.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
@@ -107,14 +100,7 @@ class OutputFolder:
             self._save()
 
     def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> list[Record]:
-        """Take a camera that was narrated elsewhere: its journal and pictures, by their paths in the folder.
-
-        Returns:
-            Its records.
-
-        Raises:
-            OutputError: the folder cannot be written.
-        """
+        """Take a camera that was narrated elsewhere: journal and pictures, by their paths in the folder."""
         with self._writing():
             for name, content in files.items():
                 path = self.folder / name
@@ -132,11 +118,7 @@ class OutputFolder:
         self._save()
 
     def finish(self, head: Head, spans: Mapping[str, tuple[datetime, datetime]], *, complete: bool) -> None:
-        """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume.
-
-        Raises:
-            OutputError: the folder cannot be written.
-        """
+        """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume."""
         with self._writing():
             write_report(self.folder, self.records, head, self.evidence, spans)
             if complete:

@@ -81,7 +81,6 @@ class ReplayReport:
         narrations: records journalled, also by the replay that was resumed.
         problems: one line, without secrets, per input that could not be read (entirely) or published, and
             what an interruption left out.
-        interrupted: True where Ctrl-C ended it.
         outcomes: of the finished cameras.
     """
 
@@ -134,12 +133,7 @@ def replay(
 
 
 class _Replay:
-    """One replay, camera after camera; each can be resumed behind once it is finished.
-
-    Attributes:
-        narrations: number of records, also of a resumed replay.
-        output: has the outcomes of finished cameras.
-    """
+    """One replay, camera after camera; each can be resumed behind once it is finished."""
 
     def __init__(
         self,
@@ -220,7 +214,6 @@ class _Replay:
             self.output.finish_camera(name, self._outcomes[name])
 
     def _update(self, share: float) -> None:
-        """Show how many cameras are done, and which share of the next one."""
         done, every = len(self._outcomes), len(self._footage)
         words = f"{many(self.narrations, 'narration')}, {done} of {many(every, 'camera')}"
         total = every if share or done else None

@@ -28,11 +28,7 @@ class ServeError(Exception):
 
 
 def password_line(name: str, password: str) -> str:
-    """A line of the password file.
-
-    Raises:
-        ServeError: the name or the password cannot be used.
-    """
+    """A line of the password file; ServeError where the name or the password cannot be used."""
     if _NAME.fullmatch(name) is None:
         raise ServeError(f"the name {name!r} cannot be used: letters, digits and _.@-, at most 64")
     if not SHORTEST_PASSWORD <= len(password) <= _LONGEST_PASSWORD:
@@ -41,11 +37,7 @@ def password_line(name: str, password: str) -> str:
 
 
 def password_file(text: str, environment: Mapping[str, str]) -> Path:
-    """The file that a configuration means: a path, or ``${cred:NAME}``.
-
-    Raises:
-        ServeError: there are no credentials.
-    """
+    """The file that a configuration means: a path, or ``${cred:NAME}``."""
     named = re.fullmatch(r"\$\{(cred|file):([^}]+)\}", text)
     if named is None or named[1] == "file":
         return Path(named[2] if named else text)
@@ -56,14 +48,7 @@ def password_file(text: str, environment: Mapping[str, str]) -> Path:
 
 
 class Passwords:
-    """Names and the argon2 hashes of their passwords.
-
-    Args:
-        path: of a file with lines ``name:hash``.
-
-    Raises:
-        ServeError: it cannot be read, or holds something else.
-    """
+    """Names and the argon2 hashes of their passwords, from a file with lines ``name:hash``."""
 
     def __init__(self, path: Path) -> None:
         self._hasher = PasswordHasher()
@@ -116,19 +101,16 @@ class Sessions:
         self._sessions: dict[bytes, tuple[str, float]] = {}
 
     def open(self, name: str) -> str:
-        """Start a login; gives the cookie."""
         token, now = secrets.token_urlsafe(32), monotonic()
         self._sessions = {key: login for key, login in self._sessions.items() if login[1] > now}
         self._sessions[_hash(token)] = name, now + SESSION_S
         return token
 
     def user(self, token: str) -> str:
-        """The name that is logged in with a cookie; empty where none is."""
         name, expires = self._sessions.get(_hash(token), ("", 0.0))
         return name if expires > monotonic() else ""
 
     def end(self, token: str) -> None:
-        """Log out."""
         self._sessions.pop(_hash(token), None)
 
 

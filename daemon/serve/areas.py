@@ -28,7 +28,6 @@ class AreaError(ValueError):
 
 
 def may_write(path: Path) -> bool:
-    """True where this process may replace the file."""
     file = path.resolve()
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
@@ -43,16 +42,8 @@ def areas_of(camera: Camera) -> list[tuple[str, Corners]]:
 def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Configuration:
     """Add a zone, a door or a line to a camera, before those that it has; all else stays to the byte.
 
-    Args:
-        path: of a configuration file; None where none may be written.
-        camera: its name in the file.
-        form: ``kind``, ``name`` and ``points``, such as ``0.1,0.5 0.4,0.5``.
-
-    Returns:
-        The new configuration.
-
-    Raises:
-        AreaError: it does not fit, or the file is one that cannot be edited so.
+    The path is None where no file may be written. The form has ``kind``, ``name`` and ``points``, such as
+    ``0.1,0.5 0.4,0.5``. Raises AreaError where it does not fit, or the file is one that cannot be edited so.
     """
     kind, name = form.get("kind", ""), form.get("name", "").strip()
     if path is None:
@@ -82,8 +73,7 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
 def _insert(text: str, camera: str, kind: str, entry: str) -> str:
     """The text with an entry before the first one of a camera, or else before its first key.
 
-    Raises:
-        AreaError: neither begins a line, as in braces.
+    Raises AreaError where neither begins a line, as in braces.
     """
     own, lines = read_yaml(text)["cameras"].get(camera, {}), text.splitlines(keepends=True)
     entries, key = own.get(kind), next(iter(own), "")
@@ -100,11 +90,7 @@ def _refusal(camera: str) -> AreaError:
 
 
 def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> Configuration:
-    """The configuration of the edited file, which is valid, and says one thing more and nothing else.
-
-    Raises:
-        ConfigurationError, AreaError: it does not.
-    """
+    """The configuration of the edited file, which is valid, and says one thing more and nothing else."""
     try:
         read_yaml(edited)
     except YamlError:
@@ -119,11 +105,7 @@ def _check(path: Path, camera: str, kind: str, before: Configuration, edited: st
 
 
 def _replace(file: Path, content: bytes) -> None:
-    """Replace the file atomically; owner, group and mode stay.
-
-    Raises:
-        OSError: it cannot be written, or its owner cannot be kept.
-    """
+    """Replace the file atomically; owner, group and mode stay."""
     was = file.stat()
     with replacing(file, durable=True, mode=0o600) as fresh:
         os.fchown(fresh.fileno(), was.st_uid, was.st_gid)

@@ -42,13 +42,8 @@ class Guard:
     """Passes on what may be asked, with the user's name under ``state.user``.
 
     What a page puts under ``state.deed``, as a deed and its detail, is on disk before the page is sent. A log
-    that cannot be written is logged, and does not keep anybody from looking.
-
-    Args:
-        hosts: names of the page beside localhost and numeric addresses; lower case.
-        sessions: None where no login is needed.
-        cookie: its name.
-        accesses: path of the access log.
+    that cannot be written is logged, and does not keep anybody from looking. Hosts are names of the page
+    beside localhost and numeric addresses, in lower case; sessions are None where no login is needed.
     """
 
     def __init__(
@@ -58,7 +53,6 @@ class Guard:
         self._accesses, self._recording, self._fault = accesses, asyncio.Lock(), ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on."""
         if scope["type"] != "http":
             return
         request = Request(scope)

@@ -76,11 +76,7 @@ class ReviewQuery:
 
     @classmethod
     def read(cls, parameters: QueryParams, search: Search, now: datetime) -> Self:
-        """Read an address; without a time it is of the newest day.
-
-        Raises:
-            SearchError: a parameter cannot be understood.
-        """
+        """Read an address; without a time it is of the newest day. SearchError where it is not understood."""
         given = tuple((n, v.strip()) for n, v in parameters.multi_items() if n in _NAMES and v.strip())
         if len(given) > _MOST * len(_NAMES) or any(len(value) > _LONGEST for _, value in given):
             raise SearchError(f"this is too much at once: {_LONGEST} characters each, {_MOST} of a kind")
@@ -109,7 +105,6 @@ class ReviewQuery:
 
     @property
     def one(self) -> Mapping[str, str]:
-        """The last value of each parameter."""
         return dict(self.given)
 
     def query(self, **changed: str | date | None) -> str:
@@ -118,7 +113,6 @@ class ReviewQuery:
         return urlencode(unchanged + [(name, f"{value}") for name, value in changed.items() if value])
 
     def nearer(self, begin: datetime, end: datetime, local: LocalTime) -> str:
-        """The query of a day, or of a part of one."""
         if end - begin > _BY_MINUTES:
             return self.query(day=local.of(begin).date(), since=None, until=None)
         since, until = (local.of(moment).replace(tzinfo=None).isoformat() for moment in (begin, end))
@@ -126,13 +120,10 @@ class ReviewQuery:
 
 
 def review(search: Search, parameters: QueryParams, now: datetime) -> dict[str, Any]:
-    """The values of the template for an address.
+    """The values of the template for an address; one that cannot be read fills in the form again.
 
-    One that cannot be read fills in the form again, beside the error.
-
-    Returns:
-        What the template shows; `results` are newest first, or in the order of the question; `more` where
-        older ones are left, `counts` None for a question that counts nothing.
+    `results` are newest first, or in the order of the question; `more` where older ones are left, `counts`
+    None for a question that counts nothing.
     """
     selection, error = search.selection, ""
     nothing: dict[str, Any] = {
@@ -270,10 +261,7 @@ def _plots(
 ) -> dict[str, Any]:
     """Bars, occupancies, five local moments of the axis, and of a zoomed one the queries beside it.
 
-    Args:
-        search: to be asked.
-        asked: its span is counted.
-        begin, end: of the axis; it is of days, from the first to the last with narrations, where it is long.
+    The axis from begin to end is of days, from the first to the last with narrations, where it is long.
     """
     local, unit, shape, step = search.local, "day", "%Y-%m-%d", timedelta(days=1)
     short = begin and end and end - begin <= _BY_HOURS

@@ -71,14 +71,11 @@ _small = lru_cache(512)(encode_small)
 
 
 class Routes:
-    """Request handlers."""
-
     def __init__(self, site: Site) -> None:
         self.site = site
         self._versions = deque[str](maxlen=1000)  # of the live page, as it was given out
 
     def all(self) -> list[BaseRoute]:
-        """Routes of all pages."""
         return [
             Route("/", self._live),
             Route("/feed", self._live),
@@ -231,7 +228,6 @@ class Routes:
         return [_(_CHANGED[side]) for side, fault in faults if "was changed" in fault]
 
     def _remark(self, request: Request, form: Form) -> Response:
-        """Store a remark: reviewed, a note or feedback."""
         identity, what = request.path_params["identity"], request.path_params["what"]
         store, who = self.site.feedback, request.state.user
         with self.site.search() as search:
@@ -335,11 +331,7 @@ def _posted(handler: Callable[[Request, Form], Response]) -> Callable[[Request],
 
 
 async def _form(request: Request) -> Form:
-    """The fields of a form.
-
-    Raises:
-        HTTPException: it is none, too large or too slow.
-    """
+    """The fields of a form; HTTPException where it is none, too large or too slow."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _("Send a form."))

@@ -31,14 +31,7 @@ _GRACE_S = 3
 async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-    Args:
-        site: its parts.
-        settings: its section of the configuration.
-        accesses: file in which it is recorded who looks at what.
-        say: is given the address once it is served.
-
-    Raises:
-        ServeError: it cannot be served.
+    Who looks at what is recorded in the file `accesses`; `say` is given the address once it is served.
     """
     host, port = settings.listen
     routes = Routes(site)
@@ -85,11 +78,7 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
 
 
 async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> None:
-    """Feed the watchdog while requests are answered, however many wait; catch up while nobody asks.
-
-    Raises:
-        SearchError: the journals cannot be searched.
-    """
+    """Feed the watchdog while requests are answered, however many wait; catch up while nobody asks."""
     answered, caught_up = -1, asyncio.create_task(asyncio.to_thread(site.catch_up))
     try:
         while not server.should_exit:

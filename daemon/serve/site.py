@@ -60,12 +60,9 @@ class Site:
     """Everything that the pages are made of; for several threads.
 
     Args:
-        settings: of the page.
         folder: of the journals.
         own: folder of the feedback.
-        configuration: of the daemon, where it is known.
         timezone: of days and hours; None is this machine's.
-        config: the configuration's file.
 
     Attributes:
         passwords, sessions: None where no login is needed.
@@ -113,11 +110,7 @@ class Site:
             raise ServeError(str(error)) from None
 
     def open(self) -> None:
-        """Catch up with the journals, however long that takes.
-
-        Raises:
-            SearchError: the folder cannot be read.
-        """
+        """Catch up with the journals, however long that takes."""
         index = self._search.index
         self.left_out = index.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
@@ -125,7 +118,6 @@ class Site:
             logger.warning("%s", warning)
 
     def close(self) -> None:
-        """Close the index and the feedback."""
         with self._searching:
             self._search.index.close()
         self.feedback.close()

@@ -31,16 +31,8 @@ def check_configuration(
 ) -> list[str]:
     """Try what the configuration says: rules, secrets, key, checkpoint, device, server, folders, footage.
 
-    Args:
-        configuration: that could be read.
-        name: of the file, for the messages.
-        others: further texts with secrets, by their keys.
-
-    Returns:
-        Warnings, one line each.
-
-    Raises:
-        ConfigurationError: with one line per mistake.
+    `others` are further texts with secrets, by their keys. Returns warnings, one line each; a
+    ConfigurationError has one line per mistake.
     """
     texts = [*_addresses(configuration), *others]
     texts += [(f"signing.{key}", getattr(configuration.signing, key) or "") for key in ("key", "timestamps")]
@@ -120,7 +112,7 @@ def _footage_problems(configuration: Configuration) -> Iterator[tuple[str, bool]
 def _write_problem(folder: Path) -> str:
     """Reason for which a folder cannot be written or created; empty where it can.
 
-    A folder that is there on a disk that is full or read-only is no mistake: records wait for the disk.
+    One that is there on a disk that is full or read-only is no mistake: records wait for the disk.
     """
     try:
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())

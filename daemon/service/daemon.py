@@ -75,15 +75,8 @@ logger = logging.getLogger(__name__)
 def run(path: Path, configuration: Configuration) -> int:
     """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
 
-    The file at `path` is read again at SIGHUP.
-
-    Returns:
-        Exit code: 0, 3 where some footage could not be read, or 1 where narrations were lost that a journal
-        could not take.
-
-    Raises:
-        ConfigurationError: it cannot be put to use.
-        JournalError: a journal cannot be opened.
+    The file at `path` is read again at SIGHUP. Returns the exit code: 0, 3 where some footage could not be
+    read, or 1 where narrations were lost that a journal could not take.
     """
     with Signals() as signals, ExitStack() as resources:
         resources.callback(os.umask, os.umask(0o027))  # records and pictures show what people did
@@ -103,17 +96,10 @@ def run(path: Path, configuration: Configuration) -> int:
 class Daemon:
     """Opens journals, pages and publisher, and owns every thread.
 
-    Args:
-        path: the configuration file, which a reload reads again.
-        configuration: what it says now.
-        resources: ends what is opened here.
-
     Attributes:
-        configuration: in force.
         journals: by camera; also of removed cameras, until everything is journalled and published.
         narrations: journalled, by camera.
         reloads: times the configuration was read again, by what came of it.
-        overload: whether this machine keeps up.
         lost: cameras whose journal could not take all narrations before the end.
     """
 
@@ -165,7 +151,6 @@ class Daemon:
         self.metrics = Metrics(self)
 
     def startup(self) -> None:
-        """Start the threads and the pages."""
         self.signals.watching()
         for loop in (self.publishing.loop, self.retention.loop, self.signing.loop, self.narrating.loop):
             loop.start()
@@ -215,8 +200,7 @@ class Daemon:
     def shutdown(self) -> bool:
         """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest.
 
-        Returns:
-            True where every thread has ended.
+        Returns True where every thread has ended.
         """
         self.health.phase = Phase.ENDING
         self.watch.stopping()
@@ -311,12 +295,10 @@ class Daemon:
         return captioner
 
     def _set_rules(self, narrator: Narrator, rules: Rules) -> None:
-        """Watch rules by camera; called in the narrator's thread."""
         for name, each in rules.items():
             narrator.set_rules(name, each, LocalTime.named(self.configuration.timezone))
 
     def _report(self, record: Record) -> None:
-        """A narration is journalled; called in the narrator's thread."""
         self.narrations[record.camera] += 1
         self.metrics.observe(record)
         self.publishing.loop.wake()

@@ -98,14 +98,9 @@ class Health:
 class Pages(ThreadingTCPServer):
     """Serves the pages from threads of its own, from `start` until the context ends.
 
-    Not an `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds.
-
-    Attributes:
-        address: ``host:port`` that is listened on; a port 0 takes a free one.
-        loop: the thread that accepts; it is watched, for those that answer must not hide that no more are.
-
-    Raises:
-        ConfigurationError: the address cannot be listened on.
+    Not an `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds. A port 0
+    takes a free one. `loop` is the thread that accepts; it is watched, for those that answer must not hide
+    that no more are.
     """
 
     health: Health
@@ -132,7 +127,6 @@ class Pages(ThreadingTCPServer):
         self.loop.start()
 
     def server_close(self) -> None:
-        """Called at the end of the context."""
         self.loop.end(2 * _POLL_S)
         super().server_close()
 

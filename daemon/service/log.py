@@ -24,8 +24,7 @@ _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR:
 class HidingFormatter(logging.Formatter):
     """Formats a message on one line, with its credentials and the known secrets replaced.
 
-    Args:
-        journal: True under systemd, which adds the time and reads the level from a prefix.
+    Under systemd, `journal`, which adds the time and reads the level from a prefix.
     """
 
     def __init__(self, *, journal: bool) -> None:

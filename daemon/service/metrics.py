@@ -54,11 +54,7 @@ _gauge, _counter = partial(_family, GaugeMetricFamily), partial(_family, Counter
 
 
 class Metrics(Collector):
-    """Reads the daemon's counters; nothing is counted for the metrics alone but the latency.
-
-    Attributes:
-        registry: what `/metrics` shows.
-    """
+    """Reads the daemon's counters; nothing is counted for the metrics alone but the latency."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.registry = CollectorRegistry()

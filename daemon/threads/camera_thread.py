@@ -34,7 +34,6 @@ class Span:
     end: timedelta | datetime | None = None
 
     def since(self, first: datetime) -> tuple[datetime | None, datetime | None]:
-        """Begin and end for footage whose first frame is of a time."""
         begin, end = (first + at if isinstance(at, timedelta) else at for at in (self.begin, self.end))
         return begin, end
 
@@ -44,7 +43,6 @@ class CameraThread:
 
     Args:
         opener: opens the plan's source, in this thread.
-        span: of the footage that is looked at.
         heartbeats: get one for each frame; while it may wait for ever, the thread is not overdue.
 
     Attributes:
@@ -100,7 +98,6 @@ class CameraThread:
 
     @property
     def is_watching(self) -> bool:
-        """True while pictures come, or footage is read."""
         return self.loop.alive and self.report.state in {None, ConnectionState.STREAMING}
 
     @property
@@ -119,7 +116,6 @@ class CameraThread:
         return (self.last_time - self.first_time).total_seconds()
 
     def _work(self) -> None:
-        """From now on the thread is busy with a frame."""
         self._works_since = monotonic()
         self.loop.beat()
 

@@ -48,7 +48,6 @@ class Cameras:
 
     @property
     def is_changing(self) -> bool:
-        """True while threads end because their plans have changed."""
         return any(self._is_leaving(name) for name in self.threads)
 
     @property

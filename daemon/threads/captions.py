@@ -77,12 +77,7 @@ class Captioning:
     ) -> list[Result | None]:
         """Results of all items: in smaller batches, or on the CPU, where `process` fails.
 
-        Args:
-            items: pairs or pictures.
-            process: asks a captioner; gives one result for each item.
-
-        Returns:
-            None for an item on which the captioner fails alone.
+        `process` gives one result for each item; an item on which the captioner fails alone has None.
         """
         if not items:
             return []

@@ -18,12 +18,7 @@ class EvidenceKeeper:
     """Stores before, after and the overlay of what is reported; for one thread, but its counts for all.
 
     A disk that is full or fails costs the pictures, never the narration: it is then journalled without them.
-
-    Args:
-        store: takes the pictures.
-
-    Attributes:
-        kept, failed: narrations whose pictures were stored, or could not be.
+    `kept` and `failed` are narrations whose pictures were stored, or could not be.
     """
 
     def __init__(self, store: EvidenceStore) -> None:
@@ -32,11 +27,7 @@ class EvidenceKeeper:
         self.errors = Faults()
 
     def keep(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence | None:
-        """Store the pictures of a narration; None where none are kept, or none could be.
-
-        Returns:
-            How its record names them.
-        """
+        """Store a narration's pictures, as its record names them; None where there are none."""
         if settings.keep == "none":
             return None
         before, after = pair.before.image, pair.after.image

@@ -73,13 +73,10 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        context: how its pairs and events are narrated.
-        state: what it remembers.
         latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
         memory: what outlives the process; None where nothing is kept.
         first_seen: the first frame that reached this process; None before it.
-        rules: of the camera; None without any.
         record_sha256: hash (hex) of all settings, the limits and rules included.
     """
 
@@ -130,9 +127,7 @@ class Narrator:
     def add(self, plan: CameraPlan) -> None:
         """Take a camera in, or continue with one under another plan: its tracks and limits go on.
 
-        Raises:
-            ConfigurationError: the plan does not fit the captioner; nothing has changed then.
-            JournalError: the journal cannot be written.
+        Where the plan does not fit the captioner (ConfigurationError), nothing has changed.
         """
         context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
@@ -215,17 +210,10 @@ class Narrator:
     def process(
         self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
     ) -> list[Record]:
-        """Detect, track, compare and journal a batch of any cameras.
+        """Detect, track, compare and journal a batch of any cameras, each camera's items in their order.
 
-        Args:
-            batch: each camera's frames and pairs in their order.
-            found: what `detect` found before, or None.
-
-        Returns:
-            The records that were journalled, each camera's in order.
-
-        Raises:
-            JournalError: the journal of a replay cannot be written; a daemon goes on.
+        `found` is what `detect` found before, or None. Returns the records that were journalled. JournalError
+        where the journal of a replay cannot be written; a daemon goes on.
         """
         detections = iter(self.detect(batch) if found is None else found)
         for work in batch:
@@ -303,7 +291,6 @@ class Narrator:
                 self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
-        """Journal that nothing was seen for a while; without pictures."""
         self._report(camera, gap_narration(before, after, reason, camera.context))
 
     def _note_seen(self, camera: _Camera, seen: Seen) -> None:
@@ -325,7 +312,6 @@ class Narrator:
             self._remember(camera, camera.memory, now)
 
     def _remember(self, camera: _Camera, memory: CameraMemory, now: FrameStamp) -> None:
-        """Keep on disk what a restart continues with."""
         tracker, memory.doors = camera.state.tracker, camera.state.doors.state()
         memory.save(now, tracker.state() if tracker else camera.state.saved)
 
@@ -406,8 +392,7 @@ class Narrator:
     ) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without.
 
-        Raises:
-            JournalError: the journal of a replay cannot be written.
+        JournalError where the journal of a replay cannot be written.
         """
         if pair:
             camera.latest = narration, pair
@@ -445,11 +430,7 @@ class Narrator:
 
 
 def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
-    """How a camera's pairs and events are narrated.
-
-    Raises:
-        ConfigurationError: the plan does not fit the captioner.
-    """
+    """How a camera's pairs and events are narrated; ConfigurationError where the plan does not fit."""
     return EventContext(
         plan.change_options(captioner),
         plan.describe,

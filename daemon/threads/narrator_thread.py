@@ -25,13 +25,7 @@ class NarratorThread:
 
     In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
     batch that never ends is noticed. While it is tracked and told, a further thread detects in the next one:
-    each camera's results are the same, in the same order.
-
-    Args:
-        report: called with each journalled record, in this thread.
-
-    Attributes:
-        seconds: spent narrating so far.
+    each camera's results are the same, in the same order. `report` is called with each journalled record.
     """
 
     def __init__(
@@ -53,11 +47,7 @@ class NarratorThread:
     def finish(self, until: float) -> bool:
         """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
 
-        Args:
-            until: monotonic seconds at which no further pair is begun.
-
-        Returns:
-            True where the thread has ended by then.
+        After the monotonic second `until` no further pair is begun. True where the thread has ended by then.
         """
         self._until = until
         return self.loop.join(until - monotonic())

@@ -16,12 +16,6 @@ logger = logging.getLogger(__name__)
 
 
 class Overload:
-    """For the main thread.
-
-    Attributes:
-        now: this machine is too slow for its cameras now.
-    """
-
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.now = False
         self._clock, self._slow_at = clock, 0.0

@@ -25,14 +25,9 @@ class Publishing:
     """Publishes what the journals hold, camera after camera, and has them write what they had to hold.
 
     A server that is away is waited for; one that refuses, and a stream that another writer has, are asked
-    again every ten seconds. The journal holds the narrations in any case.
-
-    Args:
-        journals: by camera; cameras may come and go while this runs.
-        publisher: used by this thread only; closed with it. None: the journals alone are kept.
-
-    Attributes:
-        errors: the last failure of each camera that is not published now, by name.
+    again every ten seconds. The journal holds the narrations in any case. Without a publisher the journals
+    alone are kept; while this runs, cameras may come and go. `errors` has the last failure of each camera
+    that is not published now.
     """
 
     def __init__(
@@ -66,18 +61,13 @@ class Publishing:
 
     @property
     def failing(self) -> dict[str, str]:
-        """Reason for each camera that is not published now, by name."""
         away, errors = self.away, self.errors.copy()
         journals = dict(self._journals)
         down = {name: journal.trouble for name, journal in journals.items() if not journal.is_open}
         return {name: why for name in journals if (why := down.get(name) or errors.get(name) or away)}
 
     def finish(self, limit_s: float) -> bool:
-        """Publish the rest, wait for it at most so long, and end the thread.
-
-        Returns:
-            True where everything that the journals hold is published.
-        """
+        """Publish the rest, wait for it at most so long, and end the thread; True where all is published."""
         until = monotonic() + limit_s
         self.loop.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):

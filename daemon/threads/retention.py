@@ -43,13 +43,10 @@ logger = logging.getLogger(__name__)
 class SteadyClock:
     """The time by which records grow old: never ahead of the wall clock, nor of what has really passed.
 
-    It goes on by the boot clock while the daemon runs, and from where a file says at the next start. Where
-    the wall clock is far ahead of it (a failed battery, a forged time server, a machine that was off for
-    months), it is followed only after `BELIEVED_AFTER_S` of running, so that a wrong hour deletes nothing.
-
-    Args:
-        path: keeps the time between runs.
-        oldest: seconds since 1970 to begin with where there is no such file.
+    It goes on by the boot clock while the daemon runs, and from where a file says at the next start (without
+    one, from `oldest`, seconds since 1970). Where the wall clock is far ahead of it (a failed battery, a
+    forged time server, a machine that was off for months), it is followed only after `BELIEVED_AFTER_S` of
+    running, so that a wrong hour deletes nothing.
     """
 
     def __init__(self, path: Path, oldest: float) -> None:
@@ -62,11 +59,7 @@ class SteadyClock:
         self._looked_at = boot_time_s()
 
     def now(self) -> float:
-        """Seconds since 1970; saves them.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Seconds since 1970; saves them."""
         passed_s = boot_time_s() - self._looked_at
         self._looked_at += passed_s
         self._time += passed_s
@@ -102,13 +95,7 @@ class Retention:
 
     What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
     journal itself. Nothing goes that is not published, that is held (`narrated hold`), or that is still being
-    written.
-
-    Args:
-        settings: how much is kept; None is no limit.
-        journals: by camera; cameras may come and go while this runs.
-        evidence: the pictures.
-        key: signs where the journals begin after a deletion; None signs nothing.
+    written. The key signs where the journals begin after a deletion; cameras may come and go meanwhile.
 
     Attributes:
         segments: how many were deleted, by camera and reason (age, size, free).
@@ -132,12 +119,7 @@ class Retention:
         )
 
     def run(self) -> None:
-        """Delete what the last run announced, where it is still due, and announce what comes next.
-
-        Raises:
-            JournalError, RecordError: a segment cannot be deleted.
-            OSError: the folders cannot be read or written.
-        """
+        """Delete what the last run announced, where it is still due, and announce what comes next."""
         self._remove_files()  # what a crash has left
         due = self._due()
         ready = [each for each in due if each[1].path in self._announced]
@@ -258,7 +240,6 @@ def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
 
 
 def _is_held(segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
-    """True where a hold covers one of the segment's records."""
     if not holds:
         return False
     first, last = segment.first_record(), segment.last_record()

@@ -24,13 +24,8 @@ logger = logging.getLogger(__name__)
 class JournalSigning:
     """Appends to each camera's signatures whenever its journal has grown, and once more at the end.
 
-    Args:
-        key: signs; None signs nothing.
-        journals: by camera; cameras may come and go while this runs.
-        authority: URL of a server that stamps every journal that has grown, once an hour and at the start.
-
-    Attributes:
-        errors: why a camera's journal could not be signed or time-stamped last; empty while all is well.
+    The URL `authority` stamps every journal that has grown, once an hour and at the start. `errors` says why
+    a camera's journal could not be signed or time-stamped last; empty while all is well.
     """
 
     def __init__(
@@ -51,7 +46,6 @@ class JournalSigning:
             logger.info("journals are signed with the key whose public half is %s", key.public)
 
     def sign(self) -> None:
-        """Sign every journal that has grown since its last signature."""
         for camera, journal in list(self._journals.items()):
             with self._attempt(camera, "signed"):
                 if self._key and self._has_grown(journal, Signature):

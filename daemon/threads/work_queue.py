@@ -61,9 +61,7 @@ class Change:
 class Work:
     """A frame or a pair on its way to the narrator.
 
-    Attributes:
-        item: of any camera.
-        since: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
+    `since`: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
     """
 
     item: Item | Change
@@ -88,13 +86,6 @@ class WorkQueue:
     A narrator that is too slow looks at fewer frames: a live camera's oldest one goes where it has waited for
     `LATE_S` or the share is full, so that the detection rate falls and reports are not late. Pairs are rare:
     only where a share is full of them the oldest goes.
-
-    Args:
-        cameras: their names; work is taken from them in turn.
-        capacity: frames and pairs held per camera.
-
-    Attributes:
-        counters: where pairs are counted.
     """
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
@@ -115,15 +106,9 @@ class WorkQueue:
         return dropped
 
     def put(self, camera: str, item: Item, *, wait: bool) -> bool:
-        """Add work; where the camera's share is full, wait for room, or thin out what waits.
+        """Add work; where the camera's share is full, wait for room (as footage can), or thin out what waits.
 
-        Args:
-            camera: whose it is.
-            item: the newest of this camera.
-            wait: True waits for room, as footage can.
-
-        Returns:
-            False where the queue was closed: the thread should end.
+        Returns False where the queue was closed: the thread should end.
         """
         is_pair = isinstance(item, FramePair)
         with self._changed:
@@ -150,7 +135,6 @@ class WorkQueue:
             self._changed.notify_all()
 
     def begin(self, camera: str) -> None:
-        """A thread of the camera, which may be new, starts."""
         with self._changed:
             self._work.setdefault(camera, deque())
             self._ended.discard(camera)
@@ -238,12 +222,10 @@ class WorkQueue:
 
     @property
     def is_exhausted(self) -> bool:
-        """True where all cameras have ended, and all their work was taken."""
         with self._changed:
             return not self.held and len(self._ended) == len(self._work)
 
     def ended(self, camera: str) -> bool:
-        """True where the camera has ended and all its work was taken."""
         with self._changed:
             return camera in self._ended and not self._work[camera]
 

@@ -47,7 +47,6 @@ def worker_key(name: str) -> str:
 
 
 def encode_image(image: Image) -> bytes:
-    """The image as PNG."""
     done, data = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), _LOSSLESS)
     if not done:
         raise MessageError(f"an image of shape {image.shape} cannot be encoded")
@@ -55,11 +54,7 @@ def encode_image(image: Image) -> bytes:
 
 
 def decode_image(data: bytes) -> Image:
-    """The image in a PNG of this room.
-
-    Raises:
-        MessageError: it is damaged, no PNG, or larger than `LONGEST_SIDE`.
-    """
+    """The image in a PNG of this room; MessageError where it is another, or larger than `LONGEST_SIDE`."""
     if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < _SIZE.stop:
         raise MessageError("an image is no PNG")
     width, height = struct.unpack(">II", data[_SIZE])
@@ -75,7 +70,6 @@ def decode_image(data: bytes) -> Image:
 
 
 def encode_response(detections: Sequence[Detections]) -> bytes:
-    """Detections of all images of a request."""
     arrays = {
         f"{number}.{part}": np.ascontiguousarray(getattr(each, part))
         for number, each in enumerate(detections)
@@ -85,16 +79,11 @@ def encode_response(detections: Sequence[Detections]) -> bytes:
 
 
 def encode_refusal(reason: str) -> bytes:
-    """A response that says why there are no detections."""
     return b"-" + reason.encode()
 
 
 def decode_response(data: bytes, images: int) -> list[Detections]:
-    """Detections of all images of a request.
-
-    Raises:
-        MessageError: the worker refused, or the response is malformed.
-    """
+    """Detections of all images of a request; MessageError where the worker refused, or it is malformed."""
     if data[:1] != b"+":
         raise MessageError(data[1:].decode(errors="replace") or "the response is empty")
     try:

@@ -50,12 +50,8 @@ def use_workers(captioner: Captioner, url: Callable[[], str]) -> None:
 class RemoteDetector:
     """Detects by workers; what they do not answer in time, or refuse, it leaves to the local detector.
 
-    Both have the same checkpoint, so that it does not matter who detects.
-
-    Args:
-        url: of the server; called again where it refuses the password.
-        checkpoint: of the local detector, sha256 (hex).
-        local: this process's own.
+    Both have the same checkpoint, sha256 (hex), so that it does not matter who detects. The URL is called
+    again where the server refuses the password.
 
     Attributes:
         counts: images by who detected: remote, local.
@@ -71,7 +67,6 @@ class RemoteDetector:
         self._backoff_s, self._ask_at = BACKOFF_S[0], float("-inf")
 
     def detect(self, images: Sequence[Image], least: float = LEAST) -> list[Detections]:
-        """The objects in each image; see `Detector`."""
         if not images:
             return []
         responses: dict[int, list[Detections]] = {}
@@ -91,7 +86,6 @@ class RemoteDetector:
         return detections
 
     def close(self) -> None:
-        """Let connections and threads go."""
         self._encoders.shutdown(wait=False)
         self._server.close()
 

@@ -53,14 +53,7 @@ class _Request:
 class Worker:
     """Detects for clients; keeps no state: a client without a response detects itself.
 
-    Args:
-        url: of the server; called again where it refuses the password.
-        checkpoint: of the detector, sha256 (hex).
-        detector: does the work.
-        batch: requests that are done together.
-
-    Attributes:
-        requests: how many were done.
+    The URL is called again where the server refuses the password. `requests` counts those done.
     """
 
     def __init__(
@@ -74,16 +67,12 @@ class Worker:
 
     @property
     def away(self) -> str:
-        """Why the server does not answer; empty while it does."""
         return self._backoff.reason
 
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
         """Serve requests until `stop` is set; those in hand are finished first.
 
         `progress` is called in every iteration.
-
-        Raises:
-            PublisherError: the server refuses for good.
         """
         try:
             while not stop.is_set():
@@ -176,11 +165,7 @@ def _read_request(name: str, fields: dict[bytes, bytes]) -> _Request:
 
 
 def living_workers(url: Callable[[], str]) -> list[dict[str, Any]]:
-    """Heartbeats of the workers: name, checkpoint, requests.
-
-    Raises:
-        PublisherError: the server is away or refuses.
-    """
+    """Heartbeats of the workers: name, checkpoint, requests."""
     server = RedisServer(url)
     try:
         with server.client() as client:

@@ -47,7 +47,6 @@ class Encoder(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are; the CPU where it has none."""
         held = next(iter((*self.parameters(), *self.buffers())), None)
         return torch.device("cpu") if held is None else held.device
 

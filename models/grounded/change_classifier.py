@@ -84,14 +84,12 @@ class ChangeClassifier:
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[np.generic]]) -> ChangeClassifier:
-        """From what `arrays` gave."""
         layers = range(sum(name.endswith(".weight") for name in arrays))
         doubles = {name: each.astype(np.float64) for name, each in arrays.items()}
         weights, biases = (tuple(doubles[f"{n}.{part}"] for n in layers) for part in ("weight", "bias"))
         return cls(doubles["mean"], doubles["deviation"], weights, biases)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The arrays of a checkpoint, by name."""
         found = {"mean": self.mean, "deviation": self.deviation}
         for n, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             found |= {f"{n}.weight": weight, f"{n}.bias": bias}

@@ -142,7 +142,6 @@ class Answer:
     maps: tuple[Tensor, ...]
 
     def float(self) -> Answer:
-        """The same in float32, where it was computed in less."""
         return replace(self, label=self.label.float(), edges=self.edges.float())
 
     def boxes(self) -> Tensor:
@@ -153,15 +152,7 @@ class Answer:
 
 
 class Detector(nn.Module):
-    """See the head of this file."""
-
     def __init__(self, classes: int, width: int = 96) -> None:
-        """Build with random weights.
-
-        Args:
-            classes: how many.
-            width: channels of the neck.
-        """
         super().__init__()
         self.classes, self.width = classes, width
         self.stem = nn.Sequential(_Conv(3, 24, 3, 2), nn.MaxPool2d(3, 2, 1))
@@ -223,11 +214,7 @@ def _double(x: Tensor) -> Tensor:
 
 
 def detector_of(graph: bytes) -> Detector:
-    """The module that an ONNX graph was drawn from, see `train.grounded.graph`.
-
-    Raises:
-        RuntimeError: it was drawn from another module.
-    """
+    """The module that an ONNX graph was drawn from, see `train.grounded.graph`; RuntimeError if not one."""
     stored = onnx.load_model_from_string(graph).graph.initializer
     weights = {each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy()) for each in stored}
     net = Detector(len(CLASSES))
@@ -238,22 +225,13 @@ def detector_of(graph: bytes) -> Detector:
 
 
 class TorchDetector:
-    """A detector on a GPU, see `models.detections.Detector`.
-
-    Args:
-        net: on the CPU.
-        device: where it shall run.
-    """
+    """A detector on a GPU, see `models.detections.Detector`."""
 
     def __init__(self, net: Detector, device: str) -> None:
         self._net, self._device = net.to(device), device
 
     def detect(self, images: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
-        """See `models.detections.Detector`; those of one size at once, or as many as there is memory for.
-
-        Raises:
-            torch.OutOfMemoryError: there is none for a single one.
-        """
+        """See `models.detections.Detector`; those of one size at once, or as many as there is memory for."""
         sizes: dict[tuple[int, ...], list[int]] = {}
         for n, image in enumerate(images):
             sizes.setdefault(image.shape[:2], []).append(n)

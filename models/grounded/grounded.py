@@ -65,11 +65,6 @@ class Weights:
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Weights:
-        """From what `arrays` gave.
-
-        Raises:
-            KeyError: something is missing.
-        """
         match, change, move = (arrays[f"{name}_weights"].astype(np.float64) for name in _REGRESSIONS)
         embedding = (arrays[f"embedding.{name}"].astype(np.float64) for name in ("weight", "bias"))
         part = "classifier."
@@ -78,7 +73,6 @@ class Weights:
         return cls(float(arrays["threshold"]), match, change, move, *parts)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The arrays of a checkpoint, by name."""
         found = {
             "threshold": np.array(self.threshold),
             **{f"{name}_weights": getattr(self, name) for name in _REGRESSIONS},
@@ -118,7 +112,6 @@ class Grounded(Captioner):
         device: str,
         encoder: Encoder | None = None,  # noqa: ARG003 - the detector has its own backbone
     ) -> Self:
-        """See `Captioner`."""
         graphs = {name.removeprefix(_GRAPH): each for name, each in arrays.items() if name.startswith(_GRAPH)}
         try:
             weights = Weights.of(arrays)
@@ -130,54 +123,44 @@ class Grounded(Captioner):
             ) from error
 
     def label(self) -> dict[str, Any]:
-        """See `Captioner`."""
         return {"arguments": {}, "encoder": _NO_ENCODER, "vocabulary": ()}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Captioner`."""
         graphs = {_GRAPH + name: np.frombuffer(graph, np.uint8) for name, graph in self.graphs.items()}
         return {**self.weights.arrays(), **graphs}
 
     def take_detector(self, graph: bytes) -> None:
-        """Detect with another graph from now on."""
         self.graphs["detector"], self.detector = graph, detector_on(self._device, graph)
 
     @property
     def device(self) -> str:
-        """See `Captioner`."""
         return self._device
 
     def cpu_copy(self) -> Grounded:
-        """See `Captioner`."""
         copied = Grounded(self.weights, self.graphs)
         copied.sha256, copied.record = self.sha256, self.record
         return copied
 
     def release_memory(self) -> None:
-        """See `Captioner`."""
         if self._device != "cpu":
             import torch  # noqa: PLC0415 - only where it is used already
 
             torch.cuda.empty_cache()
 
     def unload_if_idle(self) -> None:
-        """See `Captioner`."""
         if isinstance(self.detector, OnnxDetector):
             self.detector.unload_if_idle()
 
     @cached_property
     def appearance(self) -> AppearanceEmbedding | None:  # type: ignore[override]
-        """See `Captioner`."""
         graph = self.graphs.get("embedding")
         return AppearanceEmbedding(graph) if graph else None
 
     @property
     def min_confidence(self) -> float:
-        """See `Captioner`."""
         return self.weights.threshold
 
     def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = LEAST) -> list[Detections]:
-        """See `Sighted`."""
         return (self.remote or self.detector).detect(pictures, least)
 
     def embed(self, found: Detections) -> NDArray[np.float32]:
@@ -285,7 +268,6 @@ def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> S
 
 
 def detector_on(device: str, graph: bytes) -> Detector:
-    """The detector of an ONNX graph, on a CPU or a GPU."""
     if device == "cpu":
         return OnnxDetector(graph)
     from models.grounded.detector import TorchDetector, detector_of  # noqa: PLC0415 - loads torch

@@ -30,10 +30,8 @@ def colour_histograms(
 ) -> Floats:
     """Colours of the upper and the lower half of boxes, the middle weighing more than the rim.
 
-    Args:
-        picture: RGB ``(h, w, 3)``.
-        box: ``(N, 4)`` in 0..1 of the picture.
-        coarse: from 5 bits a channel, by a table: faster.
+    The picture is RGB ``(h, w, 3)``, boxes are ``(N, 4)`` in 0..1 of it; `coarse` takes 5 bits a channel, by
+    a table: faster.
 
     Returns:
         float32 ``(N, COLOUR_BINS)``, each half's square roots of shares: 8 hues and grey, which sum to 1, and
@@ -74,14 +72,7 @@ def _shares(pixels: NDArray[np.floating]) -> Floats:
 def samples(
     plane: NDArray[Any], box: NDArray[np.floating], rows: NDArray[np.floating], columns: NDArray[np.floating]
 ) -> NDArray[Any]:
-    """A plane ``(h, w, ...)`` at a grid of points of each box: ``(N, R, C, ...)``.
-
-    Args:
-        plane: of values.
-        box: ``(N, 4)`` in 0..1 of the plane.
-        rows: ``(R,)``, 0..1 of a box from its top.
-        columns: ``(C,)``, 0..1 of a box from its left.
-    """
+    """A plane ``(h, w, ...)`` at R rows and C columns in 0..1 of each of N boxes: ``(N, R, C, ...)``."""
     height, width = plane.shape[:2]
     y = ((box[:, 1:2] + box[:, 3:] * rows) * height).astype(np.int64).clip(0, height - 1)
     x = ((box[:, :1] + box[:, 2:3] * columns) * width).astype(np.int64).clip(0, width - 1)
@@ -116,14 +107,9 @@ class FeatureEmbedding:
 
 
 def pool_features(maps: Sequence[Floats], box: Floats) -> Floats:
-    """Mean features of the finest two levels within boxes, each half of unit length.
+    """Mean features of the finest two levels within boxes, each half of unit length, float32 ``(N, 2 C)``.
 
-    Args:
-        maps: levels float32 ``(C, h, w)``, finest first.
-        box: float32 ``(N, 4)`` in 0..1 of the picture.
-
-    Returns:
-        float32 ``(N, 2 C)``.
+    Levels are float32 ``(C, h, w)``, finest first, boxes float32 ``(N, 4)`` in 0..1 of the picture.
     """
     parts = []
     for level in maps[:2]:

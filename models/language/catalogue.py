@@ -46,18 +46,13 @@ class Language:
         self.use(b"")
 
     def use(self, catalogue: bytes) -> None:
-        """Speak the language of a catalogue from now on.
-
-        Raises:
-            OSError, struct.error, ValueError: it is none, or a translation has other fields than the English.
-        """
+        """Speak the language of a catalogue from now on; ValueError where a translation has other fields."""
         self._told = _Catalogue(BytesIO(catalogue)) if catalogue else _ENGLISH
         self.catalogue = catalogue
         self.name = self._told.info().get("language") or ("und" if catalogue else "en")
 
     @property
     def sha256(self) -> str:
-        """Hash (hex) of the catalogue; empty for English."""
         return hashlib.sha256(self.catalogue).hexdigest() if self.catalogue else ""
 
     def gettext(self, message: str) -> str:
@@ -85,7 +80,6 @@ def in_english(write: Callable[..., str], *arguments: object) -> str:
 
 
 def tell(message: str, **fields: object) -> str:
-    """The message in the language, with its fields."""
     return _(message).format(**fields)
 
 

@@ -73,7 +73,6 @@ class Zone:
     polygon: tuple[Point, ...]
 
     def __post_init__(self) -> None:
-        """Raise for what is no area of the frame."""
         if not self.phrase.strip():
             raise ValueError('a zone needs its words in a sentence, such as "at the entrance"')
         if len(self.polygon) < _CORNERS:
@@ -152,12 +151,10 @@ class Door:
 
     @property
     def object(self) -> str:
-        """One of `models.families.KINDS`."""
         return "gate" if "gate" in self.name.lower() else "door"
 
     @property
     def box(self) -> Box:
-        """The box around it."""
         left, top = (min(each) for each in zip(*self.polygon, strict=True))
         right, low = (max(each) for each in zip(*self.polygon, strict=True))
         return left, top, right - left, low - top
@@ -188,9 +185,7 @@ def place_bin(box: Box) -> int:
 def place(box: Box, *, depth: bool = False) -> str:
     """The place of a box's centre: one of `PLACES`, or empty for a box that fills the picture.
 
-    Args:
-        box: in 0..1 of the frame.
-        depth: high in the picture is far away, as for cameras that look ahead rather than down.
+    `depth`: high in the picture is far away, as for cameras that look ahead rather than down.
     """
     x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
     if box[2] * box[3] >= FILLING:
@@ -209,16 +204,10 @@ def place(box: Box, *, depth: bool = False) -> str:
 
 
 def way(before: Box, after: Box, *, depth: bool = False) -> tuple[str, str]:
-    """Origin and target of a move: left, middle, right, far or near.
+    """Origin and target of a move: left, middle, right, far or near; `depth` as of `place`.
 
-    Args:
-        before: its box in 0..1 of the frame.
-        after: its box now.
-        depth: see `place`.
-
-    Returns:
-        Two empty strings where it stayed in one place, or where no words are true of it; an empty first one
-        where only the target has a name.
+    Two empty strings where it stayed in one place, or where no words are true of it; an empty first one where
+    only the target has a name.
     """
     start, end = side(before), side(after)
     if start != end:

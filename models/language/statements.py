@@ -56,15 +56,9 @@ class Fact:
 
 
 def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:
-    """The statement of a fact.
+    """The statement of a fact; zones take precedence over the picture's own places; `depth` as of `place`.
 
-    Args:
-        fact: a change.
-        zones: named parts of the picture, which take precedence over its own places.
-        depth: see `models.language.places.place`.
-
-    Raises:
-        ValueError: the type is unknown, or a box is missing.
+    Raises ValueError where the type is unknown, or a box is missing.
     """
     if fact.type not in TYPES:
         raise ValueError(f"no words for a {fact.object} that {fact.type}")
@@ -104,13 +98,8 @@ def merge(
 ) -> list[tuple[Statement, tuple[int, ...]]]:
     """Merge equal statements about neighbours; of two that are apart the second is about "another".
 
-    Args:
-        statements: of one narration.
-        boxes: of each, before and after.
-
-    Returns:
-        Each with the positions of the statements that it stands for, by the first of them; no two have the
-        same wording.
+    Boxes are of each statement, before and after. Returns each with the positions of the statements that it
+    stands for, by the first of them; no two have the same wording.
     """
     kinds: dict[Statement, list[tuple[int, ...]]] = {}
     for k, each in enumerate(statements):
@@ -180,12 +169,7 @@ def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:
 def check_zone(phrase: str, *, english: bool = True) -> None:
     """Refuse a zone's name that cannot stand in a sentence, "A car has appeared <name>.", as a place.
 
-    Args:
-        phrase: the name.
-        english: it begins as a place does in English.
-
-    Raises:
-        ValueError: it cannot; the message says what to write instead.
+    In English it begins as a place does; a ValueError says what to write instead.
     """
     words = phrase.split()
     if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):

@@ -153,11 +153,7 @@ class Statement:
 
 
 def render(statement: Statement) -> str:
-    """The sentence, with a capital letter and a full stop.
-
-    Raises:
-        ValueError: an unknown action or object, or a count below 1.
-    """
+    """The sentence, with a capital letter and a full stop; ValueError for an unknown action or object."""
     if statement.action not in ACTIONS or statement.count < 1:
         raise ValueError(f"no words for {statement.count} {statement.object} that {statement.action}")
     messages = _MESSAGES[statement.action]
@@ -178,16 +174,8 @@ def noun_phrase(
 ) -> str:
     """Such as "a red car", "the person in dark clothes", "two large vehicles", "23 people".
 
-    Args:
-        name: one of `models.families.KINDS`.
-        count: how many.
-        colour: see `Statement`.
-        large: see `Statement`.
-        article: a, the or another.
-        several: say "several" in place of the number.
-
-    Raises:
-        ValueError: an unknown name.
+    The article is a, the or another; `several` stands for the number, see `Statement`. ValueError for an
+    unknown name.
     """
     if name not in KINDS:
         raise ValueError(f"no noun for {name!r}")
@@ -221,7 +209,6 @@ def noun_messages() -> Iterator[tuple[str, ...]]:
 
 
 def article_of(words: str) -> str:
-    """The indefinite article of English words: a or an."""
     return N_("an") if words[0] in "aeiou" else N_("a")
 
 

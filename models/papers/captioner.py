@@ -54,7 +54,6 @@ class WordCaptioner(nn.Module, Captioner):
     needs_masks: bool = True  # it takes `PairBatch.masks`; otherwise training may leave them out
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
-        """Build with random weights; TypeError or ValueError for an argument that it does not take."""
         super().__init__()
         self.options = self.Options(**arguments)
         self.vocabulary = vocabulary
@@ -77,7 +76,6 @@ class WordCaptioner(nn.Module, Captioner):
         device: str,
         encoder: Encoder | None = None,
     ) -> Self:
-        """See `Captioner`."""
         if encoder is None:
             if label.encoder not in ENCODERS:
                 raise CheckpointError(
@@ -112,7 +110,6 @@ class WordCaptioner(nn.Module, Captioner):
         return captioner.to(device).eval()
 
     def label(self) -> dict[str, Any]:
-        """See `Captioner`."""
         return {
             "format": 1,  # in which nothing has changed for them
             "arguments": self.arguments(),
@@ -121,20 +118,16 @@ class WordCaptioner(nn.Module, Captioner):
         }
 
     def arguments(self) -> dict[str, Any]:
-        """Its options as plain values."""
         return asdict(self.options)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Captioner`."""
         weights = {name: w for name, w in self.state_dict().items() if not name.startswith(ENCODER)}
         return {name: weight.detach().cpu().contiguous().numpy() for name, weight in weights.items()}
 
     def cpu_copy(self) -> Self:
-        """See `Captioner`."""
         return copy.deepcopy(self).cpu()
 
     def release_memory(self) -> None:
-        """See `Captioner`."""
         torch.cuda.empty_cache()
 
     def prior_scores(self, features: Tensor) -> Tensor:
@@ -157,12 +150,10 @@ class WordCaptioner(nn.Module, Captioner):
         self.scale_std.copy_(features.std(dim=0).clamp(min=1e-6))
 
     def standardise(self, features: Tensor) -> Tensor:
-        """Features ``(..., 4)`` standardised as the training clusters' were."""
         return (features - self.scale_mean) / self.scale_std
 
     @property
     def device(self) -> str:
-        """See `Captioner`."""
         return str(self.scale_mean.device)
 
     def maps(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
@@ -175,7 +166,6 @@ class WordCaptioner(nn.Module, Captioner):
         return before, after
 
     def salience(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """See `Captioner`."""
         with torch.inference_mode():
             scores = self.prior_scores(torch.as_tensor(features, dtype=torch.float32, device=self.device))
         return scores.cpu().numpy()
@@ -244,7 +234,7 @@ class WordCaptioner(nn.Module, Captioner):
     def describe(
         self, pairs: Sequence[PairInput] | PairBatch, options: DescribeOptions | None = None
     ) -> list[list[Sentence]]:
-        """See `Captioner`; a pair without clusters has no sentences, unless `whole`."""
+        """A pair without clusters has no sentences, unless `whole`."""
         options = options or DescribeOptions()
         pairs = pairs if isinstance(pairs, PairBatch) else PairBatch.of(pairs)
         was_training = self.training

@@ -194,7 +194,6 @@ class DDLA(Attending):
         return State(pair, cluster, self.log_prior(pairs), (keys, values, log_weights), memory)
 
     def select_rows(self, state: State, pairs: PairBatch, options: DescribeOptions) -> Tensor:
-        """The uniform prior draws the cluster of a single sentence."""
         if not self.uniform or options.sentences != 1:
             return super().select_rows(state, pairs, options)
         rows: dict[int, list[int]] = {}
@@ -416,7 +415,5 @@ class Nearest(WordCaptioner):
 
 
 class NearestMulti(Nearest):
-    """NN-MULTI, see the head of this file."""
-
     name = "nn-multi"
     joined = True

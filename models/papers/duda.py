@@ -111,7 +111,6 @@ class ChangeCaptioner(Recurrent):
         return before, after
 
     def loss(self, pairs: PairBatch, sentences: Tensor) -> Tensor:
-        """See the head of this file; 0 where there is no sentence."""
         pairs, sentences = pairs.to(self.device), sentences.to(self.device)
         state = self.encode(pairs)
         b, _, tokens = given_sentences(sentences)

@@ -58,8 +58,6 @@ class PairBatch:
         return cls(before, after, masks, boxes, active, valid, maps)
 
     def to(self, device: torch.device | str) -> PairBatch:
-        """The same pairs on a device."""
-
         def moved(part: Any) -> Any:
             if isinstance(part, tuple):
                 return tuple(moved(each) for each in part)

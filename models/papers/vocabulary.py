@@ -38,7 +38,6 @@ class Vocabulary:
     """The words of a captioner: `words` by their tokens, of which the first four are `SPECIAL`."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Number the given words, the special ones left out, from 4 on."""
         self.words: tuple[str, ...] = (*SPECIAL, *words)
         self._tokens = {word: token for token, word in enumerate(self.words)}
         if len(self._tokens) != len(self.words):

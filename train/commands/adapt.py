@@ -67,7 +67,6 @@ def adapt(
 
 
 def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
-    """The folders of pictures and label files made of feedback."""
     from pipeline.feedback import FeedbackError  # noqa: PLC0415
     from pipeline.journal import JournalError  # noqa: PLC0415
     from train.checkpoints import TrainError  # noqa: PLC0415

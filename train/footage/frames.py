@@ -51,8 +51,6 @@ def write_camera(
     """Add one camera's frames to the folder `out`, unless they are there; how many were added.
 
     Args:
-        out: the folder.
-        camera: its name.
         labels: gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
             detections as ``[detector, view, class, score, x, y, width, height]``.
         footage: the folder of its clips and stills.
@@ -108,7 +106,6 @@ def _of_file(
 
 
 def shrink(image: Image, width: int) -> Image:
-    """At most this wide."""
     height, wide = image.shape[:2]
     if wide <= width:
         return image

@@ -185,12 +185,10 @@ def _of_openvino(teacher: TeacherFile) -> Network:
 
 
 def _resize(image: Image, size: Sequence[int]) -> Image:
-    """At this height and width."""
     return np.asarray(cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_LINEAR), np.uint8)
 
 
 def _planes(image: NDArray[Any]) -> NDArray[np.float32]:
-    """``(h, w, 3)`` as ``(1, 3, h, w)``."""
     return np.ascontiguousarray(image.transpose(2, 0, 1)[None], np.float32)
 
 
@@ -216,7 +214,6 @@ def _best(scores: NDArray[np.float32], edges: NDArray[np.float64]) -> list[Spott
 
 
 def _once(found: list[Spotted]) -> list[Spotted]:
-    """Non-maximum suppression within each class."""
     kept: list[Spotted] = []
     for name in sorted({sight.label for sight in found}):
         own = [sight for sight in found if sight.label == name]

@@ -52,7 +52,6 @@ class AdaptOptions:
     seed: int = 1  # of what is drawn
 
     def plain(self) -> dict[str, Any]:
-        """The values that decide the training, for records."""
         return {name: getattr(self, name) for name in ("steps", "rate", "batch", "seed")}
 
 
@@ -153,7 +152,6 @@ def _train_detector(
 
 
 def _sources(folder: Path, frames: Sequence[LabelledFrame]) -> list[dict[str, Any]]:
-    """The source of each camera's frames, where it is known."""
     names = sorted({frame.camera for frame in frames})
     return [source for name in names if (source := read_source(folder, name)) is not None]
 

@@ -72,7 +72,6 @@ class ChainRun:
 
     @property
     def teacher(self) -> dict[str, Any] | None:
-        """The feature embedding's teacher with its hash, for records."""
         return TeacherFile(self.reid).plain() if self.reid else None
 
 
@@ -197,7 +196,6 @@ def _embedding(run: ChainRun, footage: _LabelledFootage, detector: StageOutput, 
 
 
 def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> Grounded:
-    """The packaged captioner with another detector and embedding of its features."""
     packaged = load_captioner()
     assert isinstance(packaged, Grounded)  # noqa: S101
     own = _arrays(embedding.result["weights"])
@@ -210,7 +208,6 @@ def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> G
 
 
 def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """Arrays as the tensors that stages keep."""
     return {name: torch.from_numpy(each.astype(np.float32)) for name, each in arrays.items()}
 
 

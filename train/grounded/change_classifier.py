@@ -50,7 +50,6 @@ class Network(nn.Module):
     """Log odds that an observation is a change: a member of `ChangeClassifier`."""
 
     def __init__(self, hidden: int = 32) -> None:
-        """Build with random weights."""
         super().__init__()
         self.register_buffer("mean", torch.zeros(len(EVIDENCE)))
         self.register_buffer("deviation", torch.ones(len(EVIDENCE)))
@@ -61,7 +60,6 @@ class Network(nn.Module):
     deviation: Tensor
 
     def fit_scaling(self, evidence: Tensor) -> None:
-        """Take the scale of evidence float32 ``(N, len(EVIDENCE))``."""
         self.mean.copy_(evidence.mean(0))
         self.deviation.copy_(evidence.std(0).clamp(min=1e-3))
 
@@ -75,7 +73,6 @@ class Network(nn.Module):
 
 
 def classifier_of(networks: Sequence[Network]) -> ChangeClassifier:
-    """Networks that were trained from several seeds as one classifier."""
     weights = [network.state_dict() for network in networks]
     stacked = {name: torch.stack([each[name] for each in weights]).numpy() for name in weights[0]}
     return ChangeClassifier.of({name.removeprefix("layers."): each for name, each in stacked.items()})
@@ -193,7 +190,6 @@ def _changes(across: float, changed: float, alike: float, *, apart: bool) -> int
 def change_labels(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], number: int, seed: int
 ) -> ChangeLabels:
-    """Draw pairs and collect what is known of their observations."""
     rows, change, camera = [], [], []
     for pair, observed in observed_pairs(captioner, folder, list(pairings(frames, number, seed)), seed):
         votes = pair.before.votes, pair.after.votes

@@ -69,14 +69,8 @@ class DecisionWeights:
 def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list[DecisionExample]:
     """Observe labelled pairs as they would be in use.
 
-    Args:
-        captioner: with its detector, classifier and embeddings.
-        labels: files of labelled pairs.
-        footage: folder in which the clips lie, at any depth; of equal names that in ``CAMERA/`` is meant.
-
-    Raises:
-        TrainError: the labels or their footage cannot be read.
-        FootageError: a frame cannot be decoded.
+    Clips lie in the folder `footage` at any depth; of equal names that in ``CAMERA/`` is meant. TrainError
+    where the labels or their footage cannot be read, FootageError where a frame cannot be decoded.
     """
     found = []
     options = trained_changes(captioner)
@@ -115,14 +109,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
 
 
 def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path, command: str) -> str:
-    """Fit the decisions of a checkpoint to labelled pairs and write it; see `examples`.
-
-    Returns:
-        sha256 (hex) of the file written.
-
-    Raises:
-        TrainError: the checkpoint is of no grounded captioner, or see `examples`.
-    """
+    """Fit the decisions of a checkpoint to labelled pairs and write it, see `examples`; sha256 (hex)."""
     refuse_folder(out)
     captioner = load_grounded(start)
     known = examples(captioner, labels, footage)
@@ -225,7 +212,6 @@ def _families(change: Mapping[str, Any]) -> set[str]:
 
 
 def _matches(known: DecisionExample) -> _Labelled:
-    """Signs of the pairs of which it is known whether they are one."""
     pairs, (before, after) = known.association, known.labels
     decided = (before >= NONE)[:, None] & (after >= NONE)[None]
     unsure = np.array([word is None for word in known.moved] + 3 * [False])  # IGNORED, UNKNOWN and NONE

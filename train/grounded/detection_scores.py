@@ -49,7 +49,6 @@ def mean(scores: dict[str, float]) -> float:
 
 
 def fit_canvas(image: Image) -> Image:
-    """A frame resized to the detector's canvas."""
     high, wide = canvas(*image.shape[:2])
     way = cv2.INTER_AREA if image.shape[1] > wide else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (wide, high), interpolation=way), np.uint8)
@@ -73,7 +72,6 @@ def _answers(found: Detections, family: str, votes: Sequence[Vote]) -> list[tupl
 
 
 def area(answers: list[tuple[float, bool]], true: int) -> float:
-    """Area under precision over recall."""
     right = np.cumsum([good for _, good in sorted(answers, key=lambda each: -each[0])], dtype=np.float64)
     if not len(right):
         return 0.0

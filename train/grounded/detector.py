@@ -71,10 +71,7 @@ def batches(pictures: Pictures, options: StageOptions, first: int) -> Iterator[t
 def train_detector(
     start: Detector, pictures: Pictures, options: StageOptions, out: Path, *, device: str = "cpu"
 ) -> Detector:
-    """Train from `start`; goes on where an earlier run into the same folder stopped.
-
-    Returns the average of the weights over the last steps.
-    """
+    """Train from `start`, or go on where an earlier run into `out` stopped; the averaged weights."""
     torch.manual_seed(options.seed)
     original = deepcopy(start).eval().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     net = deepcopy(start).train().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -29,7 +29,6 @@ class EmbeddingNetwork(nn.Module):
     """Unit vectors that are alike for one object: a member of `FeatureEmbedding`."""
 
     def __init__(self) -> None:
-        """Build with random weights."""
         super().__init__()
         self.drop = nn.Dropout(0.2)  # lest it learns the training cameras' objects by heart
         self.embed = nn.Linear(FEATURES, _EMBEDDED)
@@ -40,7 +39,6 @@ class EmbeddingNetwork(nn.Module):
 
 
 def embedding_of(networks: Sequence[EmbeddingNetwork]) -> FeatureEmbedding:
-    """Networks that were trained from several seeds as one embedding."""
     parts = ([getattr(each.embed, name) for each in networks] for name in ("weight", "bias"))
     weight, bias = (torch.stack(part).detach().double().numpy() for part in parts)
     return FeatureEmbedding(weight, bias)
@@ -97,7 +95,6 @@ def train_feature_embedding(
 
 
 def _batch(cameras: Sequence[CameraSnapshots], options: StageOptions, step: int) -> Example:
-    """The examples of one step: the same ones whenever it is taken."""
     chance = np.random.default_rng([options.seed, step])
     weight = np.sqrt([len(camera) for camera in cameras])
     examples: list[Example] = []

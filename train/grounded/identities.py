@@ -136,7 +136,6 @@ def _clear(gain: NDArray[np.float64], i: int, j: int) -> bool:
 
 class Collector:
     def __init__(self, detector: OnnxDetector, reid: AppearanceEmbedding | None, seed: int) -> None:
-        """Keep the networks; `seed` chooses lights and false positives."""
         self._detector, self._reid, self._seed = detector, reid, seed
 
     def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:

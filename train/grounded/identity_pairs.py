@@ -36,7 +36,6 @@ class Example:
 
 
 def shares(a: Snapshot, b: Snapshot) -> Tensor:
-    """Intersection over union of all their observations."""
     return corner_overlaps(corners(a.box), corners(b.box))
 
 

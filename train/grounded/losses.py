@@ -123,7 +123,6 @@ def _generalised_iou(a: Tensor, b: Tensor) -> Tensor:
 
 
 def corners(box: Tensor) -> Tensor:
-    """``(N, 4)`` as left, top, right, bottom."""
     return torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], dim=1)
 
 

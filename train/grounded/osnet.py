@@ -33,7 +33,6 @@ class OSNet(nn.Module):
 
 
 def starting_osnet(path: Path) -> OSNet:
-    """Read person-reidentification-retail-0248 in ONNX format; StartError if the file is not that network."""
     try:
         model = onnx.load(str(path))
     except Exception as error:  # protobuf's and the file system's have no common ancestor

@@ -71,7 +71,6 @@ class Stages:
     """The folder of a run: NAME.pt of every finished stage, and a log."""
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
-        """Make the folder; lines of the log are also given to `note`."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._note = folder, note
 

@@ -34,8 +34,6 @@ GAIN = 0.05  # the gain that is looked for where the paper prints no figures, as
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """A mean over seeds and pairs, with what its error is made of."""
-
     mean: float  # of all
     seeds: int  # seeds, pairs: how many; 0 pairs of a figure of each seed alone
     pairs: int

@@ -95,7 +95,6 @@ class Point:
         return self.val_cider if self.val_score is None else self.val_score
 
     def plain(self) -> dict[str, float | None]:
-        """Plain values for JSON, which has no NaN: the perplexity of a split without clusters."""
         values = {k: v for k, v in asdict(self).items() if v is not None}
         return {k: round(v, 5) if math.isfinite(v) else None for k, v in values.items()}
 
@@ -232,7 +231,6 @@ class _Run:
             raise TrainError(f"{path} is damaged ({error!r}); start again without --resume") from error
 
     def finish(self) -> None:
-        """Go back to the best epoch and write it."""
         self._load(self.best)
         self.write()
 

@@ -86,7 +86,6 @@ def render(
 
 
 def _paint(canvas: NDArray[np.float32], things: Sequence[Prop], numbers: LabelMap | None) -> None:
-    """Draw things on a canvas and, numbered from 1, on the labels."""
     for number, thing in enumerate(things, 1):
         drawn = sprite(thing.label, thing.colour, (thing.width, thing.height), thing.flip, thing.variant)
         left, top, right, bottom = map(int, thing.box)
@@ -154,7 +153,6 @@ def _noisy(image: Image, rng: np.random.Generator) -> Image:
 
 
 def _with_gain(image: Image, gain: float, gamma: float) -> Image:
-    """255 * gain * (v / 255) ** gamma."""
     table = np.clip(255 * gain * (np.arange(256) / 255) ** gamma, 0, 255).round()
     return np.asarray(cv2.LUT(image, table.astype(np.uint8)), np.uint8)
 

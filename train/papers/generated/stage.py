@@ -151,7 +151,6 @@ def _change(
 
 
 def draw_label(rng: np.random.Generator) -> str:
-    """A class, by its share."""
     return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
 

@@ -42,7 +42,6 @@ def annotation_statistics(folder: Path) -> pd.DataFrame:
 
 
 def statistics(annotations: Sequence[Annotation]) -> dict[str, float]:
-    """The figures of Table 1, by their names."""
     sentences = pd.Series([s for _, texts in annotations for s in texts], dtype=object)
     numbers = sentences.map(lambda s: s.strip().rstrip(".").isdigit()).astype(bool)
     words = sentences.map(tokenize)

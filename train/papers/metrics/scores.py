@@ -233,7 +233,6 @@ def truth_ratios(
 
 
 def truth_of(ratios: Mapping[str, Ratio]) -> dict[str, float | None]:
-    """The figures of `truth_ratios` as shares 0..1, and of how many pairs the type counts."""
     return {"pairs": int(ratios["type"][:, 1].sum())} | {name: share(each) for name, each in ratios.items()}
 
 
@@ -245,6 +244,5 @@ def claim(text: str) -> Claim:
 
 
 def share(ratio: Ratio) -> float | None:
-    """The ratio of the sums; None where the denominator is 0."""
     right, whole = ratio.sum(axis=0).tolist()
     return right / whole if whole else None

@@ -93,7 +93,6 @@ class JointTraining(Objective):
         self.network = TIRG(captioner.vocabulary, encoder.channels, made_of, **self.options.network)
 
     def loss(self, captioner: WordCaptioner, pairs: PairBatch, tokens: Tensor, step: Step) -> Tensor:
-        """Equation 14."""
         options, maps = self.options, captioner.maps(pairs)
         pairs = replace(pairs, maps=maps)
         hard = options.hard_from is not None and step.epoch >= options.hard_from
@@ -115,7 +114,6 @@ class JointTraining(Objective):
         return (1 - options.gamma) * captioner.loss(pairs, tokens) + options.gamma * auxiliary
 
     def keep(self, captioner: WordCaptioner, out: Path) -> None:
-        """Write the retrieval network beside the checkpoint, ``<its stem>.tirg.safetensors``."""
         self.network.record = captioner.record
         try:
             save_tirg(self.network, out.with_name(out.stem + SUFFIX))

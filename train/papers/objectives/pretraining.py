@@ -178,7 +178,6 @@ class PreTraining(Objective):
         return -float(np.mean(losses))
 
     def mlm(self, captioner: IDCPCL, batch: Batch) -> Tensor:
-        """Masked language modelling, mean over the masked words."""
         cells, tokens, present, _ = batch
         pictures = captioner.encode_difference(cells, present)
         b, t = (tokens[:, :, 0] != PAD).nonzero(as_tuple=True)
@@ -196,7 +195,6 @@ class PreTraining(Objective):
         return cross_entropy(captioner.next_word(after[:, 2:][chosen]), words[chosen])
 
     def mvcl(self, captioner: IDCPCL, batch: Batch) -> Tensor:
-        """Masked visual contrastive learning, mean over the zeroed cells."""
         assert self.visual is not None  # noqa: S101 - built with the task
         cells, tokens, present, _ = batch
         n = len(cells)
@@ -220,7 +218,6 @@ class PreTraining(Objective):
         return cross_entropy(logits.masked_fill(~candidates, -torch.inf), right)
 
     def fda(self, captioner: IDCPCL, batch: Batch) -> Tensor:
-        """Fine-grained difference aligning, mean over pairs."""
         cells, tokens, present, own = batch
         rewriter = own or self.rewriter
         assert rewriter is not None  # noqa: S101 - built with the task
