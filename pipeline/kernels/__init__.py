@@ -46,6 +46,7 @@ class Kernel(Generic[_P, _R]):
         update_wrapper(self, function)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call it; array arguments as the function says."""
         called = self._compiled or self._ahead
         if called is None:
             called = self._ahead = getattr(_compiled_ahead(), self.symbol, None) if self.types else None
@@ -55,6 +56,7 @@ class Kernel(Generic[_P, _R]):
 
     @property
     def symbol(self) -> str:
+        """Its name in the shared object."""
         return f"{self._function.__module__}.{self.__name__}".replace(".", "_")  # type: ignore[attr-defined]
 
     def _fits(self, args: tuple[Any, ...]) -> bool:
@@ -65,6 +67,7 @@ class Kernel(Generic[_P, _R]):
         )
 
     def dispatcher(self) -> Callable[_P, _R]:
+        """The function compiled by numba."""
         with _loading:
             if self._compiled is None:
                 from numba import njit  # noqa: PLC0415 - see the head of this file
@@ -81,6 +84,7 @@ class Kernel(Generic[_P, _R]):
                 names[name] = called.dispatcher()
 
     def export(self, library: Any) -> None:
+        """Have numba's `CC` compile it."""
         self._link()
         gives, *takes = self.types
         library.export(self.symbol, f"{gives}({', '.join(takes)})")(self._function)
@@ -122,7 +126,9 @@ def are_compiled_ahead() -> bool:
 def compile_ahead(folder: Path = FOLDER) -> Path:
     """Compile kernels into a shared object, for any processor of this kind; its path.
 
-    Where numba, a C++ compiler, Python's headers or setuptools is missing, errors of many kinds are raised.
+    Raises:
+        Exception: of many kinds, where numba, a C++ compiler, Python's headers or setuptools is missing, or
+            the folder may not be written.
     """
     import warnings  # noqa: PLC0415
 

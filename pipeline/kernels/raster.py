@@ -76,6 +76,7 @@ def _row_sums(active: Active, width: int, half: NDArray[np.int64]) -> NDArray[np
 def _cores(
     active: Active, sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int
 ) -> NDArray[np.bool_]:
+    """Which of the active pixels are core."""
     columns, starts = active
     core = np.empty(columns.size, np.bool_)
     width = sums.shape[1] - 1 - 2 * half[0]

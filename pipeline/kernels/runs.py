@@ -116,6 +116,7 @@ def join_borders(
     half: NDArray[np.int64],
     labels: NDArray[np.int32],
 ) -> None:
+    """Write the labels of active pixels that are not core."""
     columns, starts = active
     tiles = _tiles(runs, labels.shape[0], labels.shape[1])
     for y in range(starts.size - 1):
@@ -137,6 +138,7 @@ def _tiles(runs: Runs, height: int, width: int) -> NDArray[np.bool_]:
 
 @Kernel
 def _is_near_core(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
+    """True where any tile within `reach` rows and columns holds core pixels."""
     bottom, right = (
         min((y + reach) // _TILE + 1, tiles.shape[0]),
         min((x + reach) // _TILE + 1, tiles.shape[1]),
