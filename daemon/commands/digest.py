@@ -20,8 +20,7 @@ from pipeline.disk import replacing
 
 def digest(
     span: Annotated[
-        list[str] | None,
-        Argument(help="today, yesterday, last night, since 8 am, ...; today by default."),
+        list[str] | None, Argument(help="today, yesterday, last night, since 8 am, ...; today by default.")
     ] = None,
     *,
     journal: Journals = None,

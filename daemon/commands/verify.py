@@ -71,8 +71,7 @@ def verify(
         list[str] | None, Option(help="Hash of a record that was noted elsewhere: it must still be there.")
     ] = None,
     timestamp_ca: Annotated[
-        Path | None,
-        Option(help="Certificates (PEM) of authorities whose time stamps count; checks them."),
+        Path | None, Option(help="Certificates (PEM) of authorities whose time stamps count; checks them.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -54,6 +54,5 @@ def worker(
             *(server.name, loaded.name, loaded.sha256[:12], loaded.device),
         )
         server.run(
-            stop,
-            lambda: watch.progress(server.away or f"{server.requests} requests done", healthy=True),
+            stop, lambda: watch.progress(server.away or f"{server.requests} requests done", healthy=True)
         )

@@ -320,8 +320,7 @@ class RuleSettings(Section):
     """A rule in words; a record says when it is met."""
 
     name: Annotated[
-        str,
-        matching(r"[^\s\"]([^\n\"]{0,58}[^\s\"])?", "write words without quotes, 60 letters at most"),
+        str, matching(r"[^\s\"]([^\n\"]{0,58}[^\s\"])?", "write words without quotes, 60 letters at most")
     ]
     when: Annotated[str, matching(r".*\w.*", "write what happens: a van stands at the gate for 10 min")]
     hours: Hours | None = None  # by `timezone`: "22:00-06:00"

@@ -41,11 +41,7 @@ class Sender:
     """
 
     def __init__(
-        self,
-        settings: TargetSettings,
-        queue: Queue,
-        configuration: Configuration,
-        heartbeats: Heartbeats,
+        self, settings: TargetSettings, queue: Queue, configuration: Configuration, heartbeats: Heartbeats
     ) -> None:
         self._settings, self._queue = settings, queue
         self._store = EvidenceStore(configuration.state / "evidence")

@@ -25,9 +25,7 @@ _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
 
 
 def check_configuration(
-    configuration: Configuration,
-    name: object,
-    others: Iterable[tuple[str, str]] = (),
+    configuration: Configuration, name: object, others: Iterable[tuple[str, str]] = ()
 ) -> list[str]:
     """Try what the configuration says: rules, secrets, key, checkpoint, device, server, folders, footage.
 

@@ -104,11 +104,7 @@ class Daemon:
     """
 
     def __init__(
-        self,
-        path: Path,
-        configuration: Configuration,
-        signals: Signals,
-        resources: ExitStack,
+        self, path: Path, configuration: Configuration, signals: Signals, resources: ExitStack
     ) -> None:
         self.path, self.configuration, self.signals = path, configuration, signals
         self.watch = ServiceWatch()

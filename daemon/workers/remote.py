@@ -12,13 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
-from daemon.workers.messages import (
-    MessageError,
-    decode_response,
-    encode_image,
-    requests_key,
-    response_key,
-)
+from daemon.workers.messages import MessageError, decode_response, encode_image, requests_key, response_key
 from models.captioner import Captioner
 from models.detections import LEAST, Detections, Detector
 from models.grounded.grounded import Grounded

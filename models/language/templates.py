@@ -89,14 +89,8 @@ _COURSE = {**_TO, "far": N_("to the background"), "near": N_("to the foreground"
 _CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
 _GOES_OFF = {
     "person": NN_("{that} has walked off {target}{after}."),
-    **dict.fromkeys(
-        ("cyclist", "motorcyclist", "rider"),
-        NN_("{that} has ridden off {target}{after}."),
-    ),
-    **dict.fromkeys(
-        (*VEHICLES, "motorcycle"),
-        NN_("{that} has driven off {target}{after}."),
-    ),
+    **dict.fromkeys(("cyclist", "motorcyclist", "rider"), NN_("{that} has ridden off {target}{after}.")),
+    **dict.fromkeys((*VEHICLES, "motorcycle"), NN_("{that} has driven off {target}{after}.")),
 }
 _PAINTED = {
     False: NN_("{article} {colour} {noun}", "{colour} {noun}"),

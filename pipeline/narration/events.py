@@ -18,14 +18,7 @@ from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
 from pipeline.narration.colour import look_name, scene_cast
-from pipeline.narration.narration import (
-    FrameStamp,
-    ModelStamp,
-    Narration,
-    RecordEvent,
-    narration_id,
-    stamp,
-)
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent, narration_id, stamp
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Clock, Frame, Polygon, seconds_between
@@ -266,11 +259,7 @@ def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narrati
 
 
 def rule_narration(
-    name: str,
-    when: str,
-    frames: tuple[FrameStamp, FrameStamp],
-    of: RuleMet,
-    context: EventContext,
+    name: str, when: str, frames: tuple[FrameStamp, FrameStamp], of: RuleMet, context: EventContext
 ) -> Narration:
     """The narration of a rule that was met.
 

@@ -46,10 +46,7 @@ GAPS = {
     "mask": N_("a mask hides it"),
     "limit": N_("the hourly limit was reached"),
 }
-_FALLBACKS = {
-    "late": N_("the computer could not keep up"),
-    "captioner failed": N_("the captioner failed"),
-}
+_FALLBACKS = {"late": N_("the computer could not keep up"), "captioner failed": N_("the captioner failed")}
 _ABSTAINED = {
     "unsure": N_("Something else may have changed here, but with too little confidence to be reported."),
     "held": N_("The list is shortened, because a limit held this record: its first line has everything."),

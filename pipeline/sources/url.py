@@ -64,11 +64,7 @@ def open_source(
 
 
 def _open_rtsp(
-    url: str,
-    options: SourceOptions,
-    camera: str | None,
-    screening: str | None,
-    heartbeats: Heartbeats | None,
+    url: str, options: SourceOptions, camera: str | None, screening: str | None, heartbeats: Heartbeats | None
 ) -> Source:
     from pipeline.sources.gate import Screen  # noqa: PLC0415 - files need no network code
     from pipeline.sources.rtsp import SCREENED_HZ, RtspSource  # noqa: PLC0415

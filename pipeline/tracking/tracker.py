@@ -24,13 +24,7 @@ from pipeline.tracking.events import (
     stays,
     vehicle_at,
 )
-from pipeline.tracking.evidence import (
-    Confidence,
-    End,
-    end_evidence,
-    end_of,
-    load_confidence,
-)
+from pipeline.tracking.evidence import Confidence, End, end_evidence, end_of, load_confidence
 from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity

@@ -39,10 +39,7 @@ class Camera:
     time_s: float = 1000.0
 
     def watch(
-        self,
-        seconds: float,
-        picture: Callable[[float], Picture] = lambda _: scene(),
-        *tracks: Track,
+        self, seconds: float, picture: Callable[[float], Picture] = lambda _: scene(), *tracks: Track
     ) -> list[Event]:
         """Events while pictures are shown, by the seconds since the first of them."""
         events = []

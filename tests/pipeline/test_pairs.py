@@ -247,11 +247,7 @@ ONE_BY_ONE = "intel_one-by-one-person-detection.mp4"
     ],
 )
 def test_real_events_lie_inside_pairs_whose_ends_show_them(
-    clips: Path,
-    bench: Path,
-    clip: str,
-    quiet: list[tuple[float, float]],
-    visits: list[tuple[float, float]],
+    clips: Path, bench: Path, clip: str, quiet: list[tuple[float, float]], visits: list[tuple[float, float]]
 ) -> None:
     with open_source(str(clips / clip)) as source:
         frames = list(source)

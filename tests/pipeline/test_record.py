@@ -84,9 +84,7 @@ def test_a_record_has_the_specified_members() -> None:
 
 
 GROUNDED = replace(
-    MOVED,
-    after=(0.5, 0.2, 0.2, 0.30000001),
-    outline_after=((0.5, 0.2), (0.7, 0.2), (0.6, 0.49996)),
+    MOVED, after=(0.5, 0.2, 0.2, 0.30000001), outline_after=((0.5, 0.2), (0.7, 0.2), (0.6, 0.49996))
 )
 
 

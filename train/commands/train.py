@@ -36,8 +36,7 @@ def train(
         typer.Option("--resume", help="Resume the run whose state is beside --out; with frames, always."),
     ] = False,
     leave_out: Annotated[
-        list[str] | None,
-        typer.Option(help="With frames: camera to leave out of training; may be repeated."),
+        list[str] | None, typer.Option(help="With frames: camera to leave out of training; may be repeated.")
     ] = None,
     start: Annotated[
         Path | None,

@@ -9,11 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from daemon.config.configuration import (
-    ConfigurationError,
-    load_configuration,
-    parse_configuration,
-)
+from daemon.config.configuration import ConfigurationError, load_configuration, parse_configuration
 from daemon.config.plan import camera_plan, camera_plans
 from daemon.config.settings import Configuration
 from models import SHIPPED
@@ -201,10 +197,7 @@ def test_an_error_says_where(text: str, line: int | None, key: str) -> None:
         ("a: {url: x, narrate: {colours: 3}}", "write true or false"),
         ("a: {url: x, pairs: {upper: 300}}", "write 255.0 or less"),
         ("a: {url: x, rtsp: {transport: icmp}}", "write 'tcp' or 'udp'"),
-        (
-            "a: {url: x, masks: {m: [[10, 20], [30, 40], [50, 60]]}}",
-            "shares 0..1 of the frame, not pixels",
-        ),
+        ("a: {url: x, masks: {m: [[10, 20], [30, 40], [50, 60]]}}", "shares 0..1 of the frame, not pixels"),
     ],
 )
 def test_an_error_says_what_to_write(cameras: str, advice: str) -> None:

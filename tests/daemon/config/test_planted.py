@@ -74,11 +74,7 @@ def planted(
 
 
 def test_running_tells_no_password(
-    planted: Callable[..., Path],
-    forked: Callable[..., Forked],
-    guarded: str,
-    tmp_path: Path,
-    free_port: int,
+    planted: Callable[..., Path], forked: Callable[..., Forked], guarded: str, tmp_path: Path, free_port: int
 ) -> None:
     config = planted(guarded, f"http: {{listen: '127.0.0.1:{free_port}'}}\n")
     process = forked("run", "-c", config)

@@ -23,10 +23,7 @@ if CHROMIUM is None:
     pytest.skip("no browser: apt-get install chromium", allow_module_level=True)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-SCHEMES: list[dict[str, Any]] = [
-    {"color_scheme": "light"},
-    {"color_scheme": "dark", **PHONE},
-]
+SCHEMES: list[dict[str, Any]] = [{"color_scheme": "light"}, {"color_scheme": "dark", **PHONE}]
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from models.captioner import DescribeOptions
 from models.encoders.encoder import Encoder
 from models.papers.captioner import stories
-from models.papers.ddla import (
-    DDLA,
-    MASK_FLOOR,
-    CaptMasked,
-    CaptMulti,
-    Nearest,
-    NearestMulti,
-    project_masks,
-)
+from models.papers.ddla import DDLA, MASK_FLOOR, CaptMasked, CaptMulti, Nearest, NearestMulti, project_masks
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary
 

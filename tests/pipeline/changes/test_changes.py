@@ -11,12 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_scenes import FINE, noisy, overlap, pair_of, scene, with_object
 
-from pipeline.changes import (
-    ChangeOptions,
-    find_changes,
-    image_changes,
-    salience_features,
-)
+from pipeline.changes import ChangeOptions, find_changes, image_changes, salience_features
 from pipeline.changes.difference import difference
 from pipeline.clusters import Cluster
 from pipeline.pairs import FramePair
@@ -175,11 +170,7 @@ def test_a_batch_clustered_by_torch_equals_one_clustered_by_numba():
 
 @pytest.mark.parametrize(
     ("settings", "says"),
-    [
-        ({"size": (8, 224)}, "max_shift"),
-        ({"eps": -1.0}, "eps"),
-        ({"min_area": 2.0}, "min_area"),
-    ],
+    [({"size": (8, 224)}, "max_shift"), ({"eps": -1.0}, "eps"), ({"min_area": 2.0}, "min_area")],
 )
 def test_refuses_settings_that_find_nothing(settings, says):
     with pytest.raises(ValueError, match=says):

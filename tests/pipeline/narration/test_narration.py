@@ -171,11 +171,7 @@ def test_beside_a_change_of_light_only_what_is_sure_is_told() -> None:
         (Says(sure(0.8)), SceneEvent.NONE, "A car has appeared."),
         (Says(sure(0.4)), SceneEvent.LIGHT, "The light has changed."),
         (Says(), SceneEvent.LIGHT, "The light has changed."),
-        (
-            Says(sure(0.8), min_confidence=0.0),
-            SceneEvent.LIGHT,
-            "The light has changed.",
-        ),
+        (Says(sure(0.8), min_confidence=0.0), SceneEvent.LIGHT, "The light has changed."),
     ):
         [narration] = narrate([light], captioner)  # type: ignore[arg-type]
         assert (narration.event, narration.text, narration.abstained) == (event, text, "")

@@ -103,10 +103,7 @@ def deliver(publish_to):
 
     def make(journal, url, batch=128, longest_wait_s=0.2, **options):
         return Delivery(
-            journal,
-            publish_to(url, **options),
-            batch=batch,
-            backoff=Backoff("redis", 0.02, longest_wait_s),
+            journal, publish_to(url, **options), batch=batch, backoff=Backoff("redis", 0.02, longest_wait_s)
         )
 
     return make

@@ -323,10 +323,7 @@ SCENES: dict[str, tuple[list[Thing], float, list[str]]] = {
     "what never moved has not gone": ([("person", RED, between(-1, 4, at(MIDDLE)))], 12.0, []),
     "who is lost in the middle and found nearby has neither gone nor appeared": (
         # its colours are others: the tracks are not joined
-        [
-            ("person", RED, between(-1, 5, STRAIGHT)),
-            ("person", GREEN, between(7.8, 99, STRAIGHT)),
-        ],
+        [("person", RED, between(-1, 5, STRAIGHT)), ("person", GREEN, between(7.8, 99, STRAIGHT))],
         11.0,
         [],
     ),
@@ -744,11 +741,7 @@ def test_who_rises_beside_a_car_that_stopped_at_the_edge_got_out() -> None:
     def driver(t: float) -> Box | None:
         return (0.5 - 0.1 * max(t - 13, 0), max(0.88 - 0.2 * (t - 12), 0.7), 0.07, 0.3) if t >= 12 else None
 
-    for way, kind in (
-        (car, "got_out"),
-        (at((0.4, 0.7, 0.3, 0.3)), "entered"),
-        (at(PARKED), "entered"),
-    ):
+    for way, kind in ((car, "got_out"), (at((0.4, 0.7, 0.3, 0.3)), "entered"), (at(PARKED), "entered")):
         _, events = follow([("car", BLUE, way), ("person", RED, driver)], 16.0)
         assert [e.kind for e in events if e.object == "person"] == [kind]
 
