@@ -27,18 +27,15 @@ class PairInput:
     Attributes:
         views: uint8 RGB ``(2, h, w, 3)``, before aligned and after, at the captioner's `image_size` or, where
             it `sees_views`, at a size of their own (see `models.grounded.inference.canvas`).
-        masks: bool ``(K, mask height, mask width)``, the cluster masks.
-        boxes: float32 ``(K, 4)``, ``x, y, width, height`` in 0..1.
         active: float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame.
-        gap_s: seconds between before and after, NaN where that is not known.
         images: both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
     """
 
     views: NDArray[np.uint8]
-    masks: NDArray[np.bool_]
-    boxes: NDArray[np.float32]
+    masks: NDArray[np.bool_]  # bool ``(K, mask height, mask width)``, the cluster masks
+    boxes: NDArray[np.float32]  # float32 ``(K, 4)``, ``x, y, width, height`` in 0..1
     active: NDArray[np.float32]
-    gap_s: float = float("nan")
+    gap_s: float = float("nan")  # seconds between before and after, NaN where that is not known
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
 
@@ -46,11 +43,6 @@ class Captioner(ABC):
     """Writes the sentences about frame pairs.
 
     Attributes:
-        name: key in `CAPTIONERS`.
-        image_size: ``(height, width)`` of the images it takes.
-        sha256: hex, of the checkpoint file it was loaded from or saved to; empty before that.
-        record: how it was trained: plain values, kept in the checkpoint.
-        sees_views: it takes frames of any size, not frames of `image_size`.
         appearance: the appearance embedding; None where the checkpoint has none.
     """
 
@@ -61,11 +53,11 @@ class Captioner(ABC):
         The constructor takes them by keyword; training configurations and checkpoints name them.
         """
 
-    name: str
-    image_size: tuple[int, int]
-    sha256: str
-    record: Mapping[str, Any]
-    sees_views: bool = False
+    name: str  # key in `CAPTIONERS`
+    image_size: tuple[int, int]  # ``(height, width)`` of the images it takes
+    sha256: str  # hex, of the checkpoint file it was loaded from or saved to; empty before that
+    record: Mapping[str, Any]  # how it was trained: plain values, kept in the checkpoint
+    sees_views: bool = False  # it takes frames of any size, not frames of `image_size`
     appearance: AppearanceEmbedding | None = None
 
     @classmethod

@@ -35,18 +35,14 @@ class Kind:
     """An object that sentences name.
 
     Attributes:
-        plural: the noun for several; the singular is the kind's name.
         role: person, vehicle, animal, thing (lies where it was put), fixture (stays where it is) or other.
-        family: kinds of one family are easily taken for each other.
-        words: further nouns that people use for it, which are read but never written.
-        classes: of the detector, where they are not called as the kind.
     """
 
-    plural: str
+    plural: str  # the noun for several; the singular is the kind's name
     role: str
-    family: str
-    words: str = ""
-    classes: tuple[str, ...] = ()
+    family: str  # kinds of one family are easily taken for each other
+    words: str = ""  # further nouns that people use for it, which are read but never written
+    classes: tuple[str, ...] = ()  # of the detector, where they are not called as the kind
 
 
 _PERSON_WORDS = (

@@ -26,20 +26,16 @@ class CheckpointLabel:
     """Metadata of a checkpoint.
 
     Attributes:
-        name: of its captioner, a key of `CAPTIONERS`.
-        arguments: of its constructor, besides vocabulary and encoder.
         encoder, encoder_sha256: a key of `ENCODERS`, and hex, of the weights it was trained on.
-        words: the vocabulary without the special words.
-        record: how it was trained.
         sha256, format: hex, of the file, and its format.
     """
 
-    name: str
-    arguments: Mapping[str, Any]
+    name: str  # of its captioner, a key of `CAPTIONERS`
+    arguments: Mapping[str, Any]  # of its constructor, besides vocabulary and encoder
     encoder: str
     encoder_sha256: str
-    words: tuple[str, ...]
-    record: Mapping[str, Any]
+    words: tuple[str, ...]  # the vocabulary without the special words
+    record: Mapping[str, Any]  # how it was trained
     sha256: str
     format: int = FORMAT
 

@@ -41,27 +41,22 @@ class CameraState:
     """The state of one camera from frame to frame.
 
     Attributes:
-        limits: what was sent lately, by which messages are held.
-        stories: what pairs told lately.
-        tracker: None before the first frame, and after the scene was cut.
-        frames: the last seconds, in the order of time.
         colours: votes for the colour of each open track.
         entered_from: side of the frame by which each open track came.
         reported: id of the last narration about each open track.
-        suppressed: records held from messages since the last one that was not.
         saved: the tracker's state when an earlier process saved it, until it is taken up.
         people: what those look like who are there or have left; None without an embedding.
     """
 
-    limits: MessageLimits
+    limits: MessageLimits  # what was sent lately, by which messages are held
     summary: MinuteSummary
-    stories: Stories = field(default_factory=Stories)
-    tracker: Tracker | None = None
-    frames: deque[Frame] = field(default_factory=deque)
+    stories: Stories = field(default_factory=Stories)  # what pairs told lately
+    tracker: Tracker | None = None  # None before the first frame, and after the scene was cut
+    frames: deque[Frame] = field(default_factory=deque)  # the last seconds, in the order of time
     colours: dict[str, Counter[str]] = field(default_factory=dict)
     entered_from: dict[str, str] = field(default_factory=dict)
     reported: dict[str, str] = field(default_factory=dict)
-    suppressed: int = 0
+    suppressed: int = 0  # records held from messages since the last one that was not
     saved: dict[str, Any] | None = None
     people: Reidentification | None = None
     scenery: Scenery = field(default_factory=Scenery)

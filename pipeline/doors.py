@@ -83,23 +83,18 @@ class _Watched:
     """A door with what is known of it.
 
     Attributes:
-        is_open: as it is believed to be.
         looks: grey levels ``(_SIDE, _SIDE)`` of it closed and open; None where that is not known.
         seconds: for how long it was closed and open.
-        shown_s: when it was last seen to be as it is believed to be.
-        opened_s: when it opened; None where that is not known.
-        track: names the time for which it is open.
-        lasting: the latest look, and since when it lasts.
     """
 
     door: Door
-    is_open: bool
+    is_open: bool  # as it is believed to be
     looks: list[Floats | None] = field(default_factory=lambda: [None, None])
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    shown_s: float = 0.0
-    opened_s: float | None = None
-    track: str = ""
-    lasting: tuple[Floats, float] | None = None
+    shown_s: float = 0.0  # when it was last seen to be as it is believed to be
+    opened_s: float | None = None  # when it opened; None where that is not known
+    track: str = ""  # names the time for which it is open
+    lasting: tuple[Floats, float] | None = None  # the latest look, and since when it lasts
 
     def update(
         self, tracks: Sequence[Track], time_s: float, image: NDArray[np.uint8], quiet_s: float

@@ -57,12 +57,11 @@ class Feedback:
 
     Attributes:
         type: what happened, one of `TYPES`; None where that was right, or nothing was corrected.
-        object: what it was, one of `models.families.OBJECTS` or any other name; likewise.
     """
 
     opinion: Opinion
     type: str | None
-    object: str | None
+    object: str | None  # what it was: one of `models.families.OBJECTS` or any other name; None likewise
     who: str
     time: datetime
 

@@ -51,16 +51,13 @@ class MotionFrame:
 
     Attributes:
         restart: tracks cannot continue: the scene was cut (another view, the light switched).
-        follows_loss: frames right before it were given up, because the machine is too slow.
-        follows_gap: there was no frame for `GAP_S` before it.
-        quiet_s: for so long before it nothing moved, and the gate was closed.
     """
 
     frame: Frame
     restart: bool = False
-    follows_loss: bool = False
-    follows_gap: bool = False
-    quiet_s: float = 0.0
+    follows_loss: bool = False  # frames right before it were given up, because the machine is too slow
+    follows_gap: bool = False  # there was no frame for `GAP_S` before it
+    quiet_s: float = 0.0  # for so long before it nothing moved, and the gate was closed
 
     @cached_property
     def small(self) -> Image:

@@ -35,17 +35,11 @@ _Kind = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
-    """Limits on messages; None is no limit.
+    """Limits on messages; None is no limit."""
 
-    Attributes:
-        cooldown_s: a kind of event is sent once within this.
-        max_per_hour: narrations within any hour.
-        per_minute: events within a minute; a summary stands for the others.
-    """
-
-    cooldown_s: float | None = 20.0
-    max_per_hour: int | None = 60
-    per_minute: int | None = 10
+    cooldown_s: float | None = 20.0  # a kind of event is sent once within this
+    max_per_hour: int | None = 60  # narrations within any hour
+    per_minute: int | None = 10  # events within a minute; a summary stands for the others
 
 
 NO_LIMITS = LimitOptions(None, None, None)  # everything is sent

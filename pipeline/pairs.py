@@ -41,25 +41,22 @@ class FramePair:
 
     Attributes:
         before, after: the frames, in time order.
-        l2: L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels.
         beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
             pair may be a scene event (light, view, obstructed) rather than a change of objects.
         cause: CHANGE within watched footage; PAUSE: there was no frame between the two (sparse stills,
             a camera that was away); BASELINE: slow change, against the quiet scene of some minutes ago.
         returned: True where the scene was as before again soon after `after` (somebody crossed): what came
             has gone, what went is back, and no pair will tell it.
-        masks: areas that are not looked at, as polygons in shares of the frame.
-        gap_known: False for stills whose times are made up: the gap between them is unknown.
     """
 
     before: Frame
     after: Frame
-    l2: float
+    l2: float  # L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels
     beyond_upper: bool = False
     cause: Cause = Cause.CHANGE
     returned: bool = False
-    masks: tuple[Polygon, ...] = ()
-    gap_known: bool = True
+    masks: tuple[Polygon, ...] = ()  # areas that are not looked at, as polygons in shares of the frame
+    gap_known: bool = True  # False for stills whose times are made up: the gap between them is unknown
 
     @property
     def gap_s(self) -> float | None:

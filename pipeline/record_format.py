@@ -109,17 +109,11 @@ def parse_stream_id(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ChainEnd:
-    """The last record of a chain, to which the next one is linked.
+    """The last record of a chain, to which the next one is linked."""
 
-    Attributes:
-        seq: its number, 0 before the first record.
-        hash: its hash, 64 zeros before the first record.
-        stream_id: ``(ms, seq)``, the largest id used so far.
-    """
-
-    seq: int = 0
-    hash: str = "0" * 64
-    stream_id: tuple[int, int] = (0, 0)
+    seq: int = 0  # its number, 0 before the first record
+    hash: str = "0" * 64  # its hash, 64 zeros before the first record
+    stream_id: tuple[int, int] = (0, 0)  # ``(ms, seq)``, the largest id used so far
 
     @classmethod
     def of(cls, record: Any) -> ChainEnd:

@@ -27,13 +27,9 @@ class Place:
 
 @dataclass(slots=True)
 class Scenery:
-    """Objects that one camera has learnt not to report: a bench, a road sign, a shelf, a tree.
+    """Objects that one camera has learnt not to report: a bench, a road sign, a shelf, a tree."""
 
-    Attributes:
-        places: the latest ones.
-    """
-
-    places: list[Place] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)  # the latest ones
 
     def knows(self, name: str, box: Box) -> bool:
         """True where an object of this kind was reported here and has not moved since."""

@@ -44,21 +44,13 @@ _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
 @dataclass(slots=True)
 class _KnownObject:
-    """An object that was reported at a place.
+    """An object that was reported at a place."""
 
-    Attributes:
-        family: of its class; "any" fits every other.
-        box: where it was last mentioned.
-        count: how many were reported as one.
-        since: when it came to this place, at the latest.
-        mentioned: when it was last there, in a sentence reported or dropped.
-    """
-
-    family: str
-    box: Box
-    count: int
-    since: datetime
-    mentioned: datetime
+    family: str  # of its class; "any" fits every other
+    box: Box  # where it was last mentioned
+    count: int  # how many were reported as one
+    since: datetime  # when it came to this place, at the latest
+    mentioned: datetime  # when it was last there, in a sentence reported or dropped
 
 
 class Stories:

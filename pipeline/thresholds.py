@@ -40,17 +40,13 @@ _HELD = 4096  # distance maps held at most: hours of footage are thinned evenly
 class PairThresholds:
     """The band in which two frames are a candidate pair, in grey levels 0..255.
 
-    Attributes:
-        lower: the largest L2 distance over blocks must exceed this, else nothing changed.
-        upper: an L2 distance of the whole frame beyond this is an event of the whole scene.
-
     Raises:
         ValueError: not ``0 < lower`` and ``0 < upper <= 255`` (lower and upper are of different kinds,
             so that lower may exceed upper).
     """
 
-    lower: float = 20.0
-    upper: float = 50.0
+    lower: float = 20.0  # the largest L2 distance over blocks must exceed this, else nothing changed
+    upper: float = 50.0  # an L2 distance of the whole frame beyond this is an event of the whole scene
 
     def __post_init__(self) -> None:
         for name, value in (("lower", self.lower), ("upper", self.upper)):

@@ -35,30 +35,25 @@ class Manifest:
     """``export.json``.
 
     Attributes:
-        selection: the question, restated.
-        gaps: of the record, one sentence each.
         linked: the records between those selected, up to the next signature, are here as well.
-        mask: the track outside of whose box pictures are black; empty: none.
         chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
             time-stamped last, 0 where none is.
-        problems: records and pictures that do not verify.
         clips: camera, record, source and whether it was `encoded` anew of each recording, by its name here.
         without_clip: why a record has no recording, by its id.
-        gone: digests of pictures that retention deleted.
         masked: digests of pictures that are here, by those of the unmasked ones, which the records name; None
             where the picture was left out.
     """
 
-    selection: str = ""
+    selection: str = ""  # the question, restated
     records: int = 0
     linked: bool = False
     chains: dict[str, dict[str, Any]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # records and pictures that do not verify
+    gaps: list[str] = field(default_factory=list)  # of the record, one sentence each
     clips: dict[str, dict[str, object]] = field(default_factory=dict)
     without_clip: dict[str, str] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
-    mask: str = ""
+    gone: list[str] = field(default_factory=list)  # digests of pictures that retention deleted
+    mask: str = ""  # the track outside of whose box pictures are black; empty: none
     masked: dict[str, str | None] = field(default_factory=dict)
     schema: str = "narrated-export/2"
 
@@ -68,20 +63,14 @@ class Export:
     """Narrations as a folder or zip that can be checked without narrated, while it is written.
 
     The same narrations of the same journals give the same bytes: no time of writing is in them.
-
-    Attributes:
-        manifest: with `selection`, `gaps`, `linked` and `mask`; gets what was written.
-        journals: their folder.
-        local: time zone of the page.
-        pictures: names here, by where they were.
     """
 
-    manifest: Manifest
-    journals: Path
-    local: LocalTime = field(default_factory=LocalTime)
+    manifest: Manifest  # with `selection`, `gaps`, `linked` and `mask`; gets what was written
+    journals: Path  # their folder
+    local: LocalTime = field(default_factory=LocalTime)  # time zone of the page
     mask: Mask = field(default_factory=Mask)
     footage: Footage | None = None
-    pictures: dict[Path, str] = field(default_factory=dict)
+    pictures: dict[Path, str] = field(default_factory=dict)  # names here, by where they were
     _folder: Path = Path()
     _lines: dict[str, dict[int, bytes]] = field(default_factory=dict)  # by camera and number
 

@@ -25,17 +25,11 @@ _QUALITY = 90
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Blackens pictures.
+    """Blackens pictures."""
 
-    Attributes:
-        track: outside of its box everything is black; empty leaves all.
-        areas: privacy areas by camera.
-        records: those that say where the track was.
-    """
-
-    track: str = ""
-    areas: Mapping[str, Sequence[Polygon]] = field(default_factory=dict)
-    records: Sequence[Record] = ()
+    track: str = ""  # outside of its box everything is black; empty leaves all
+    areas: Mapping[str, Sequence[Polygon]] = field(default_factory=dict)  # privacy areas by camera
+    records: Sequence[Record] = ()  # those that say where the track was
 
     def changes(self, camera: str) -> bool:
         return bool(self.track or self.areas.get(camera))

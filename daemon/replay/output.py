@@ -42,18 +42,15 @@ class Outcome(BaseModel):
 
     Attributes:
         first, last: times of its first and last frame; None where there was none.
-        read_s: seconds of footage read.
-        problems: one line each.
-        repeated: number of sentences that only repeated what was reported.
     """
 
     model_config = ConfigDict(frozen=True)
 
     first: datetime | None
     last: datetime | None
-    read_s: float
-    problems: tuple[str, ...]
-    repeated: int
+    read_s: float  # seconds of footage read
+    problems: tuple[str, ...]  # one line each
+    repeated: int  # number of sentences that only repeated what was reported
 
 
 class _State(BaseModel):

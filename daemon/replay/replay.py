@@ -55,21 +55,16 @@ class ReplayOptions:
     """Options of a replay.
 
     Attributes:
-        plan: settings of every camera; its name and URL are not used.
-        span: the part of each camera's footage to narrate.
-        redis_url: of the server that narrations are published to; empty publishes none.
-        out: folder of the journal, subtitles and report; None writes none.
-        resume: continue an interrupted replay in `out`.
         elsewhere: narrates cameras on other machines until the event is set: the name of each that is
             finished, its outcome, and the contents of its journal and pictures by their paths in `out`. What
             it leaves is narrated here.
     """
 
-    plan: CameraPlan
-    span: Span = field(default_factory=Span)
-    redis_url: str = ""
-    out: Path | None = None
-    resume: bool = False
+    plan: CameraPlan  # settings of every camera; its name and URL are not used
+    span: Span = field(default_factory=Span)  # the part of each camera's footage to narrate
+    redis_url: str = ""  # of the server that narrations are published to; empty publishes none
+    out: Path | None = None  # folder of the journal, subtitles and report; None writes none
+    resume: bool = False  # continue an interrupted replay in `out`
     elsewhere: Callable[[Sequence[ReplayInput], ReplayOptions, threading.Event], Elsewhere] | None = None
 
 
@@ -78,16 +73,14 @@ class ReplayReport:
     """The result of a replay.
 
     Attributes:
-        narrations: records journalled, also by the replay that was resumed.
         problems: one line, without secrets, per input that could not be read (entirely) or published, and
             what an interruption left out.
-        outcomes: of the finished cameras.
     """
 
-    narrations: int
+    narrations: int  # records journalled, also by the replay that was resumed
     problems: tuple[str, ...]
     interrupted: bool
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # of the finished cameras
 
 
 class ReplayProgress(Progress):

@@ -59,20 +59,13 @@ class Occupancy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReviewQuery:
-    """The question of an address.
+    """The question of an address."""
 
-    Attributes:
-        given: its parameters that are not empty.
-        day: None for all days, or a span of its own.
-        understood: a question in words restated, else empty.
-        page: of the answer, from 1.
-    """
-
-    given: tuple[tuple[str, str], ...] = ()
+    given: tuple[tuple[str, str], ...] = ()  # its parameters that are not empty
     question: Question = field(default_factory=Question)
-    day: date | None = None
-    understood: str = ""
-    page: int = 1
+    day: date | None = None  # None for all days, or a span of its own
+    understood: str = ""  # a question in words restated, else empty
+    page: int = 1  # of the answer, from 1
 
     @classmethod
     def read(cls, parameters: QueryParams, search: Search, now: datetime) -> Self:

@@ -40,20 +40,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One camera.
-
-    Attributes:
-        state: in words; empty where it is not known.
-        level: good, bad, removed or unknown.
-        card: its newest record with pictures, else its newest.
-        live: address of its live picture; empty where none is configured.
-    """
+    """One camera."""
 
     name: str
-    state: str
-    level: str
-    card: Card | None
-    live: str = ""
+    state: str  # in words; empty where it is not known
+    level: str  # good, bad, removed or unknown
+    card: Card | None  # its newest record with pictures, else its newest
+    live: str = ""  # address of its live picture; empty where none is configured
 
 
 class Site:

@@ -73,22 +73,18 @@ class _Camera:
     """A camera with its plan.
 
     Attributes:
-        latest: what was journalled last.
         recorded: ids that an earlier process wrote of the same footage.
-        memory: what outlives the process; None where nothing is kept.
-        first_seen: the first frame that reached this process; None before it.
-        record_sha256: hash (hex) of all settings, the limits and rules included.
     """
 
     plan: CameraPlan
     context: EventContext
     state: CameraState
-    latest: tuple[Narration, FramePair] | None = None
+    latest: tuple[Narration, FramePair] | None = None  # what was journalled last
     recorded: set[str] = field(default_factory=set)
-    memory: CameraMemory | None = None
-    first_seen: FrameStamp | None = None
+    memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
+    first_seen: FrameStamp | None = None  # the first frame that reached this process; None before it
     rules: RuleBook | None = None
-    record_sha256: str = ""
+    record_sha256: str = ""  # hash (hex) of all settings, the limits and rules included
 
 
 class Narrator:

@@ -65,14 +65,12 @@ class ChangeClassifier:
 
     Attributes:
         mean, deviation: of evidence, ``(M, len(EVIDENCE))``.
-        weights: of the layers, ``(M, outputs, inputs)`` each.
-        biases: ``(M, outputs)`` each.
     """
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    weights: tuple[NDArray[np.float64], ...]
-    biases: tuple[NDArray[np.float64], ...]
+    weights: tuple[NDArray[np.float64], ...]  # of the layers, ``(M, outputs, inputs)`` each
+    biases: tuple[NDArray[np.float64], ...]  # ``(M, outputs)`` each
 
     def __call__(self, evidence: Floats) -> NDArray[np.float64]:
         """The probability ``(N,)`` that each is a change, of evidence ``(N, len(EVIDENCE))``."""

@@ -127,19 +127,15 @@ class Answer:
     """The detector's outputs for B pictures in each of A cells, the finest level first.
 
     Attributes:
-        label: logits float32 ``(B, A, classes)``.
         edges: float32 ``(B, A, 4, BINS)``, logits of the distances from the cell's middle to left, top, right
             and bottom edge, in cells.
-        middle: float32 ``(A, 2)``, x and y of the cells' middles in pixels of the picture.
-        stride: float32 ``(A,)``.
-        maps: the neck's levels, float32 ``(B, 96, h, w)`` each, finest first.
     """
 
-    label: Tensor
+    label: Tensor  # logits float32 ``(B, A, classes)``
     edges: Tensor
-    middle: Tensor
-    stride: Tensor
-    maps: tuple[Tensor, ...]
+    middle: Tensor  # float32 ``(A, 2)``, x and y of the cells' middles in pixels of the picture
+    stride: Tensor  # float32 ``(A,)``
+    maps: tuple[Tensor, ...]  # the neck's levels, float32 ``(B, 96, h, w)`` each, finest first
 
     def float(self) -> Answer:
         return replace(self, label=self.label.float(), edges=self.edges.float())

@@ -50,18 +50,15 @@ class Weights:
     """The trained weights, besides the graphs.
 
     Attributes:
-        threshold: confidence from which facts are told.
         match, change, move: of the logistic regressions of `models.grounded.association`, the constant last.
-        classifier: see there.
-        embedding: of the detector's features.
     """
 
-    threshold: float
+    threshold: float  # confidence from which facts are told
     match: Floats
     change: Floats
     move: Floats
     classifier: ChangeClassifier
-    embedding: FeatureEmbedding
+    embedding: FeatureEmbedding  # of the detector's features
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Weights:

@@ -46,11 +46,10 @@ class Answers:
     Attributes:
         cells: float32 ``(A, classes + 4 BINS)``: logits of the classes, then those of the distances from the
             cell's middle to left, top, right and bottom edge, in cells.
-        maps: the neck's levels, float32 ``(96, h, w)`` each, finest first.
     """
 
     cells: Floats
-    maps: tuple[Floats, ...]
+    maps: tuple[Floats, ...]  # the neck's levels, float32 ``(96, h, w)`` each, finest first
 
 
 def decode(answers: Answers, size: tuple[int, int], least: float) -> Detections:

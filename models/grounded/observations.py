@@ -87,15 +87,10 @@ def colour_likeness(one: Floats, two: Floats) -> tuple[NDArray[np.float64], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureEmbedding:
-    """M linear embeddings of the detector's features, side by side.
+    """M linear embeddings of the detector's features, side by side."""
 
-    Attributes:
-        weight: float64 ``(M, E, FEATURES)``.
-        bias: float64 ``(M, E)``.
-    """
-
-    weight: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    weight: NDArray[np.float64]  # float64 ``(M, E, FEATURES)``
+    bias: NDArray[np.float64]  # float64 ``(M, E)``
 
     def __call__(self, feature: Floats) -> Floats:
         """Unit vectors float32 ``(N, M E)`` of features ``(N, FEATURES)``."""

@@ -62,14 +62,13 @@ class Zone:
     """A named part of a camera's picture.
 
     Attributes:
-        phrase: the place as it stands in a sentence: "at the entrance", "in the lot".
         polygon: its corners in order, ``(x, y)`` in 0..1 of the frame; the last is joined to the first.
 
     Raises:
         ValueError: no words, fewer than three corners, one outside the frame, or edges that cross or touch.
     """
 
-    phrase: str
+    phrase: str  # the place as it stands in a sentence: "at the entrance", "in the lot"
     polygon: tuple[Point, ...]
 
     def __post_init__(self) -> None:
@@ -104,14 +103,12 @@ class Line:
     """A named line in a camera's picture.
 
     Attributes:
-        name: as it stands in a sentence: "has crossed the gate line".
-        points: two or more, ``(x, y)`` in 0..1 of the frame.
         directions: words of a crossing from the left to the right of one who follows the line, and back;
             empty for those of the picture.
     """
 
-    name: str
-    points: tuple[Point, ...]
+    name: str  # as it stands in a sentence: "has crossed the gate line"
+    points: tuple[Point, ...]  # two or more, ``(x, y)`` in 0..1 of the frame
     directions: tuple[str, ...] = ()
 
     def side(self, point: Point) -> tuple[float, float]:
@@ -137,17 +134,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A door, gate or barrier in a camera's picture.
+    """A door, gate or barrier in a camera's picture."""
 
-    Attributes:
-        name: as it stands in a sentence: "the gate".
-        polygon: its corners where it is closed, ``(x, y)`` in 0..1 of the frame.
-        usually: closed or open: what it is most of the time.
-    """
-
-    name: str
-    polygon: tuple[Point, ...]
-    usually: str = "closed"
+    name: str  # as it stands in a sentence: "the gate"
+    polygon: tuple[Point, ...]  # its corners where it is closed, ``(x, y)`` in 0..1 of the frame
+    usually: str = "closed"  # closed or open: what it is most of the time
 
     @property
     def object(self) -> str:

@@ -38,21 +38,16 @@ class Fact:
     """One change of one object or several.
 
     Attributes:
-        type: one of `TYPES`.
-        object: one of `models.families.KINDS`.
         before, after: box on each side; None where it is absent, or where it is not known.
-        confidence: calibrated probability 0..1 of all of it.
-        large: a vehicle, either a bus or a lorry.
-        doubtful: an arrival or departure of what may be elsewhere in the other picture.
     """
 
-    type: str
-    object: str
+    type: str  # one of `TYPES`
+    object: str  # one of `models.families.KINDS`
     before: Box | None
     after: Box | None
-    confidence: float
-    large: bool = False
-    doubtful: bool = False
+    confidence: float  # calibrated probability 0..1 of all of it
+    large: bool = False  # a vehicle, either a bus or a lorry
+    doubtful: bool = False  # an arrival or departure of what may be elsewhere in the other picture
 
 
 def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:

@@ -109,41 +109,30 @@ class Statement:
     """The facts of one sentence.
 
     Attributes:
-        action: one of `ACTIONS`.
-        object: one of `models.families.KINDS`.
-        count: how many.
-        several: leave the number open; `count` is more than one then.
-        colour: of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of other objects none.
-        large: a large one: "large vehicle".
         place: words for where it is, "on the left" or a zone's; where it was, if it left, disappeared,
             moved, resumed or was removed; the line that was crossed, or the door.
-        end: words for where a moved one is now.
         origin, target: left, right, far, near or middle: where it came from and where it goes.
         came_from: the same of its arrival, where it left or resumed: "who came in from the right".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
             long it stands, waits or is in company.
-        at_least: `duration_s` is only how long it was seen.
-        other: follows the same statement about another one.
-        among: the place does not identify it: "a car on the left has gone", not "the car".
-        seen: of a door, that it was seen when it opened or closed.
     """
 
-    action: str
-    object: str
+    action: str  # one of `ACTIONS`
+    object: str  # one of `models.families.KINDS`
     count: int = 1
-    several: bool = False
-    colour: str = ""
-    large: bool = False
+    several: bool = False  # leave the number open; `count` is more than one then
+    colour: str = ""  # of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of other objects none
+    large: bool = False  # a large one: "large vehicle"
     place: str = ""
-    end: str = ""
+    end: str = ""  # words for where a moved one is now
     origin: str = ""
     target: str = ""
     came_from: str = ""
     duration_s: float | None = None
-    at_least: bool = False
-    other: bool = False
-    among: bool = False
-    seen: bool = True
+    at_least: bool = False  # `duration_s` is only how long it was seen
+    other: bool = False  # follows the same statement about another one
+    among: bool = False  # the place does not identify it: "a car on the left has gone", not "the car"
+    seen: bool = True  # of a door, that it was seen when it opened or closed
 
 
 def render(statement: Statement) -> str:

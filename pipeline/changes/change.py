@@ -28,18 +28,14 @@ class Change:
     """The differences between the frames of one pair.
 
     Attributes:
-        pair: the frame pair.
         shift: ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`.
-        clusters: most salient first.
-        salience: float32 ``(K,)``, one score per cluster, descending.
-        event: of the entire scene; there are clusters only if it is NONE or LIGHT.
     """
 
     pair: FramePair
     shift: tuple[int, int]
-    clusters: tuple[Cluster, ...]
-    salience: NDArray[np.float32]
-    event: SceneEvent
+    clusters: tuple[Cluster, ...]  # most salient first
+    salience: NDArray[np.float32]  # float32 ``(K,)``, one score per cluster, descending
+    event: SceneEvent  # of the entire scene; there are clusters only if it is NONE or LIGHT
 
     @property
     def mask(self) -> NDArray[np.bool_]:

@@ -24,32 +24,26 @@ class ChangeOptions:
     """Options of change detection; size, eps and min_samples default to the paper authors' values.
 
     Attributes:
-        size: ``(height, width)`` in pixels at which frames are compared.
         max_shift: largest alignment shift along each axis, in pixels of `size`; a pair that would lie better
             beyond it is not shifted at all.
-        delta: least L2 distance of two RGB vectors that makes a pixel active, grey levels.
         noise_factor: a pixel must also differ by this many times the median pixel distance of the pair.
         match_light: match gain and offset of each channel of before to after, robustly. The paper is silent.
         blur: side in pixels of the box that smooths both frames before they are compared; 1 for none.
-        eps: DBSCAN radius in pixels of `size`.
-        min_samples: DBSCAN's active pixels within eps that make a pixel core.
-        min_area: clusters with fewer active pixels than this share of the frame are dropped.
         light_correlation: a cluster whose grey values still correlate above this between before and after is
             a change of light and is dropped; None keeps it.
-        max_clusters: as many clusters are kept, those of most active pixels.
     """
 
-    size: tuple[int, int] = (224, 224)
+    size: tuple[int, int] = (224, 224)  # ``(height, width)`` in pixels at which frames are compared
     max_shift: int = 4
-    delta: float = 30.0
+    delta: float = 30.0  # least L2 distance of two RGB vectors that makes a pixel active, grey levels
     noise_factor: float = 4.5
     match_light: bool = True
     blur: int = 3
-    eps: float = 20.0
-    min_samples: int = 9
-    min_area: float = 0.0
+    eps: float = 20.0  # DBSCAN radius in pixels of `size`
+    min_samples: int = 9  # DBSCAN's active pixels within eps that make a pixel core
+    min_area: float = 0.0  # clusters with fewer active pixels than this share of the frame are dropped
     light_correlation: float | None = 0.7
-    max_clusters: int = 8
+    max_clusters: int = 8  # as many clusters are kept, those of most active pixels
 
     def __post_init__(self) -> None:
         if min(self.size) < 2 * self.max_shift + 1 or self.max_shift < 0:
@@ -74,19 +68,12 @@ class ChangeOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """An aligned pair at analysis size.
+    """An aligned pair at analysis size."""
 
-    Attributes:
-        shift: ``(dx, dy)`` that lays before on after.
-        before: before, moved, its light matched, smoothed; RGB uint8 ``(h, w, 3)``.
-        after: after, smoothed; RGB uint8 ``(h, w, 3)``.
-        mask: active pixels, bool ``(h, w)``.
-    """
-
-    shift: Shift
-    before: NDArray[np.uint8]
-    after: NDArray[np.uint8]
-    mask: NDArray[np.bool_]
+    shift: Shift  # ``(dx, dy)`` that lays before on after
+    before: NDArray[np.uint8]  # before, moved, its light matched, smoothed; RGB uint8 ``(h, w, 3)``
+    after: NDArray[np.uint8]  # after, smoothed; RGB uint8 ``(h, w, 3)``
+    mask: NDArray[np.bool_]  # active pixels, bool ``(h, w)``
 
 
 def difference(

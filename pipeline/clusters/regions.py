@@ -18,13 +18,11 @@ class Cluster:
 
     Attributes:
         mask: bool ``(height, width)`` at analysis size, in the coordinates of the after frame.
-        box: tight box of the mask, ``(x, y, width, height)`` in 0..1.
-        active_pixels: number of True in `mask`.
     """
 
     mask: NDArray[np.bool_]
-    box: Box
-    active_pixels: int
+    box: Box  # tight box of the mask, ``(x, y, width, height)`` in 0..1
+    active_pixels: int  # number of True in `mask`
 
 
 def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:

@@ -25,22 +25,15 @@ _NONE = "0" * 64
 
 
 class Access(CanonicalLine):
-    """One line; `seq`, `time`, `prev` and `hash` as in a record.
-
-    Attributes:
-        who: the user's name; empty where no login was needed.
-        address: of the client, or ``local`` for a command.
-        what: the deed; ``refused`` is a wrong password.
-        detail: the record, the question or the selection.
-    """
+    """One line; `seq`, `time`, `prev` and `hash` as in a record."""
 
     schema_: Annotated[str, Field(alias="schema", pattern=f"^{SCHEMA}$")] = SCHEMA
     seq: int
     time: str
-    who: str
-    address: str
-    what: Deed
-    detail: str
+    who: str  # the user's name; empty where no login was needed
+    address: str  # of the client, or ``local`` for a command
+    what: Deed  # the deed; ``refused`` is a wrong password
+    detail: str  # the record, the question or the selection
     prev: Digest
     hash: Digest = _NONE
 

@@ -42,12 +42,11 @@ class Agreement:
     """Agreement of two journals of a camera.
 
     Attributes:
-        records: records that say the same.
         events, of_events: how many events (sentences) of all other records were matched by kind and time, of
             how many in the journal that has more.
     """
 
-    records: int = 0
+    records: int = 0  # records that say the same
     events: int = 0
     of_events: int = 0
 

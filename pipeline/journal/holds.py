@@ -20,19 +20,17 @@ class Hold(BaseModel):
     """A span of the records' times.
 
     Attributes:
-        cameras: whose records; empty for all.
-        ends: when it ends by itself; None holds until it is released.
         made, by: when, and by which user.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    cameras: tuple[str, ...] = ()
+    cameras: tuple[str, ...] = ()  # whose records; empty for all
     since: AwareDatetime
     until: AwareDatetime
     reason: Annotated[str, StringConstraints(min_length=1)]
-    ends: AwareDatetime | None = None
+    ends: AwareDatetime | None = None  # when it ends by itself; None holds until it is released
     made: AwareDatetime
     by: str = ""
 

@@ -49,7 +49,6 @@ class Attestation(CanonicalLine, ABC):
 
     Attributes:
         seq, hash: of the record.
-        time: ISO 8601 in UTC.
     """
 
     suffix: ClassVar[str]
@@ -61,7 +60,7 @@ class Attestation(CanonicalLine, ABC):
     camera: str
     seq: int
     hash: Digest
-    time: str
+    time: str  # ISO 8601 in UTC
 
     @abstractmethod
     def fault(self, trusted: Collection[Any] = ()) -> str:

@@ -53,21 +53,19 @@ class Verification:
         files, lines: files read, and lines in them that hold.
         ends: the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the
             end of a chain that is not signed.
-        problems: the first bad line of each bad chain.
         pictures: pictures whose bytes were checked; one that several files name counts several times.
         signed: of the chains that have signatures.
         stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
-        heads: of those that must still be there, the ones that are.
     """
 
     files: int = 0
     lines: int = 0
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)  # the first bad line of each bad chain
     pictures: int = 0
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
     stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
-    heads: set[str] = field(default_factory=set)
+    heads: set[str] = field(default_factory=set)  # of those that must still be there, the ones that are
 
     @property
     def ok(self) -> bool:
@@ -85,16 +83,13 @@ class VerifyOptions:
     """Checks beyond the chains themselves.
 
     Attributes:
-        evidence: check the pictures that the records name.
-        keys: public keys that may have signed; none takes any key.
-        heads: hashes of records, noted elsewhere, that must still be there.
         roots: PEM file with the authorities whose time stamps count; None checks no times.
         processes: at most, each for one chain; None is one per processor that this process may use.
     """
 
-    evidence: bool = True
-    keys: Collection[str] = ()
-    heads: Collection[str] = ()
+    evidence: bool = True  # check the pictures that the records name
+    keys: Collection[str] = ()  # public keys that may have signed; none takes any key
+    heads: Collection[str] = ()  # hashes of records, noted elsewhere, that must still be there
     roots: Path | None = None
     processes: int | None = None
 

@@ -70,12 +70,11 @@ class Cast:
 
     Attributes:
         a, b: of its neutral pixels.
-        middle: median of L, 1..100.
     """
 
     a: float
     b: float
-    middle: float
+    middle: float  # median of L, 1..100
 
 
 def scene_cast(image: Image, changed: NDArray[np.bool_]) -> Cast:

@@ -43,33 +43,20 @@ _MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventContext:
-    """Inputs of an event's sentence besides the event.
+    """Inputs of an event's sentence besides the event."""
 
-    Attributes:
-        changes: how the difference of its frame pair is found.
-        describe: how sentences are worded.
-        masks: areas that are not looked at.
-        settings_sha256: hash (hex) of the settings that decide the text.
-        rate_hz: detection rate.
-        state_sha256: hash (hex) of what an earlier process had learnt; empty without one.
-    """
-
-    changes: ChangeOptions
-    describe: DescribeOptions
-    masks: tuple[Polygon, ...]
+    changes: ChangeOptions  # how the difference of its frame pair is found
+    describe: DescribeOptions  # how sentences are worded
+    masks: tuple[Polygon, ...]  # areas that are not looked at
     model: ModelStamp
-    settings_sha256: str
+    settings_sha256: str  # hash (hex) of the settings that decide the text
     rate_hz: float
-    state_sha256: str = ""
+    state_sha256: str = ""  # hash (hex) of what an earlier process had learnt; empty without one
 
 
 @dataclass(frozen=True, slots=True)
 class RuleMet:
-    """A rule was met: on which camera, by whose clock, when, by which records and which object.
-
-    Attributes:
-        maybe: its kind was not sure: a "vehicle" may be a van.
-    """
+    """A rule was met: on which camera, by whose clock, when, by which records and which object."""
 
     camera: str
     clock: Clock
@@ -77,7 +64,7 @@ class RuleMet:
     records: tuple[str, ...]
     object: str
     confidence: float
-    maybe: bool
+    maybe: bool  # its kind was not sure: a "vehicle" may be a van
 
 
 def narrate_event(

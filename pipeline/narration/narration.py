@@ -72,43 +72,33 @@ class Narration:
     """The sentences about one pair, to be published; holds no pixels.
 
     Attributes:
-        id: deterministic: the same footage, settings and model give the same id.
-        camera: name of the camera.
         before, after: which frames.
-        clock: where the times come from.
         event: NONE for changes of objects, else the scene event, or what a record tells of others.
         sentences: most salient first; a scene event has exactly one; empty when nothing is to be told.
-        l2: L2 distance of the pair under RGB, 0..255 grey levels.
-        model: which captioner.
-        settings_sha256: hash (hex) of the settings that decide the text.
         abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
-        fallback: why it was not the captioner who told, "captioner failed"; else empty.
         held: the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty.
-        continues: id of the narration that this one completes, or empty.
-        covers: ids of the narrations that a summary is of.
-        rate_hz: detection rate, None for a change between stills.
         state_sha256: hash (hex) of what the camera had learnt before the footage; empty where it had nothing.
         since, reason: with GAP its beginning (its end is `until`), and why (overload, camera_down, outage).
         deletion, rule: members of these parts of a record, see `pipeline.record`.
     """
 
-    id: str
+    id: str  # deterministic: the same footage, settings and model give the same id
     camera: str
     before: FrameStamp
     after: FrameStamp
-    clock: Clock
+    clock: Clock  # where the times come from
     event: SceneEvent | RecordEvent
     sentences: tuple[Sentence, ...]
-    l2: float
+    l2: float  # L2 distance of the pair under RGB, 0..255 grey levels
     model: ModelStamp
-    settings_sha256: str
+    settings_sha256: str  # hash (hex) of the settings that decide the text
     abstained: str = ""
-    fallback: str = ""
+    fallback: str = ""  # why it was not the captioner who told, "captioner failed"; else empty
     until: datetime | None = None
     held: str = ""
-    continues: str = ""
-    covers: tuple[str, ...] = ()
-    rate_hz: float | None = None
+    continues: str = ""  # id of the narration that this one completes, or empty
+    covers: tuple[str, ...] = ()  # ids of the narrations that a summary is of
+    rate_hz: float | None = None  # detection rate, None for a change between stills
     state_sha256: str = ""
     since: datetime | None = None
     reason: str = ""

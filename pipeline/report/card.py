@@ -85,18 +85,12 @@ def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class ShownSentence:
-    """A sentence of a card.
+    """A sentence of a card."""
 
-    Attributes:
-        number: from 1, in the order of time.
-        place: from 0, in the record.
-        about: its time, beginning, duration and confidence, in words.
-    """
-
-    number: int
-    place: int
+    number: int  # from 1, in the order of time
+    place: int  # from 0, in the record
     sentence: RecordSentence
-    about: str
+    about: str  # its time, beginning, duration and confidence, in words
     feedback: Feedback | None
 
 
@@ -105,28 +99,21 @@ class Card:
     """One record, or a visit: its latest record, and those before it as stages.
 
     Attributes:
-        zone: of all times; None is this machine's.
         pictures: addresses by side: before, after, overlay.
-        address: of the record's own page or place.
-        doubts: faults of the record, such as that it does not verify.
-        remarks: people's review, note and feedback.
-        clip: address of a recording; empty where there is none.
         start: of the footage, from which offsets count; None where they are of no use.
-        notes: further sentences below those of the record.
-        stages: the earlier records of its visit, by time.
         others: who put it down, met it, ...: words, the text of a record, and its address.
     """
 
     record: Record
-    zone: tzinfo | None = UTC
+    zone: tzinfo | None = UTC  # of all times; None is this machine's
     pictures: Mapping[str, str] = field(default_factory=dict)
-    address: str = ""
-    doubts: Sequence[str] = ()
-    remarks: Remarks = field(default_factory=Remarks)
-    clip: str = ""
+    address: str = ""  # of the record's own page or place
+    doubts: Sequence[str] = ()  # faults of the record, such as that it does not verify
+    remarks: Remarks = field(default_factory=Remarks)  # people's review, note and feedback
+    clip: str = ""  # address of a recording; empty where there is none
     start: datetime | None = None
-    notes: Sequence[str] = ()
-    stages: Sequence[Card] = ()
+    notes: Sequence[str] = ()  # further sentences below those of the record
+    stages: Sequence[Card] = ()  # the earlier records of its visit, by time
     others: Sequence[tuple[str, str, str]] = ()
 
     @property

@@ -28,21 +28,16 @@ class Head:
     """The head and foot of a page that is one file.
 
     Attributes:
-        facts: ``(name, value)``.
         missing: one sentence for each thing that was not reported; None leaves the section out.
-        held: number of records that a limit held back, hidden at first.
-        audit: ``(name, value)`` for auditors.
-        last: ``(camera, number, hash)`` of each camera's last record.
-        sources: `WITHIN` or `BESIDE`.
     """
 
     title: str
-    facts: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, str]] = ()  # ``(name, value)``
     missing: Sequence[str] | None = None
-    held: int = 0
-    audit: Sequence[tuple[str, str]] = ()
-    last: Sequence[tuple[str, int, str]] = ()
-    sources: str = WITHIN
+    held: int = 0  # number of records that a limit held back, hidden at first
+    audit: Sequence[tuple[str, str]] = ()  # ``(name, value)`` for auditors
+    last: Sequence[tuple[str, int, str]] = ()  # ``(camera, number, hash)`` of each camera's last record
+    sources: str = WITHIN  # `WITHIN` or `BESIDE`
 
 
 def records_page(head: Head, cards: Iterable[Card]) -> Iterator[str]:

@@ -58,24 +58,15 @@ class Picture(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One sampled frame of one camera.
-
-    Attributes:
-        time: aware UTC capture time.
-        clock: where `time` comes from.
-        pts: presentation time stamp in the container's own units (stills: the index).
-        luma: screening plane at analysis size, uint8 ``(height, width)``.
-        picture: gives the full-size RGB image on demand.
-        steady_s: monotonic seconds when a live frame was decoded; None for footage.
-    """
+    """One sampled frame of one camera."""
 
     camera: str
-    time: datetime
-    clock: Clock
-    pts: int
-    luma: Luma
-    picture: Picture
-    steady_s: float | None = None
+    time: datetime  # aware UTC capture time
+    clock: Clock  # where `time` comes from
+    pts: int  # presentation time stamp in the container's own units (stills: the index)
+    luma: Luma  # screening plane at analysis size, uint8 ``(height, width)``
+    picture: Picture  # gives the full-size RGB image on demand
+    steady_s: float | None = None  # monotonic seconds when a live frame was decoded; None for footage
 
     @property
     def image(self) -> Image:
@@ -115,24 +106,18 @@ class SourceOptions:
         analysis_width: width of the luma plane in pixels; the height keeps the aspect, rounded to even.
         start: aware wall-clock time of the first frame of a file; None takes the container's
             creation time, else 1970-01-01T00:00:00Z.
-        rtsp_transport: ``tcp`` or ``udp``.
-        open_timeout_s: longest wait for a live source to open.
-        stall_timeout_s: longest silence of a live source before it is opened again.
-        privacy: areas that are black in every picture and plane.
-        masks: areas that are black in the luma plane only, and so ignored.
-        idle_keyframes: decode only keyframes of a live source while nothing moves in them.
         fast: of a file decode keyframes, and in full only where something moves (`pipeline.sources.fast`).
     """
 
     sample_hz: float = 2.0
     analysis_width: int = 480
     start: datetime | None = None
-    rtsp_transport: str = "tcp"
-    open_timeout_s: float = 5.0
-    stall_timeout_s: float = 10.0
-    privacy: tuple[Polygon, ...] = ()
-    masks: tuple[Polygon, ...] = ()
-    idle_keyframes: bool = False
+    rtsp_transport: str = "tcp"  # ``tcp`` or ``udp``
+    open_timeout_s: float = 5.0  # longest wait for a live source to open
+    stall_timeout_s: float = 10.0  # longest silence of a live source before it is opened again
+    privacy: tuple[Polygon, ...] = ()  # areas that are black in every picture and plane
+    masks: tuple[Polygon, ...] = ()  # areas that are black in the luma plane only, and so ignored
+    idle_keyframes: bool = False  # decode only keyframes of a live source while nothing moves in them
     fast: bool = False
 
 
@@ -142,11 +127,7 @@ class SourceReport:
 
     Attributes:
         decoded, sampled: frames.
-        corrupt: frames or packets skipped because they were damaged.
-        dropped: sampled frames of a live source that were not read before newer ones came.
-        reconnections: times a live source was opened again.
         errors: one redacted sentence per failed input or interruption, the newest `ERRORS_KEPT`.
-        state: of a live source; None for files.
         skew_s: the camera's clock less ours in seconds, the packets' delay included; None where the camera
             sends no time.
         screening: of the sub-stream that is screened in place of this one; None without one.
@@ -154,11 +135,11 @@ class SourceReport:
 
     decoded: int = 0
     sampled: int = 0
-    corrupt: int = 0
-    dropped: int = 0
-    reconnections: int = 0
+    corrupt: int = 0  # frames or packets skipped because they were damaged
+    dropped: int = 0  # sampled frames of a live source that were not read before newer ones came
+    reconnections: int = 0  # times a live source was opened again
     errors: tuple[str, ...] = ()
-    state: ConnectionState | None = None
+    state: ConnectionState | None = None  # of a live source; None for files
     skew_s: float | None = None
     screening: SourceReport | None = None
 

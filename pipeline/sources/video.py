@@ -46,13 +46,12 @@ class VideoFile:
     """One video file of a camera.
 
     Attributes:
-        duration_s: by the container; None where it does not say.
         recorded: wall-clock time of its first frame by the container or by its name, None if neither says.
         start: when it starts by the clock of all segments; None: where the one before ended.
     """
 
     path: Path
-    duration_s: float | None
+    duration_s: float | None  # by the container; None where it does not say
     recorded: datetime | None
     start: datetime | None = None
 

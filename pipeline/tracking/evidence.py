@@ -42,26 +42,18 @@ class End:
     """The beginning or the end of a track.
 
     Attributes:
-        track: whose.
-        coming: its beginning.
-        time_s: of the outermost observation.
-        box: where, as large as before the frame's edge cut it.
         outwards: velocity beyond the end, shares of the frame a second (backwards in time at a beginning).
-        side: edge of the frame that it lies at or goes to, of `SIDES`.
-        gap: own sizes from that edge.
-        speed: own sizes a second towards that edge.
-        aspect: width of the frame over its height.
     """
 
-    track: Track
-    coming: bool
-    time_s: float
-    box: Box
+    track: Track  # whose
+    coming: bool  # its beginning
+    time_s: float  # of the outermost observation
+    box: Box  # where, as large as before the frame's edge cut it
     outwards: tuple[float, float]
-    side: str
-    gap: float
-    speed: float
-    aspect: float
+    side: str  # edge of the frame that it lies at or goes to, of `SIDES`
+    gap: float  # own sizes from that edge
+    speed: float  # own sizes a second towards that edge
+    aspect: float  # width of the frame over its height
 
     @property
     def through_edge(self) -> bool:

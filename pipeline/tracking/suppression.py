@@ -25,23 +25,14 @@ _WHEELS = np.array([family_of(name) == "two-wheeler" for name in OBJECTS])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """N detections of a frame that may begin or continue tracks, the surest first.
+    """N detections of a frame that may begin or continue tracks, the surest first."""
 
-    Attributes:
-        boxes: ``(N, 4)``, cut at the frame's edge.
-        scores: ``(N,)``, 0..1.
-        classes: ``(N, len(OBJECTS))``, probability 0..1 of each class.
-        embeddings: ``(N, E)`` unit vectors of appearance; ``(N, 0)`` where there are none.
-        riding: ``(N,)``, 1 where a person sits on a two-wheeler.
-        histograms: ``(N, COLOUR_BINS)``.
-    """
-
-    boxes: Floats
-    scores: Floats
-    classes: Floats
-    embeddings: Floats
-    riding: Floats
-    histograms: Floats
+    boxes: Floats  # ``(N, 4)``, cut at the frame's edge
+    scores: Floats  # ``(N,)``, 0..1
+    classes: Floats  # ``(N, len(OBJECTS))``, probability 0..1 of each class
+    embeddings: Floats  # ``(N, E)`` unit vectors of appearance; ``(N, 0)`` where there are none
+    riding: Floats  # ``(N,)``, 1 where a person sits on a two-wheeler
+    histograms: Floats  # ``(N, COLOUR_BINS)``
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -62,40 +62,27 @@ class Track:
     """One object.
 
     Attributes:
-        id: unique for the camera.
         observations: in order of time; those of long ago are thinned out, the first stays.
-        classes: sum of its detections' class probabilities, `OBJECTS` in order.
-        histogram: mean of its colours, see `models.grounded.observations`.
-        embedding: mean of its embeddings, of unit length; of length 0 where there are none.
         state: tentative (too young to be believed), confirmed, lost (not observed at present), ended.
         since_s: when it came; None where it was there before the camera could see it come.
-        rests_since_s: when it came to rest; None while it moves.
-        ridden: share of its observations in which a person sat on a two-wheeler.
-        velocity: shares of the frame a second, x and y.
-        entrance_decided: its entrance was given or left out.
-        looks: how often its departure was considered.
-        unseen_s: time in which frames did not show it, since its last observation.
-        announced: turns that were given since it came to rest.
-        arrived: its entrance was given.
-        departed: its departure was given.
     """
 
-    id: str
+    id: str  # unique for the camera
     observations: list[Observation]
-    classes: Floats
-    histogram: Floats
-    embedding: Floats
+    classes: Floats  # sum of its detections' class probabilities, `OBJECTS` in order
+    histogram: Floats  # mean of its colours, see `models.grounded.observations`
+    embedding: Floats  # mean of its embeddings, of unit length; of length 0 where there are none
     state: str = "tentative"
     since_s: float | None = None
-    rests_since_s: float | None = None
-    ridden: float = 0.0
-    velocity: tuple[float, float] = (0.0, 0.0)
-    entrance_decided: bool = False
-    looks: int = 0
-    unseen_s: float = 0.0
-    announced: tuple[str, ...] = ()
-    arrived: bool = False
-    departed: bool = False
+    rests_since_s: float | None = None  # when it came to rest; None while it moves
+    ridden: float = 0.0  # share of its observations in which a person sat on a two-wheeler
+    velocity: tuple[float, float] = (0.0, 0.0)  # shares of the frame a second, x and y
+    entrance_decided: bool = False  # its entrance was given or left out
+    looks: int = 0  # how often its departure was considered
+    unseen_s: float = 0.0  # time in which frames did not show it, since its last observation
+    announced: tuple[str, ...] = ()  # turns that were given since it came to rest
+    arrived: bool = False  # its entrance was given
+    departed: bool = False  # its departure was given
 
     @property
     def first(self) -> Observation:
@@ -158,48 +145,34 @@ class Event:
     """An event of a track, with the two frames that show it.
 
     Attributes:
-        kind: one of `KINDS`.
-        track: its id.
         object: voted class; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure.
-        class_p: share of the votes for its family, 0..1.
-        time_s: when it happened.
-        confidence: calibrated probability that it is so, 0..1.
         before_time_s, after_time_s: moments of its own frame pair.
         box_before, box_after: where it was then; None where it was not there.
-        since_s: when the track came; None where nobody saw that.
         duration_s: how long it was there (departures), has rested (stopped, parked, waiting, met) or had
             rested (resumed); None where that is not known.
-        seen_s: for how long it was seen before it left, where nobody saw it come.
-        rests: True where it stands still at the end of the event.
-        edge: side of the frame by which it came or went, of `SIDES`; empty in mid-picture.
-        way: where it came from or went to, of `SIDES`; empty where that is not clear.
-        path: middles of its feet from before to after.
         other: id of the track that it met, got into or out of, or that put it down or took it; empty without.
-        completes: it is no news of its own, but completes what was said of the track last.
         same_as: an earlier track that this may be, and the probability; None without one.
-        line: that was crossed, with the direction in words, or the door; empty without one.
-        seen: False where it happened some time before, and nobody saw when.
     """
 
-    kind: str
+    kind: str  # one of `KINDS`
     track: str
     object: str
-    class_p: float
-    time_s: float
-    confidence: float
+    class_p: float  # share of the votes for its family, 0..1
+    time_s: float  # when it happened
+    confidence: float  # calibrated probability that it is so, 0..1
     before_time_s: float
     after_time_s: float
     box_before: Box | None
     box_after: Box | None
-    since_s: float | None = None
+    since_s: float | None = None  # when the track came; None where nobody saw that
     duration_s: float | None = None
-    seen_s: float = 0.0
-    rests: bool = False
-    edge: str = ""
-    way: str = ""
-    path: tuple[tuple[float, float], ...] = ()
+    seen_s: float = 0.0  # for how long it was seen before it left, where nobody saw it come
+    rests: bool = False  # True where it stands still at the end of the event
+    edge: str = ""  # side of the frame by which it came or went, of `SIDES`; empty in mid-picture
+    way: str = ""  # where it came from or went to, of `SIDES`; empty where that is not clear
+    path: tuple[tuple[float, float], ...] = ()  # middles of its feet from before to after
     other: str = ""
-    completes: bool = False
+    completes: bool = False  # it is no news of its own, but completes what was said of the track last
     same_as: tuple[str, float] | None = None
-    line: str = ""
-    seen: bool = True
+    line: str = ""  # that was crossed, with the direction in words, or the door; empty without one
+    seen: bool = True  # False where it happened some time before, and nobody saw when
