@@ -29,8 +29,7 @@ _WEIGHTS = Path(__file__).parent / "weights"
 SHIPPED = {"grounded": _WEIGHTS / "grounded.safetensors", "ddla": _WEIGHTS / "ddla.safetensors"}
 """The checkpoints that this project trained and that ship with the package, by name."""
 
-DEFAULT = "grounded"
-"""Name of the default captioner."""
+DEFAULT = "grounded"  # name of the default captioner
 
 DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
 

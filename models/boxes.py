@@ -10,14 +10,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Box = tuple[float, float, float, float]
-"""``(x, y, width, height)`` in 0..1 of the frame."""
-
-Point = tuple[float, float]
-"""``(x, y)`` in 0..1 of the frame."""
-
-Boxes = Sequence[Box] | NDArray[np.floating]
-"""N boxes, or ``(N, 4)``."""
+Box = tuple[float, float, float, float]  # ``(x, y, width, height)`` in 0..1 of the frame
+Point = tuple[float, float]  # ``(x, y)`` in 0..1 of the frame
+Boxes = Sequence[Box] | NDArray[np.floating]  # N boxes, or ``(N, 4)``
 
 _LEAST_AREA = 1e-12  # so that nothing is divided by 0
 

@@ -17,8 +17,7 @@ GROUPS = np.array([[object_of(label) == name for label in CLASSES] for name in O
 FAMILY = np.array([first_of(family_of(name)) for name in OBJECTS])
 """int64 ``(len(OBJECTS),)``: the first object of each one's family."""
 
-LEAST = 0.05
-"""Objects with a lower score are left out."""
+LEAST = 0.05  # objects with a lower score are left out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

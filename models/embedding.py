@@ -15,8 +15,7 @@ from models.session import load_session
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-SIZE = 256, 128
-"""Height and width of a crop in pixels."""
+SIZE = 256, 128  # height and width of a crop in pixels
 
 
 class AppearanceEmbedding:

@@ -20,8 +20,7 @@ COCO = (
 )  # fmt: skip
 """The classes of the weights that training starts from, in their order (Lin et al. 2014)."""
 
-CLASSES = (*COCO, "van")
-"""The detector's classes; COCO has no van."""
+CLASSES = (*COCO, "van")  # the detector's classes; COCO has no van
 
 OBJECTS = (
     *("person", "car", "van", "bus", "truck", "motorcycle", "bicycle", "animal", "bag", "bottle"),

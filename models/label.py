@@ -11,8 +11,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-FORMAT = 2
-"""Since 2 the grounded captioner's detector is an ONNX graph."""
+FORMAT = 2  # since 2 the grounded captioner's detector is an ONNX graph
 
 KEY = "narrated"
 

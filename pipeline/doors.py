@@ -26,8 +26,7 @@ from pipeline.tracking.types import Floats
 LASTS_S = 2.5
 """A look counts once it has lasted so long; the gate passes frames on for 3 s after the last motion."""
 
-SCENE_S = 10.0
-"""Another look of the surroundings counts once it has lasted so long."""
+SCENE_S = 10.0  # another look of the surroundings counts once it has lasted so long
 
 SEEN_S = 20.0
 """When it opened or closed is not known where it was last seen to be as before longer ago."""

@@ -17,17 +17,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, get_args
 
-FILE = "feedback.sqlite3"
-"""Its name in the folder of the journals."""
-
-Opinion = Literal["right", "wrong", "corrected"]
-"""Of one sentence."""
+FILE = "feedback.sqlite3"  # its name in the folder of the journals
+Opinion = Literal["right", "wrong", "corrected"]  # of one sentence
 
 TYPES = ("appeared", "disappeared", "moved", "more", "fewer", "replaced")
 """The types of change that a correction may name; see `pipeline.record.RecordSentence`."""
 
-LONGEST = 10_000
-"""Characters of a note or a correction."""
+LONGEST = 10_000  # characters of a note or a correction
 
 _REVIEW, _NOTE = "review", "note"  # anything else is the place of a sentence
 _TABLE = """

@@ -81,8 +81,7 @@ class Seen:
     frame: Frame
 
 
-Item = MotionFrame | FramePair | Gap | Seen
-"""Messages from a camera's thread to the narrator."""
+Item = MotionFrame | FramePair | Gap | Seen  # messages from a camera's thread to the narrator
 
 
 class Gate:

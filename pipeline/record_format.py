@@ -16,8 +16,7 @@ TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 SINCE = TIME.replace("^", "^(before )?")
 """Patterns of a camera's name, a time, and a time before which nothing is known."""
 
-ACCESS_LOG = "access.log"
-"""The name of the log of who looked at the record."""
+ACCESS_LOG = "access.log"  # the name of the log of who looked at the record
 
 _HASH_KEY = b'"hash":"'
 _SEGMENT = re.compile(r"\.[0-9]{12}$")

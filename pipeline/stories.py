@@ -32,8 +32,7 @@ from pipeline.narration.narration import Narration
 MEMORY_S = 30.0
 """An object not mentioned for so long is news again; one that stayed for so long had come to rest."""
 
-AGAIN_S = 10.0
-"""An object that was there so shortly before a pair begins has not appeared in it."""
+AGAIN_S = 10.0  # an object that was there so shortly before a pair begins has not appeared in it
 
 _SHARED = 0.5  # of the smaller box: the same place
 _ALIKE = 4.0  # ratio of areas up to which two boxes show one object

@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-KeyPath = tuple[str | int, ...]
-"""Keys and list indices from the root down."""
+KeyPath = tuple[str | int, ...]  # keys and list indices from the root down
 
 _STRING, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 

@@ -16,8 +16,7 @@ from pipeline.publisher.publisher import NO_ENTRY
 from pipeline.publisher.subscription import Entry, StreamReader
 from pipeline.record_format import RecordError, check_camera, format_stream_id
 
-RETRY_S = 60.0
-"""After which a camera that cannot be copied is tried again."""
+RETRY_S = 60.0  # after which a camera that cannot be copied is tried again
 
 logger = logging.getLogger(__name__)
 

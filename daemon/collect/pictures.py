@@ -21,8 +21,7 @@ from pipeline.redaction import redact
 LOOK_BACK_S = 7 * 86400.0
 """At the start, pictures that are missing are wanted again of journals written within so long."""
 
-RETRY_S = 60.0
-"""Longest pause after which a page that did not answer is asked again."""
+RETRY_S = 60.0  # longest pause after which a page that did not answer is asked again
 
 _MOST_WANTED = 100_000
 _AT_ONCE = 64

@@ -19,11 +19,8 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY
 from pipeline.publisher.connection import RedisServer
 
-ANSWER_S = 5.0
-"""Longest wait for the server's answer."""
-
-GRACE_S = 15.0
-"""Longest wait for the picture in hand."""
+ANSWER_S = 5.0  # longest wait for the server's answer
+GRACE_S = 15.0  # longest wait for the picture in hand
 
 
 def collect(

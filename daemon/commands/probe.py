@@ -24,8 +24,7 @@ from pipeline.sources.picture import View
 from pipeline.sources.rtsp import open_camera
 from pipeline.sources.times import CaptureClock
 
-SECONDS = 5.0
-"""How long is looked at what a camera sends."""
+SECONDS = 5.0  # how long is looked at what a camera sends
 
 
 def probe(

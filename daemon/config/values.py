@@ -133,8 +133,7 @@ Threshold = Annotated[
 ]
 """A number of grey levels; None is ``auto``."""
 ListenAnywhere = Annotated[tuple[str, int], BeforeValidator(parse_listen)]
-Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback)]
-"""On the loopback interface."""
+Listen = Annotated[tuple[str, int], BeforeValidator(_parse_loopback)]  # on the loopback interface
 PlaceName = Annotated[str, AfterValidator(_check_place_name)]
 Corners = tuple[tuple[Share, Share], ...]
 LinePoints = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_line)]

@@ -14,8 +14,7 @@ from time import monotonic
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-SESSION_S = 7 * 86_400
-"""Longest login."""
+SESSION_S = 7 * 86_400  # longest login
 
 SHORTEST_PASSWORD = 10
 _LONGEST_PASSWORD = 1024

@@ -20,8 +20,7 @@ from daemon.serve.access import Sessions
 from pipeline.journal import JournalError
 from pipeline.journal.access_log import Deed, record_access
 
-OPEN = ("/login", "/static/")
-"""Addresses that need no login."""
+OPEN = ("/login", "/static/")  # addresses that need no login
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -32,8 +32,7 @@ _LONGEST, _MOST = 300, 12
 _PAGE = re.compile(r"[1-9][0-9]{0,4}")
 _BY_MINUTES, _BY_HOURS, _LONGEST_PLOT = timedelta(hours=3), timedelta(days=2), timedelta(days=92)
 """Spans up to so long are shown by minutes, and by hours; others by days, so many at most."""
-_PARTS = 96
-"""Of a span, of each of which occupancy is the highest."""
+_PARTS = 96  # of a span, of each of which occupancy is the highest
 
 
 class Bar(NamedTuple):

@@ -23,8 +23,7 @@ SPANS = {
     "30d": N_("the last 30 days"),
     "": N_("all that is there"),
 }
-FIELDS = ("when", "hours", "cooldown", "since")
-"""Of the form, in words."""
+FIELDS = ("when", "hours", "cooldown", "since")  # of the form, in words
 
 _SHOWN = 50
 

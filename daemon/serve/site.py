@@ -31,8 +31,7 @@ from pipeline.report.card import Card
 _NEWEST = 20
 _REFRESH_S = 0.5
 _STATES_S, _STATES_LIMIT_S, _LARGEST = 5.0, 2.0, 2**20
-_GOOD = {N_("streaming"), N_("reading")}
-"""States of a camera that is watched."""
+_GOOD = {N_("streaming"), N_("reading")}  # states of a camera that is watched
 _OTHERS = (N_("connecting"), N_("stalled"), N_("backing off"), N_("ended"), N_("waiting"))
 
 logger = logging.getLogger(__name__)

@@ -51,14 +51,9 @@ from pipeline.record_format import RecordError
 GRACE_S = 4.0
 """Time from the signal to the end, in which held work is narrated and published as far as possible."""
 
-PUBLISHING_S = 1.5
-"""The last part of that; no further pair is narrated then."""
-
-SIGNING_S = 2.0
-"""Longest wait for the last records to be signed."""
-
-HELD = 10_000
-"""Narrations per camera that wait in memory for a disk that is full or read-only."""
+PUBLISHING_S = 1.5  # the last part of that; no further pair is narrated then
+SIGNING_S = 2.0  # longest wait for the last records to be signed
+HELD = 10_000  # narrations per camera that wait in memory for a disk that is full or read-only
 
 FINISH_S = 30.0
 """Longest wait for the last narrations to be published where all footage has ended by itself."""

@@ -17,11 +17,8 @@ from pipeline.sources import ConnectionState, Frame, Source, SourceReport
 from pipeline.sources.picture import without_picture
 from pipeline.thresholds import PairThresholds, calibrate
 
-CALIBRATION_S = 60.0
-"""Footage that calibrates a camera, while it is watched with the defaults."""
-
-READ_S = 60.0
-"""A thread that waits for one frame of a file for so long hangs."""
+CALIBRATION_S = 60.0  # footage that calibrates a camera, while it is watched with the defaults
+READ_S = 60.0  # a thread that waits for one frame of a file for so long hangs
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,7 @@ from pipeline.narration.narration import Narration, narrate, narrate_facts
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redact
 
-BATCH = 8
-"""Frames and pairs of a batch at most."""
+BATCH = 8  # frames and pairs of a batch at most
 
 REPEAT_S = 600.0  # an error that goes on is logged again after so long
 

@@ -13,8 +13,7 @@ from models.detections import Detections
 from pipeline.loop import Heartbeats, Loop
 from pipeline.record import Record
 
-LOOP = "narrator"
-"""Its name among the loops that the watchdog goes by."""
+LOOP = "narrator"  # its name among the loops that the watchdog goes by
 
 BATCH_LIMIT_S = 60.0
 """A batch on a slow processor may take this long; the limit of its own is for a narrator that hangs."""

@@ -9,8 +9,7 @@ from time import monotonic
 TOO_SLOW_S = 10.0
 """A live camera's pair that waits so long for the narrator shows that this machine is too slow."""
 
-STEADY_S = 60.0
-"""It keeps up again when no pair has waited so long for this time."""
+STEADY_S = 60.0  # it keeps up again when no pair has waited so long for this time
 
 logger = logging.getLogger(__name__)
 

@@ -34,8 +34,7 @@ BELIEVED_AFTER_S = 86_400.0
 
 _JUMP_S = 3600.0
 _EVERY_S = 60.0
-_WITHIN_S = 600.0
-"""A run that deletes reads whole journals."""
+_WITHIN_S = 600.0  # a run that deletes reads whole journals
 
 logger = logging.getLogger(__name__)
 

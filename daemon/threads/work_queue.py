@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 FRAMES_HELD = 8
 """Frames and pairs of a camera that wait for the narrator; frames of 1080p take 30 MB."""
 
-LATE_S = 0.5
-"""A live camera's frame that has waited so long gives way to the next one."""
-
-POLL_S = 0.2
-"""No wait is longer without a look at who has stopped."""
+LATE_S = 0.5  # a live camera's frame that has waited so long gives way to the next one
+POLL_S = 0.2  # no wait is longer without a look at who has stopped
 
 
 PROPOSED, PUBLISHED, SUPPRESSED, DROPPED = "proposed", "published", "suppressed", "dropped"

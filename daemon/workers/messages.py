@@ -15,11 +15,8 @@ from models.families import OBJECTS
 from pipeline.sources import Image
 
 GROUP = "workers"
-MOST_IMAGES = 64
-"""Images in one request."""
-
-LONGEST_SIDE = 4096
-"""Pixels of an image's side: a PNG of 69 bytes may claim to be gigabytes."""
+MOST_IMAGES = 64  # images in one request
+LONGEST_SIDE = 4096  # pixels of an image's side: a PNG of 69 bytes may claim to be gigabytes
 
 _ROOT = "narrated:{workers}:2"
 _PARTS = ("box", "score", "label", "feature")

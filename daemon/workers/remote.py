@@ -23,8 +23,7 @@ from pipeline.sources import Image
 RESPONSE_S = 5.0
 """Requests without a response for so long are taken back: the images are detected here."""
 
-IMAGES_PER_REQUEST = 4
-"""More images are shared among workers."""
+IMAGES_PER_REQUEST = 4  # more images are shared among workers
 
 BACKOFF_S = (1.0, 30.0)
 """First and longest time for which no worker is asked after none has answered."""

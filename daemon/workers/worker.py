@@ -32,8 +32,7 @@ from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.redaction import redact
 from pipeline.sources import Image
 
-HEARTBEAT_S = 10
-"""Time to live of a heartbeat."""
+HEARTBEAT_S = 10  # time to live of a heartbeat
 
 _RESPONSE_TTL_S = 60  # no client waits longer for a response
 _BLOCK_MS = 500

@@ -22,17 +22,13 @@ from models.session import load_session, shrinkage_options
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-STRIDES = (8, 16, 32, 64)
-"""Pixels of the picture per cell of each level."""
-
-BINS = 8
-"""An edge lies 0 to 7 cells from a cell's middle."""
+STRIDES = (8, 16, 32, 64)  # pixels of the picture per cell of each level
+BINS = 8  # an edge lies 0 to 7 cells from a cell's middle
 
 OVERLAP = 0.6
 """Two detections of one family that share this much (intersection over union) are one object."""
 
-AT_ONCE = 100
-"""Most detections of one picture, the surest ones."""
+AT_ONCE = 100  # most detections of one picture, the surest ones
 
 _MARGIN = 1e-3  # in logits, for the first sieve
 _CELL = 32

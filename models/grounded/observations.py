@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-FEATURES = 192
-"""Numbers of `Detections.feature`."""
+FEATURES = 192  # numbers of `Detections.feature`
 
 _HUES, _LIGHTS = 8, 8
 _PART = _HUES + 1 + _LIGHTS
-COLOUR_BINS = 2 * _PART
-"""Numbers of `colour_histograms`."""
+COLOUR_BINS = 2 * _PART  # numbers of `colour_histograms`
 
 _GRID = (16, 8)  # rows and columns of the points at which a box is sampled
 _VIVID = 0.25  # chroma 0..1 from which a hue counts in full

@@ -15,18 +15,13 @@ if TYPE_CHECKING:  # types only: asking the record must not wait for NumPy
 
 LEFT, RIGHT = 0.4, 0.6
 """A centre below is on the left, above on the right, between them in the middle."""
-TOP, BOTTOM = 0.33, 0.67
-"""A centre below is at the top, above at the bottom."""
-
-EDGE = 0.12
-"""A centre this close to the side of the frame is near that edge."""
+TOP, BOTTOM = 0.33, 0.67  # a centre below is at the top, above at the bottom
+EDGE = 0.12  # a centre this close to the side of the frame is near that edge
 HIGH, LOW = 0.2, 0.8
 """A centre in the middle column above or below is near the top or the bottom edge, no more in the middle."""
 
-LARGE = 0.25
-"""A box longer than this share of the frame is not near an edge, nor in the background."""
-FILLING = 0.25
-"""A box that covers this share of the frame has no place in it."""
+LARGE = 0.25  # a box longer than this share of the frame is not near an edge, nor in the background
+FILLING = 0.25  # a box that covers this share of the frame has no place in it
 
 SIDES = ("left", "middle", "right")
 

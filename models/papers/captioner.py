@@ -24,8 +24,7 @@ from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, surface
 from models.papers.wording import read
 
 FEATURES = 4  # of a cluster, for the alignment prior: see `PairBatch.features`
-ENCODER = "encoder."
-"""Names of the encoder's weights begin so; no checkpoint holds them."""
+ENCODER = "encoder."  # names of the encoder's weights begin so; no checkpoint holds them
 
 _STORY = 4  # sentences for which a story has room
 SAME_PLACE = 0.25  # two sentences are about one place if their boxes share this much of the smaller one

@@ -97,8 +97,7 @@ def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float)
     return pairs
 
 
-_Reasons = list[tuple[str, str]]
-"""Ids of records, or empty, and what differs."""
+_Reasons = list[tuple[str, str]]  # ids of records, or empty, and what differs
 
 
 def _compare_camera(

@@ -42,8 +42,7 @@ _BODY = (0.08, 0.05, 0.92, 0.78)  # of the box: without edges, tyres and shadow
 _VIVID_CHROMA, _VIVID_SATURATION = 16.0, 0.3
 _HUES = {"red": (345, 38), "orange": (41, 80), "yellow": (86, 112), "green": (118, 185), "blue": (235, 308)}
 """Lab hue angles in degrees, from and to; between them no colour is sure."""
-_BLUE_CHROMA = 25.0
-"""Least median chroma of blue paint: silver under a clear sky has less."""
+_BLUE_CHROMA = 25.0  # least median chroma of blue paint: silver under a clear sky has less
 _ALIKE, _APART = 0.3, 0.12  # share of vivid pixels of one hue that names it; share of others that forbids it
 _BROWN = (50.0, 40.0)  # lightness and chroma below which orange is brown
 

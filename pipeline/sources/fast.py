@@ -47,8 +47,7 @@ _FEWEST = 5
 _LARGER, _LARGER_BY = 1.25, 1 / 4000  # than those of calm groups, and bytes per pixel besides
 
 
-Viewed = tuple[Luma, LazyPicture]
-"""What `View.of_frame` makes of a decoded frame."""
+Viewed = tuple[Luma, LazyPicture]  # what `View.of_frame` makes of a decoded frame
 
 
 @dataclass(slots=True, eq=False)

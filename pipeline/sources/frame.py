@@ -15,11 +15,8 @@ from numpy.typing import NDArray
 from pipeline.redaction import redact
 from pipeline.sources.areas import Polygon
 
-Image = NDArray[np.uint8]
-"""RGB, uint8, ``(height, width, 3)``."""
-
-Luma = NDArray[np.uint8]
-"""Luma plane at analysis size, uint8, ``(height, width)``."""
+Image = NDArray[np.uint8]  # RGB, uint8, ``(height, width, 3)``
+Luma = NDArray[np.uint8]  # luma plane at analysis size, uint8, ``(height, width)``
 
 ERRORS_KEPT = 100  # a camera that is away for weeks must not fill the memory with errors
 _CLOCK_SET_S = 10.0  # a camera's clock and delays of the network account for less

@@ -10,11 +10,8 @@ from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes_apart
 from pipeline.tracking.types import SIDES, Event, Track
 
-ENTRANCE_BEFORE_S = 1.5
-"""An entrance's frame before is so much earlier than the first observation."""
-
-DEPARTURE_BEFORE_S = 1.0
-"""A departure's frame before is so much earlier than the last observation."""
+ENTRANCE_BEFORE_S = 1.5  # an entrance's frame before is so much earlier than the first observation
+DEPARTURE_BEFORE_S = 1.0  # a departure's frame before is so much earlier than the last observation
 
 _HIDDEN = 0.4  # share of a box within another's from which it may stand behind it
 _MOSTLY_HIDDEN = 0.6  # ... from which it is hidden all the way to the edge

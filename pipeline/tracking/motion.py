@@ -10,11 +10,8 @@ import numpy as np
 from models.boxes import Box
 from pipeline.tracking.types import Floats, Observation
 
-VELOCITY_S = 0.8
-"""Observations of so many seconds make a velocity."""
-
-AHEAD_S = 1.0
-"""A track is predicted no further than this."""
+VELOCITY_S = 0.8  # observations of so many seconds make a velocity
+AHEAD_S = 1.0  # a track is predicted no further than this
 
 EDGE = 0.006  # of the frame: a side so near to its edge is cut there
 

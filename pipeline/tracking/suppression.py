@@ -13,8 +13,7 @@ from models.families import OBJECTS, family_of
 from models.grounded.observations import colour_histograms
 from pipeline.tracking.types import Floats
 
-LOW = 0.12
-"""Least score of a detection that may continue a track."""
+LOW = 0.12  # least score of a detection that may continue a track
 
 _SAME = 0.7  # intersection over union from which two detections of any class are one
 _ASTRIDE = 0.4  # share of a person's lower half that lies on the two-wheeler

@@ -23,17 +23,10 @@ HALT_S = 3.0
 DECIDED_S = 1.0
 """For so long after `HALT_S` a stop may become certain; later no frame before it is held."""
 
-PAIR_S = 4.5
-"""No frame before is older: no more of them are held."""
-
-PARKED_S = 20.0
-"""A vehicle that stopped where hardly anything drives has parked after so long."""
-
-MET_S = 3.0
-"""Two people who came together have stood so long, with nobody else beside them."""
-
-WAITING_S = 60.0
-"""Nobody waits who has rested for less."""
+PAIR_S = 4.5  # no frame before is older: no more of them are held
+PARKED_S = 20.0  # a vehicle that stopped where hardly anything drives has parked after so long
+MET_S = 3.0  # two people who came together have stood so long, with nobody else beside them
+WAITING_S = 60.0  # nobody waits who has rested for less
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
 _CAME, _ENTERED = 1.0, 0.2  # own sizes that something went before it came to rest; if it had just come in

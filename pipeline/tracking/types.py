@@ -39,8 +39,7 @@ _KIND_ON_WHEELS = 0.64  # of the votes for two-wheelers, to call the rider a cyc
 _VEHICLE = 0.7  # votes for vehicles below which the kind of vehicle is left open
 _KIND_OF_VEHICLE = 0.6  # of the votes for vehicles, to name the kind
 
-SIDES = ("left", "right", "far", "near")
-"""Edges of the frame, and ways."""
+SIDES = ("left", "right", "far", "near")  # edges of the frame, and ways
 
 ENTRANCES = ("entered", "appeared", "placed", "got_out")
 DEPARTURES = ("left", "disappeared", "removed", "got_in")

@@ -24,8 +24,7 @@ from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import FAMILY
 from train.samples import image_in
 
-LABELS = "labels"
-"""Folder of the label files, beside `PICTURES`."""
+LABELS = "labels"  # folder of the label files, beside `PICTURES`
 
 PICTURES = "pictures"
 

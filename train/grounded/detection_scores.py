@@ -20,8 +20,7 @@ from pipeline.sources import Image
 from train.footage.frames import LabelledFrame, picture
 from train.footage.votes import Vote
 
-MEASURED = ("person", "vehicle", "two-wheeler")
-"""The families that are measured."""
+MEASURED = ("person", "vehicle", "two-wheeler")  # the families that are measured
 
 FEWEST = 15  # with fewer sure candidates of a family on a camera, nothing is measured there
 _SAME, _DOUBT = 0.5, 0.4

@@ -24,8 +24,7 @@ from models.checkpoint import write_atomically
 from pipeline.disk import replacing
 
 Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
-Result = dict[str, Any]
-"""Tensors, graphs and plain values by names."""
+Result = dict[str, Any]  # tensors, graphs and plain values by names
 _FORMAT = 2  # of what stages keep; results of another one are made again
 
 

@@ -36,8 +36,7 @@ class Viewpoint:
     light: tuple[Callable[[Image], Image], ...] = ()  # applied to the after frame in their order
 
 
-Boxes = tuple[tuple[Box, ...], ...]
-"""Per change the tight box of every thing on a frame."""
+Boxes = tuple[tuple[Box, ...], ...]  # per change the tight box of every thing on a frame
 
 
 def draw_camera(kind: CameraKind, side: int, rng: np.random.Generator, *, hard: bool) -> Viewpoint:

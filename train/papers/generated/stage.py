@@ -19,8 +19,7 @@ import numpy as np
 
 from train.papers.generated.scenery import SURFACES, THINGS, VARIANTS, Scenery, sprite_size
 
-Edges = tuple[float, float, float, float]
-"""``(left, top, right, bottom)`` in pixels of the canvas."""
+Edges = tuple[float, float, float, float]  # ``(left, top, right, bottom)`` in pixels of the canvas
 
 TYPES = ("appeared", "disappeared", "moved", "number", "replaced")
 """The five types; "number" is worded as more or as fewer."""

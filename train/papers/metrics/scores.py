@@ -191,8 +191,7 @@ def _tokenize(predicted: Texts, references: References) -> tuple[dict[int, list[
     return gold, {k: [" ".join(ptb_tokens(text))] for k, text in enumerate(predicted)}
 
 
-Claim = tuple[str, str, frozenset[str]]
-"""Type, object and place words of a sentence."""
+Claim = tuple[str, str, frozenset[str]]  # type, object and place words of a sentence
 
 Ratio = NDArray[np.float64]
 """Of every pair a numerator and a denominator, ``(N, 2)``; the figure is the ratio of the sums."""

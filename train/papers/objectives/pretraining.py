@@ -65,8 +65,7 @@ from train.papers.objectives import Objective, Step
 from train.papers.objectives.rewriter import Rewriter
 from train.samples import SampleError
 
-TASKS = {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
-"""Weights with which the tasks are drawn."""
+TASKS = {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}  # weights with which the tasks are drawn
 
 _SCORED_AT_ONCE = 32
 _NEGATIVES_EACH = 2

@@ -21,8 +21,7 @@ FolderName = Literal["single_images", "classes"]
 
 _FOLDER = Path(__file__).parent
 
-SUITES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
-"""Every suite by its name."""
+SUITES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))  # every suite by its name
 
 _PLACES = {"METEOR": "meteor", "ROUGE-L": "rouge_l", "CIDEr": "cider", "SPICE": "spice"}
 _PLACES |= {f"BLEU-{n + 1}": f"bleu.{n}" for n in range(4)}
