@@ -66,13 +66,10 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
 def load_captioner(
     path: Path | None = None, device: str = "cpu", encoder: Encoder | None = None
 ) -> Captioner:
-    """Load a trained captioner, ready to describe.
+    """Load a trained captioner, ready to describe: the packaged one, or that of the file `path`.
 
-    Args:
-        path: of a checkpoint; None takes the packaged one.
-        device: where it shall run, "cpu", "cuda", "cuda:1", ...
-        encoder: an encoder loaded already, or one with weights from a file; None loads the one that the
-            checkpoint names.
+    `device` is "cpu", "cuda", "cuda:1", ... An `encoder` that is loaded already, or has weights from a file,
+    replaces the one that the checkpoint names.
 
     Raises:
         CheckpointError: absent, damaged, of another model, or trained on other encoder weights.

@@ -25,16 +25,14 @@ class Detections:
     """N objects in one picture, by falling score.
 
     Attributes:
-        box: float32 ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame, cut at its edge.
-        feature: float32 ``(N, F)``, features of the neck within the box, for association.
         colours: float32 ``(N, COLOUR_BINS)``, see `models.grounded.observations`; without
             rows where a detector gives them.
     """
 
-    box: NDArray[np.float32]
+    box: NDArray[np.float32]  # float32 ``(N, 4)``, ``x, y, width, height`` in 0..1, cut at the edge
     score: NDArray[np.float32]  # float32 ``(N,)``, 0..1, that an object of its family is there
     label: NDArray[np.float32]  # float32 ``(N, len(OBJECTS))``, score 0..1 of each object's name there
-    feature: NDArray[np.float32]
+    feature: NDArray[np.float32]  # float32 ``(N, F)``, of the neck within the box, for association
     colours: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def __len__(self) -> int:

@@ -24,53 +24,37 @@ class Sentence:
     """One sentence about one change.
 
     Attributes:
-        text: starts with a capital letter, ends with a full stop.
-        type: appeared, disappeared, moved, more, fewer, replaced, none or unknown.
-        object: the class of the first object noun (person, car, ...), or "unknown".
-        box: where, ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none.
-        salience: probability 0..1 under the alignment prior that this cluster is worth a sentence.
         confidence: 0..1; of a captioner without perception the geometric mean of the words' probabilities,
             of a grounded one the calibrated probability that type and object are right.
-        count: how many objects; 1 of a captioner that does not count.
         before, after: the object's box on each side; None where it is absent, and both of a
             captioner without boxes of sides.
-        outline_before, outline_after: the object's outline on each side.
-        moment_s: seconds after the before frame at which it happened; None where that is not known.
-        paths: the path of each object, points ``(x, y)`` in 0..1 of the frame.
-        action: the event of a track (entered, left, stopped, ...); empty for a change between two stills.
-        track: id of the track, unique for its camera; empty where there is none.
         since_s, until_s: when the track, or the state that ended, began and ended, in seconds after the
             before frame; None where that is not known.
-        since_known: False where it began at `since_s` or earlier.
-        duration_s: how long it lasted, or has lasted so far.
-        same_as: an earlier track that is probably the same one, and its probability.
-        other: id of the track that it met, got into or out of, or by which it was put down or taken.
-        english: the text in English, by which questions find it; empty where that is its language.
     """
 
-    text: str
-    type: str
-    object: str
-    box: Box | None
-    salience: float
+    text: str  # starts with a capital letter, ends with a full stop
+    type: str  # appeared, disappeared, moved, more, fewer, replaced, none or unknown
+    object: str  # the class of the first object noun (person, car, ...), or "unknown"
+    box: Box | None  # ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none
+    salience: float  # probability 0..1 under the alignment prior that this cluster is worth a sentence
     confidence: float
-    count: int = 1
+    count: int = 1  # how many objects; 1 of a captioner that does not count
     before: Box | None = None
     after: Box | None = None
-    outline_before: Outline = ()
+    outline_before: Outline = ()  # the object's outline on each side
     outline_after: Outline = ()
-    moment_s: float | None = None
-    paths: tuple[tuple[tuple[float, float], ...], ...] = ()
+    moment_s: float | None = None  # seconds after the before frame at which it happened; None: unknown
+    paths: tuple[tuple[tuple[float, float], ...], ...] = ()  # of each object, points in 0..1
     statement: Statement | None = None
-    action: str = ""
-    track: str = ""
+    action: str = ""  # the event of a track (entered, stopped, ...); empty for a change between two stills
+    track: str = ""  # id of the track, unique for its camera; empty where there is none
     since_s: float | None = None
     until_s: float | None = None
-    since_known: bool = True
-    duration_s: float | None = None
-    same_as: tuple[str, float] | None = None
-    other: str = ""
-    english: str = ""
+    since_known: bool = True  # False where it began at `since_s` or earlier
+    duration_s: float | None = None  # how long it lasted, or has lasted so far
+    same_as: tuple[str, float] | None = None  # an earlier track that may be this, and its probability
+    other: str = ""  # the track that it met, got into or out of, or by which it was put down or taken
+    english: str = ""  # the text in English, by which questions find it; empty where that is its language
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +64,23 @@ class DescribeOptions:
     Attributes:
         sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
             by `min_salience` and `min_confidence`.
-        max_sentences: at most this many.
         min_salience: a cluster is described if its prior is at least this share of the largest; a captioner
             that detects objects ignores it. The default was best on plain DDLA's validation cameras.
-        min_confidence: least confidence of a sentence; None takes the captioner's own.
-        max_words: longest sentence in words.
-        zones: named parts of the picture; the first that holds an object replaces the place in the picture.
-        colours: name certain colours.
         depth: near and far ("in the foreground on the left") in place of bottom and top, for cameras that
             look ahead rather than down.
-        lines: who crosses one is reported.
-        doors: that one opens or closes is reported.
-        no_change: keep sentences that say that nothing changed, for scoring.
     """
 
     sentences: int | None = None
-    max_sentences: int = 16
+    max_sentences: int = 16  # at most this many
     min_salience: float = 0.05
-    min_confidence: float | None = None
-    max_words: int = 24
-    zones: tuple[Zone, ...] = ()
-    colours: bool = True
+    min_confidence: float | None = None  # least confidence of a sentence; None takes the captioner's own
+    max_words: int = 24  # longest sentence in words
+    zones: tuple[Zone, ...] = ()  # the first that holds an object replaces the place in the picture
+    colours: bool = True  # name certain colours
     depth: bool = False
-    lines: tuple[Line, ...] = ()
-    doors: tuple[Door, ...] = ()
-    no_change: bool = False
+    lines: tuple[Line, ...] = ()  # who crosses one is reported
+    doors: tuple[Door, ...] = ()  # that one opens or closes is reported
+    no_change: bool = False  # keep sentences that say that nothing changed, for scoring
 
 
 class PlacedSentence(Protocol):

@@ -13,21 +13,12 @@ Shift = tuple[int, int]
 
 
 def alignment_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) -> Shift:
-    """Integer shift of least L2 distance under RGB, searched exhaustively.
+    """Integer shift ``(dx, dy)`` of least L2 distance under RGB, searched in ``-max_shift..max_shift``.
 
     Every shift is judged on the same central window of the after frame, `max_shift` pixels away from its
-    edges, so that all of them compare the same number of pixels. Ties go to the smallest shift.
-
-    Args:
-        before: RGB uint8 ``(h, w, 3)`` (or any one number of channels).
-        after: the same shape.
-        max_shift: largest shift in pixels along each axis; 0 gives ``(0, 0)``.
-
-    Returns:
-        ``(dx, dy)``, each within ``-max_shift..max_shift``.
-
-    Raises:
-        ValueError: images of different shapes or not uint8, a negative `max_shift`, or no window left.
+    edges, so that all of them compare the same number of pixels. Ties go to the smallest shift. Images that
+    are not uint8 ``(h, w, 3)`` (or any one number of channels) of one shape, or leave no window, raise
+    `ValueError`.
     """
     _check(before, after, max_shift)
     if max_shift == 0:
@@ -58,14 +49,9 @@ def _check(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) 
 
 
 def shift_image(image: NDArray[np.uint8], shift: Shift) -> NDArray[np.uint8]:
-    """Move an image by ``(dx, dy)`` pixels; the edge is replicated where nothing comes in.
+    """Move an image ``(h, w)`` or ``(h, w, c)`` by ``(dx, dy)`` pixels, positive to the right and down.
 
-    Args:
-        image: ``(h, w)`` or ``(h, w, c)``.
-        shift: ``(dx, dy)``; positive moves to the right and down.
-
-    Returns:
-        A new image of the same shape and dtype, or the image itself for the shift ``(0, 0)``.
+    The edge is replicated where nothing comes in. ``(0, 0)`` gives the image itself, else it is a new one.
     """
     dx, dy = shift
     if (dx, dy) == (0, 0):

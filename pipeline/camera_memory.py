@@ -27,23 +27,16 @@ class CameraMemory:
     """The last frame that was seen, tracks, scenery and doors, in a file replaced as a whole.
 
     A disk that fails costs the memory, never the watching.
-
-    Attributes:
-        seen: the last frame that was seen, also by an earlier process; None before the first.
-        tracks: the state of an earlier process's tracker, None where there is none.
-        scenery, doors: see `pipeline.scenery` and `pipeline.doors`.
-        masks: the day and the areas of the last record of masks; empty where nothing is hidden.
-        sha256: of the file that was loaded (hex), empty where there was none.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._failed = False
-        self.seen: FrameStamp | None = None
-        self.tracks: dict[str, Any] | None = None
+        self.seen: FrameStamp | None = None  # the last frame, also an earlier process's
+        self.tracks: dict[str, Any] | None = None  # state of an earlier process's tracker
         self.scenery = Scenery()
         self.doors: list[dict[str, Any]] = []
-        self.masks = self.sha256 = ""
+        self.masks = self.sha256 = ""  # day and areas of the last record of masks; hash of the loaded file
         try:
             content = path.read_bytes()
             kept = json.loads(content)[_SCHEMA]

@@ -37,27 +37,19 @@ _SAME_PLACE = 0.3  # intersection over union
 
 @dataclass(slots=True, eq=False)
 class CameraState:
-    """The state of one camera from frame to frame.
-
-    Attributes:
-        colours: votes for the colour of each open track.
-        entered_from: side of the frame by which each open track came.
-        reported: id of the last narration about each open track.
-        saved: the tracker's state when an earlier process saved it, until it is taken up.
-        people: what those look like who are there or have left; None without an embedding.
-    """
+    """The state of one camera from frame to frame."""
 
     limits: MessageLimits  # what was sent lately, by which messages are held
     summary: MinuteSummary
     stories: Stories = field(default_factory=Stories)  # what pairs told lately
     tracker: Tracker | None = None  # None before the first frame, and after the scene was cut
     frames: deque[Frame] = field(default_factory=deque)  # the last seconds, in the order of time
-    colours: dict[str, Counter[str]] = field(default_factory=dict)
-    entered_from: dict[str, str] = field(default_factory=dict)
-    reported: dict[str, str] = field(default_factory=dict)
+    colours: dict[str, Counter[str]] = field(default_factory=dict)  # votes for each open track's
+    entered_from: dict[str, str] = field(default_factory=dict)  # by which side each open track came
+    reported: dict[str, str] = field(default_factory=dict)  # the last narration about each open track
     suppressed: int = 0  # records held from messages since the last one that was not
-    saved: dict[str, Any] | None = None
-    people: Reidentification | None = None
+    saved: dict[str, Any] | None = None  # an earlier process's tracker, until it is taken up
+    people: Reidentification | None = None  # who are there or have left; None without an embedding
     scenery: Scenery = field(default_factory=Scenery)
     crossings: Crossings = field(default_factory=lambda: Crossings(()))
     doors: Doors = field(default_factory=Doors)

@@ -19,20 +19,11 @@ _MAX_BLOCK = 8192  # a row of a block holds at most 3 * 8192 * 255^2 < 2^31
 def l2_rgb(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two RGB images, and of each block.
+    """L2 distance of two images RGB uint8 ``(h, w, 3)`` of one shape, and of each block.
 
-    Args:
-        a: RGB uint8 ``(h, w, 3)``.
-        b: RGB uint8, the same shape.
-        block: side of a block in pixels, 1..8192; blocks at the right and lower edge may be smaller.
-
-    Returns:
-        The root mean square difference over pixels and channels, 0..255, and the same per block, float32
-        ``(ceil(h / block), ceil(w / block))``.
-
-    Raises:
-        ValueError: the images are not two uint8 ``(h, w, 3)`` arrays of one shape, or the block is out of
-            range.
+    It is the root mean square difference over pixels and channels, 0..255, and the same per block, float32
+    ``(ceil(h / block), ceil(w / block))``; `block`, a side in pixels, is 1..8192, and blocks at the right and
+    lower edge may be smaller. Anything else raises `ValueError`.
     """
     _check(a, b, 3)
     _check_block(block)

@@ -67,11 +67,8 @@ class Doors:
     ) -> Iterator[Event]:
         """What has opened or closed, once it has stayed so for `LASTS_S`.
 
-        Args:
-            tracks: of the camera.
-            time_s: of the frame, later than all before.
-            image: RGB uint8 ``(height, width, 3)``.
-            quiet_s: for so long before it nothing moved, and no frame was given.
+        The frame RGB uint8 ``(height, width, 3)`` is later than all before; for `quiet_s` before it nothing
+        moved, and no frame was given.
         """
         for each in self.watched:
             yield from each.update(tracks, time_s, image, quiet_s)

@@ -37,11 +37,8 @@ def evidence_beside(journals: Path) -> Path | None:
 class EvidenceStore:
     """Pictures by content: equal ones are stored once, and a changed byte shows.
 
-    For several threads of one process, the only one that puts and removes there.
-
-    Args:
-        folder: made when the first picture comes.
-        fsync: wait for the disk, so that no journalled record names a picture that a power failure took.
+    For several threads of one process, the only one that puts and removes there. The folder is made when the
+    first picture comes. With `fsync` no journalled record names a picture that a power failure took.
     """
 
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
@@ -53,13 +50,9 @@ class EvidenceStore:
         self._put: dict[str, float] = {}  # when, by the monotonic clock
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store a picture; when this returns it is complete and on disk (with `fsync`).
+        """Store a picture, on disk (with `fsync`) at return; its name is ``sha256:`` and 64 hex digits.
 
-        Returns:
-            How a record names it: ``sha256:`` and 64 hexadecimal digits.
-
-        Raises:
-            OSError: the disk is full or fails; nothing half-written stays under the picture's name.
+        A disk that is full or fails raises `OSError`; nothing half-written stays under the picture's name.
         """
         if suffix not in SUFFIXES:
             raise ValueError(f"{suffix!r} is not a kind of picture: {' or '.join(SUFFIXES)}")

@@ -74,12 +74,8 @@ class Remarks:
 class FeedbackStore:
     """The file; for all threads of one process, beside other processes.
 
-    Args:
-        path: made where it is absent, unless `read_only`.
-        read_only: for a file of another user.
-
-    Raises:
-        FeedbackError: it cannot be opened, read or written (any method).
+    It is made where it is absent, unless `read_only`, which is for a file of another user. One that cannot be
+    opened, read or written raises `FeedbackError` (any method).
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:

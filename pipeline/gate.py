@@ -154,15 +154,9 @@ def watch(
 ) -> Iterator[Item]:
     """Frames to look at, pairs to compare and gaps, in the order of time.
 
-    Args:
-        frames: sampled frames of one camera, in the order of time, at the detection rate.
-        thresholds: of this camera, see `pipeline.thresholds.calibrate`.
-        masks: see `pipeline.pairs.candidate_pairs`.
-        tracked: pass on frames for tracking, and only the pairs that no track explains.
-        live: yield every `SEEN_S` a `Seen`. Stills far apart, in footage, have no gaps between them.
-
-    Raises:
-        ValueError: frames of two cameras are mixed.
+    The frames are one camera's (else `ValueError`), sampled at the detection rate. With `tracked` frames are
+    passed on for tracking, and only the pairs that no track explains. `live` yields every `SEEN_S` a `Seen`;
+    stills far apart, in footage, have no gaps between them.
     """
     finder = PairFinder(thresholds, masks, changes=not tracked)
     gate = Gate(thresholds)

@@ -52,10 +52,6 @@ class Loop:
         within_s: longest time a turn may take before the loop counts as hanging.
         last: called at the end, also where an error brought it.
         at_once: no pause before the first turn.
-
-    Attributes:
-        error: what ended the loop; None while it runs, and where it was asked to stop.
-        stopped: set from `stop` on; turns that wait should wait for it.
     """
 
     def __init__(
@@ -69,8 +65,8 @@ class Loop:
         last: Callable[[], None] = lambda: None,
         at_once: bool = False,
     ) -> None:
-        self.error: BaseException | None = None
-        self.stopped = threading.Event()
+        self.error: BaseException | None = None  # what ended it; None where it was asked to
+        self.stopped = threading.Event()  # set from `stop` on; turns that wait should wait for it
         self._name, self._turn, self._last = name, turn, last
         self._every_s, self._within_s, self._heartbeats = every_s, within_s, heartbeats
         self._woken = threading.Event()
@@ -167,9 +163,6 @@ class Backoff:
             who were cut off return at the same moment.
         to_double: this many failures double the pause.
         warn_every_s: after this long the same reason is logged again.
-
-    Attributes:
-        reason: why it cannot be used now, without secrets; empty while it answers.
     """
 
     def __init__(
@@ -181,7 +174,7 @@ class Backoff:
         to_double: int = 1,
         warn_every_s: float = 60.0,
     ) -> None:
-        self.reason = ""
+        self.reason = ""  # why it cannot be used now, without secrets; empty while it answers
         self._name, self._first_s, self._longest_s = name, first_s, longest_s
         self._to_double, self._warn_every_s = to_double, warn_every_s
         self._failures, self._since, self._warned_at = 0, 0.0, 0.0

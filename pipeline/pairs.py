@@ -40,7 +40,6 @@ class FramePair:
     """Two frames of one camera.
 
     Attributes:
-        before, after: the frames, in time order.
         beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
             pair may be a scene event (light, view, obstructed) rather than a change of objects.
         cause: CHANGE within watched footage; PAUSE: there was no frame between the two (sparse stills,
@@ -76,7 +75,7 @@ def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> flo
 def candidate_pairs(
     frames: Iterable[Frame], thresholds: PairThresholds, masks: tuple[Polygon, ...] = ()
 ) -> Iterator[FramePair]:
-    """Pairs of frames between which something changed.
+    """Pairs of one camera's frames, sampled and in the order of time, between which something changed.
 
     * The change settles, or lasts `MAX_WAIT_S`: (reference, current frame); the current frame is the
       new reference. With `beyond_upper` where the whole frame lies beyond the upper threshold.
@@ -90,22 +89,13 @@ def candidate_pairs(
     * A pause of the stream of `MAX_WAIT_S` or longer (or sparse stills) has no frames in which it settles:
       the pair across it is proposed at once. What is unfinished when the stream ends is proposed then.
 
-    Pairs come in the order of their later frame. Each begins at or after the end of the last one, except
-    that one of the long baseline may reach back over somebody who crossed. Pure and deterministic; four
-    frames are held whatever the footage. Where the resolution changes or the clock goes back by more than
-    `MAX_WAIT_S`, a new reference is taken; frames late by less are left out.
-
-    Args:
-        frames: sampled frames of one camera in the order of time.
-        thresholds: of this camera, see `pipeline.thresholds.calibrate`.
-        masks: polygons in shares of the frame that `l2` and the changes of a pair leave out; the screened
-            planes have them black already (`pipeline.sources.SourceOptions`).
-
-    Yields:
-        The pairs; only frames of a change are converted to RGB.
-
-    Raises:
-        ValueError: frames of two cameras are mixed.
+    Pairs come in the order of their later frame. Each begins at or after the end of the last one, except that
+    one of the long baseline may reach back over somebody who crossed. Pure and deterministic; four frames are
+    held whatever the footage, and only frames of a change are converted to RGB. Where the resolution changes
+    or the clock goes back by more than `MAX_WAIT_S`, a new reference is taken; frames late by less are left
+    out. `l2` and the changes of a pair leave out `masks`, polygons in shares of the frame; the screened
+    planes have them black already (`pipeline.sources.SourceOptions`). Frames of two cameras raise
+    `ValueError`.
     """
     finder = PairFinder(thresholds, masks)
     for frame in frames:

@@ -312,13 +312,9 @@ def build_record(
 ) -> Record:
     """The record of `narration`, linked to the `end` of its camera's chain.
 
-    Args:
-        suppressed: narrations of this camera held back since the last one.
-        latency_ms: how long the stages took, by name; it differs from run to run, so a replay leaves it out.
-        evidence: content hashes of the stored pictures.
-
-    Raises:
-        RecordError: a value does not fit the schema.
+    `suppressed` narrations of this camera were held back since the last one. `latency_ms`, how long the
+    stages took, by name, differs from run to run, so a replay leaves it out. `evidence` has content hashes of
+    the stored pictures. A value that does not fit the schema raises `RecordError`.
     """
     members = {
         **_narration_members(narration),

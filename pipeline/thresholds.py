@@ -55,21 +55,14 @@ class PairThresholds:
 
 
 def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> PairThresholds | None:
-    """Thresholds of a camera from its footage: quiet or busy, by day or night.
+    """Thresholds of a camera from its sampled footage, quiet or busy, by day or night; None of too little.
 
-    The noise is read off consecutive samples, in blocks whose distance is steady over time (noise is,
-    passers-by are not) and no more than three times that of the quietest quarter of the frame (steady
-    traffic is): the 90 % quantile over these blocks of their median over time. Then
-    ``lower = 8 + 1.5 noise`` within `LOWER_BOUNDS` (beyond them only where most of the frame is that
-    noisy) and ``upper = 2.5 x`` the 95 % quantile of the whole-frame distance within `UPPER_BOUNDS`.
-    Memory does not grow with the footage: at most 4,096 distance maps and two frames are held.
-
-    Args:
-        frames: one camera's sampled frames in the order of time; only their luma is looked at.
-        block: side of a screening block in analysis pixels.
-
-    Returns:
-        The thresholds; None where there are fewer than `MIN_FRAMES` frames.
+    The noise is read off consecutive samples, in blocks (of `block` analysis pixels) whose distance is steady
+    over time (noise is, passers-by are not) and no more than three times that of the quietest quarter of the
+    frame (steady traffic is): the 90 % quantile over these blocks of their median over time. Then ``lower = 8
+    + 1.5 noise`` within `LOWER_BOUNDS` (beyond them only where most of the frame is that noisy) and ``upper =
+    2.5 x`` the 95 % quantile of the whole-frame distance within `UPPER_BOUNDS`. Only luma is looked at, of
+    `MIN_FRAMES` frames or more; at most 4,096 distance maps and two frames are held.
     """
     distances: list[float] = []
     maps: list[NDArray[np.float32]] = []

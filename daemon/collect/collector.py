@@ -28,17 +28,11 @@ class PictureQueue(Protocol):
 
 
 class Collector:
-    """Copies every camera's journal from its stream, byte for byte; for one thread.
+    """Copies the journals of `cameras` (None: all) from their streams, byte for byte; for one thread.
 
     The end of a copy is the position in its stream, so that a collector that was killed continues without
-    loss. A camera whose chain does not continue is tried again later; the others are not delayed.
-
-    Args:
-        cameras: names; None copies every camera that has a stream.
-
-    Attributes:
-        records: copied by this collector.
-        troubles: why a camera is not copied now, by name.
+    loss. A camera whose chain does not continue is tried again later, with the reason in `troubles` by name;
+    the others are not delayed. `records` counts what was copied.
     """
 
     def __init__(
@@ -61,11 +55,8 @@ class Collector:
     def run(self, stop: Event, progress: Callable[[], None], *, once: bool = False) -> None:
         """Copy until `stop` is set, or with `once` until nothing more is there; then close the copies.
 
-        `progress` is called after every look at the server.
-
-        Raises:
-            JournalLockedError: another process writes the copies.
-            PublisherError: the server refuses; with `once` also where it is away.
+        `progress` is called after every look at the server. Another process that writes the copies raises
+        `JournalLockedError`; a server that refuses, or with `once` is away, `PublisherError`.
         """
         reader = StreamReader(self._server, self._cameras, self._begin, stop)
         try:

@@ -29,25 +29,18 @@ _PAIRS_HZ = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CameraPlan:
-    """One camera's settings, with secrets put in.
-
-    Attributes:
-        url, screening: where its frames come from, and its small second stream; with their secrets: never
-            print them.
-        lower, upper: thresholds in grey levels; None is found by calibration.
-        tracked: its objects are tracked; else pairs of frames are compared, as captioners of the papers do.
-    """
+    """One camera's settings, with secrets put in."""
 
     name: str
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # with its secrets: never print it
     source: SourceOptions = field(default_factory=SourceOptions)
-    lower: float | None = None
-    upper: float | None = None
+    lower: float | None = None  # grey levels; None is found by calibration
+    upper: float | None = None  # the same
     describe: DescribeOptions = field(default_factory=DescribeOptions)
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
-    screening: str | None = field(default=None, repr=False)
-    tracked: bool = True
+    screening: str | None = field(default=None, repr=False)  # its small second stream, with secrets
+    tracked: bool = True  # else pairs of frames are compared, as captioners of the papers do
 
     def for_captioner(self, captioner: Captioner | CheckpointLabel) -> CameraPlan:
         """The plan for a captioner: objects are tracked if it detects any, else two frames a second do."""

@@ -34,9 +34,7 @@ def reveal(text: str) -> str:
 
     It is for opening a connection: never print it. Inside a URL a secret is percent-encoded (but for ``:``,
     so that it may hold ``user:password``); a secret that is the whole text is taken as it stands.
-
-    Raises:
-        SecretError: a placeholder is misspelt or its secret is absent or empty.
+    A placeholder that is misspelt, or whose secret is absent or empty, raises `SecretError`.
     """
     in_url = "://" in text
 

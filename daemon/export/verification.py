@@ -52,12 +52,9 @@ def verify_export(
 ) -> ExportVerification:
     """Check every file, record, link, signature and picture of an export, a folder or a zip.
 
-    This detects any changed, missing or added byte. Only signatures, or a checksum noted at the time, show
-    that all of it was rewritten.
-
-    Args:
-        keys: public keys that may have signed; none takes those that the signatures name.
-        timestamp_ca: PEM file with the authorities whose time stamps count; None checks no times.
+    This detects any changed, missing or added byte. Only signatures, by any of `keys` (without them, by those
+    that the signatures name), or a checksum noted at the time, show that all of it was rewritten. Times are
+    checked by the authorities in the PEM file `timestamp_ca`.
     """
     with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():

@@ -43,12 +43,9 @@ class Entry:
 class Queue:
     """Reads the group of a target; an entry stays pending until it is settled.
 
-    The group is the queue. The file holds what a flushed Redis forgets: how far each stream was sent, so
-    that what the daemon then publishes again is not sent twice; and the hour of the last digest.
-
-    Args:
-        url: of the server; called again where it refuses the password.
-        from_start: where there is no group yet, begin with what the streams still hold.
+    The group is the queue; where there is none yet it begins at the end, or `from_start`. The file holds what
+    a flushed Redis forgets: how far each stream was sent, so that what the daemon then publishes again is not
+    sent twice; and the hour of the last digest. `url` is called again where it refuses the password.
     """
 
     def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:

@@ -48,14 +48,11 @@ def narrate_on(
     checkpoint: Path,
     device: str,
 ) -> Elsewhere:
-    """Narrate cameras on machines that have their footage at the same paths.
+    """Narrate cameras on machines that have their footage at the same paths; see `ReplayOptions.elsewhere`.
 
-    Args:
-        footage, options, stop: see `ReplayOptions.elsewhere`.
-        address: as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for a cluster
-            that is started here and ends with the replay.
-        checkpoint: the captioner's file, sent to the tasks.
-        device: with one that begins with ``cuda`` a task asks for a share of a GPU.
+    `address` is as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for a cluster
+    that is started here and ends with the replay. The captioner's file `checkpoint` is sent to the tasks;
+    with a `device` that begins with ``cuda`` each asks for a share of a GPU.
     """
     gpus = _SHARE_OF_A_GPU if device.startswith("cuda") else 0
     with _connect(address) as ray:

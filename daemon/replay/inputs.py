@@ -22,19 +22,11 @@ class ReplayInput:
 
 
 def find_footage(places: Sequence[str], camera: str | None = None) -> list[ReplayInput]:
-    """Expand files, folders and globs.
+    """Expand files, folders (the videos in it, or its stills if there are none) and globs, in their order.
 
-    Args:
-        places: of a folder the videos in it, or its stills if there are none.
-        camera: name of the one camera of all of it. None makes every file a camera, but for names with a time
-            stamp (grouped by the rest of the name) and stills (by their folder).
-
-    Returns:
-        The footage in the order of `places` and names; a path that does not exist fails when it is opened.
-
-    Raises:
-        SourceError: a folder or a pattern holds nothing.
-        RecordError: `camera` cannot be a name.
+    All of it is of the one `camera`. Without a name every file is a camera, but for names with a time stamp
+    (grouped by the rest of the name) and stills (by their folder). A path that does not exist fails when it
+    is opened; a folder or a pattern that holds nothing raises `SourceError`, a bad name `RecordError`.
     """
     paths = list(dict.fromkeys(path for place in places for path in _expand(place)))
     if camera is not None:

@@ -73,13 +73,9 @@ def check_output(folder: Path, *, force: bool) -> None:
 class OutputFolder:
     """The folder of a replay, in which every file is complete, or absent.
 
-    What an earlier replay wrote there is removed, but for what a resumed one keeps; `of` is its `identity`.
-
-    Attributes:
-        finished: outcomes of the cameras that are finished.
-        records: by camera; at first those of cameras that an earlier replay finished.
-        journal: folder of the journals, which grow during the replay.
-        evidence: folder of the pictures that they name, if any are kept.
+    What an earlier replay wrote there is removed, but for what a resumed one keeps: `finished`, the outcomes
+    of the cameras that are finished, and their `records`. The journals in `journal` grow during the replay;
+    the pictures that they name, if any are kept, are in `evidence`.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:

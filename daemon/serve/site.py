@@ -51,23 +51,13 @@ class Tile:
 class Site:
     """Everything that the pages are made of; for several threads.
 
-    Args:
-        folder: of the journals.
-        own: folder of the feedback.
-        timezone: of days and hours; None is this machine's.
+    `folder` has the journals, `own` the feedback; days and hours are in `timezone` (None: this machine's).
+    Passwords or feedback that cannot be used raise `ServeError`; a time zone that there is not, or an index
+    that cannot be written, `SearchError`.
 
     Attributes:
-        passwords, sessions: None where no login is needed.
-        config: None where zones and lines may not be written into it.
-        cameras: of the configuration, where it is known.
         secure: browsers come over TLS, so that the cookie may go over nothing else.
-        left_out: files that are not read, with the reason.
         version: another one after each change of the journals, also over restarts.
-        answered: number of requests that have searched so far.
-
-    Raises:
-        ServeError: the passwords or the feedback cannot be used.
-        SearchError: there is no such time zone, or no index can be written.
     """
 
     def __init__(
@@ -83,13 +73,13 @@ class Site:
         self.passwords = (
             Passwords(password_file(settings.passwords, os.environ)) if settings.passwords else None
         )
-        self.sessions = Sessions() if self.passwords else None
+        self.sessions = Sessions() if self.passwords else None  # both are None where no login is needed
         self.guesses, self.secure = GuessLimit(), settings.proxy
         self.folder, self.local = folder, LocalTime.named(timezone)
         self.evidence = evidence_beside(folder) or folder.parent / "evidence"
-        self.config = config if config and may_write(config) else None
+        self.config = config if config and may_write(config) else None  # None: zones may not be written
         self.cameras = configuration.cameras if configuration else None
-        self.left_out: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}  # files that are not read, with the reason
         self.version, self.answered = time_ns(), 0
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None

@@ -93,9 +93,6 @@ class Daemon:
 
     Attributes:
         journals: by camera; also of removed cameras, until everything is journalled and published.
-        narrations: journalled, by camera.
-        reloads: times the configuration was read again, by what came of it.
-        lost: cameras whose journal could not take all narrations before the end.
     """
 
     def __init__(

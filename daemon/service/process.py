@@ -17,15 +17,10 @@ _STATUS_EVERY_S = 10.0
 
 
 class Signals:
-    """SIGTERM and SIGINT request a stop, SIGHUP a reload, while the context lasts.
+    """SIGTERM and SIGINT set `stop`, SIGHUP sets `reload` (for its reader to clear), while the context lasts.
 
     Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save. Later a second one
     does. GNU `timeout` and process supervisors send the first one twice: one within a second is ignored.
-
-    Attributes:
-        stop: set by SIGTERM and SIGINT.
-        reload: set by SIGHUP; the reader of the configuration clears it.
-        stopped_at: monotonic seconds of the first request to end.
     """
 
     def __init__(self) -> None:

@@ -38,16 +38,8 @@ class Span:
 class CameraThread:
     """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
 
-    Args:
-        opener: opens the plan's source, in this thread.
-        heartbeats: get one for each frame; while it may wait for ever, the thread is not overdue.
-
-    Attributes:
-        screened_s: seconds spent on frames so far, waits not counted.
-        first_time, last_time: times of the first frame of the source and of the last one looked at.
-        duration_s: length of the footage, where its container has it.
-        live: True where the source is a camera.
-        loop: the thread; its error is why it ended early.
+    `opener` opens the plan's source, in this thread. `heartbeats` get one for each frame; while it may wait
+    for ever, the thread is not overdue.
     """
 
     def __init__(
@@ -60,10 +52,10 @@ class CameraThread:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.plan = plan
-        self.screened_s = 0.0
-        self.first_time: datetime | None = None
-        self.last_time: datetime | None = None
-        self.duration_s: float | None = None
+        self.screened_s = 0.0  # seconds spent on frames so far, waits not counted
+        self.first_time: datetime | None = None  # of the first frame of the source
+        self.last_time: datetime | None = None  # of the last one looked at
+        self.duration_s: float | None = None  # length of the footage, where its container has it
         self.live = False
         self._queue, self._opener, self._span = queue, opener, span
         self._source: Source | None = None

@@ -92,7 +92,6 @@ class Narrator:
 
     Args:
         captioner: compares pairs; one that detects objects also finds what is tracked.
-        journals: by camera; a narration is journalled before it is published.
         live: journal how long it took (which differs from run to run, so a replay must not).
         evidence: stores the pictures of what is reported, before it is journalled; None keeps none.
         memory: folder in which live cameras keep what outlives the process; None keeps nothing.

@@ -95,9 +95,7 @@ class Retention:
     What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
     journal itself. Nothing goes that is not published, that is held (`narrated hold`), or that is still being
     written. The key signs where the journals begin after a deletion; cameras may come and go meanwhile.
-
-    Attributes:
-        segments: how many were deleted, by camera and reason (age, size, free).
+    `segments` counts what was deleted, by camera and reason (age, size, free).
     """
 
     def __init__(

@@ -44,11 +44,8 @@ class RemoteDetector:
     """Detects by workers; what they do not answer in time, or refuse, it leaves to the local detector.
 
     Both have the same checkpoint, sha256 (hex), so that it does not matter who detects. The URL is called
-    again where the server refuses the password.
-
-    Attributes:
-        counts: images by who detected: remote, local.
-        away: why no worker is asked now; empty while workers answer.
+    again where the server refuses the password. `counts` has images by who detected, remote or local; `away`
+    why no worker is asked now, empty while workers answer.
     """
 
     def __init__(self, url: Callable[[], str], checkpoint: str, local: Detector) -> None:

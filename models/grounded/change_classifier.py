@@ -62,13 +62,10 @@ class ChangeClassifier:
     """M small networks, each with the shapes of `train.grounded.change_classifier.Network`.
 
     Their answer is the mean of their log odds (Lakshminarayanan et al. 2017, "deep ensembles", over logits).
-
-    Attributes:
-        mean, deviation: of evidence, ``(M, len(EVIDENCE))``.
     """
 
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    mean: NDArray[np.float64]  # of evidence, ``(M, len(EVIDENCE))``
+    deviation: NDArray[np.float64]  # the same
     weights: tuple[NDArray[np.float64], ...]  # of the layers, ``(M, outputs, inputs)`` each
     biases: tuple[NDArray[np.float64], ...]  # ``(M, outputs)`` each
 

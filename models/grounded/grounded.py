@@ -81,13 +81,9 @@ class Weights:
 
 
 class Grounded(Captioner):
-    """See the head of this file.
+    """See the head of this file. `graphs` are ONNX: "detector", and "embedding" for the appearance embedding.
 
-    Attributes:
-        weights: what training found.
-        graphs: ONNX by name: "detector", and "embedding" for the appearance embedding.
-        detector: of this process.
-        remote: detects in place of this process; None detects here.
+    `remote` detects in place of this process's `detector`.
     """
 
     name = "grounded"

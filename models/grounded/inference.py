@@ -94,12 +94,9 @@ def cells_of(levels: tuple[tuple[int, ...], ...]) -> tuple[Floats, Floats]:
 class OnnxDetector:
     """A detector as an ONNX graph on the CPU, see `models.detections.Detector`.
 
-    A picture's digits depend neither on what is looked at beside it nor on the number of threads.
-
-    Args:
-        graph: from uint8 RGB ``(1, h, w, 3)`` to what `Answers` holds.
-        threads: of ONNX Runtime; None takes `OMP_NUM_THREADS`, or half as many as there are processors: of
-            two hyperthreads the second adds less than it costs.
+    The graph is from uint8 RGB ``(1, h, w, 3)`` to what `Answers` holds. A picture's digits depend neither on
+    what is looked at beside it nor on the number of threads: `OMP_NUM_THREADS`, or half as many as there are
+    processors, as of two hyperthreads the second adds less than it costs.
     """
 
     def __init__(self, graph: bytes, threads: int | None = None) -> None:

@@ -29,11 +29,9 @@ def colour_histograms(
     """Colours of the upper and the lower half of boxes, the middle weighing more than the rim.
 
     The picture is RGB ``(h, w, 3)``, boxes are ``(N, 4)`` in 0..1 of it; `coarse` takes 5 bits a channel, by
-    a table: faster.
-
-    Returns:
-        float32 ``(N, COLOUR_BINS)``, each half's square roots of shares: 8 hues and grey, which sum to 1, and
-        8 steps of lightness, which sum to 1; so that a product of two is their Bhattacharyya coefficient.
+    a table: faster. They are float32 ``(N, COLOUR_BINS)``, each half's square roots of shares: 8 hues and
+    grey, which sum to 1, and 8 steps of lightness, which sum to 1; so that a product of two is their
+    Bhattacharyya coefficient.
     """
     rows, columns = ((np.arange(n) + 0.5) / n for n in _GRID)
     pixels = samples(picture, box, rows, columns)

@@ -13,49 +13,36 @@ class PerceptionSettings:
     """Settings of comparing two stills. Sizes are an object's own, shares are of the frame.
 
     Attributes:
-        pixels: about how many of a frame the detector sees at once.
-        fine_pixels: ... of stills `fine_gap_s` or more apart, which have more to find than to associate.
-        fine_gap_s: of closer stills, more pixels show shadows and signs as objects.
-        proposed_score: detections below are only weighed against the other side, never told.
-        part: share of a box within a surer one of its family from which it is the same object.
-        twice: overlap from which two boxes of one side are the same object.
         stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
             at rest, seen twice, lie within .13.
         doubtful: a move with a match below it is told of its surer end alone: of 53 read below .2 nineteen
             were one object, of 37 above 29.
-        elsewhere: what has appeared or disappeared may have moved if that is as likely as this or more.
         least_match: matches below it are no move, however sure it is that both ends moved: of seven below
             .06 six were a car that drove out and another one.
-        reach: own sizes that a move may go at once, and more a second: of 923 moves three went further.
         alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival or
             departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
             cameras left out of the other fits.
-        match_worth: what a match adds to the worth of a move, so that the likelier partner wins.
-        least: facts below this confidence are dropped, whatever threshold is asked for.
-        car_below, vehicle_below: share of bus and truck among a vehicle's names below which it is a car, and
-            below which it is only a vehicle; above, it is a large one.
-        named: share of one name above which a large vehicle is called so.
     """
 
-    pixels: int = 230_000
-    fine_pixels: int = 640_000
-    fine_gap_s: float = 10.0
-    proposed_score: float = 0.15
-    part: float = 0.8
-    twice: float = 0.5
+    pixels: int = 230_000  # about how many of a frame the detector sees at once
+    fine_pixels: int = 640_000  # the same of stills further apart: more to find than to associate
+    fine_gap_s: float = 10.0  # these from here on; of closer stills they show shadows and signs as objects
+    proposed_score: float = 0.15  # detections below are only weighed against the other side, never told
+    part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
+    twice: float = 0.5  # overlap from which two boxes of one side are the same object
     stayed: float = 0.15
     doubtful: float = 0.2
-    elsewhere: float = 0.05
+    elsewhere: float = 0.05  # if that is so likely, what has appeared or disappeared may have moved
     least_match: float = 0.03
-    reach: tuple[float, float] = (2.0, 2.0)
+    reach: tuple[float, float] = (2.0, 2.0)  # own sizes of a move, at once and a second: 3 of 923 go further
     alone_scale: tuple[float, float] = (1.3, -0.34)
     doubtful_scale: tuple[float, float] = (0.65, 0.35)
     moved_scale: tuple[float, float] = (0.65, 0.4)
-    match_worth: float = 0.4
-    least: float = 0.1
-    car_below: float = 0.35
-    vehicle_below: float = 0.7
-    named: float = 0.85
+    match_worth: float = 0.4  # what a match adds to the worth of a move, so that the likelier partner wins
+    least: float = 0.1  # facts below this confidence are dropped, whatever threshold is asked for
+    car_below: float = 0.35  # share of bus and truck among a vehicle's names below which it is a car
+    vehicle_below: float = 0.7  # the same, below which it is only a vehicle; above, it is a large one
+    named: float = 0.85  # share of one name above which a large vehicle is called so
 
 
 SETTINGS = PerceptionSettings()

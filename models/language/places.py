@@ -56,11 +56,9 @@ _EDGE = 1e-9
 class Zone:
     """A named part of a camera's picture.
 
-    Attributes:
-        polygon: its corners in order, ``(x, y)`` in 0..1 of the frame; the last is joined to the first.
-
-    Raises:
-        ValueError: no words, fewer than three corners, one outside the frame, or edges that cross or touch.
+    The corners of `polygon` are ``(x, y)`` in 0..1 of the frame, in order; the last is joined to the first.
+    No words, fewer than three corners, one outside the frame, or edges that cross or touch raise
+    `ValueError`.
     """
 
     phrase: str  # the place as it stands in a sentence: "at the entrance", "in the lot"

@@ -111,8 +111,6 @@ class Statement:
     Attributes:
         place: words for where it is, "on the left" or a zone's; where it was, if it left, disappeared,
             moved, resumed or was removed; the line that was crossed, or the door.
-        origin, target: left, right, far, near or middle: where it came from and where it goes.
-        came_from: the same of its arrival, where it left or resumed: "who came in from the right".
         duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
             long it stands, waits or is in company.
     """
@@ -125,9 +123,9 @@ class Statement:
     large: bool = False  # a large one: "large vehicle"
     place: str = ""
     end: str = ""  # words for where a moved one is now
-    origin: str = ""
-    target: str = ""
-    came_from: str = ""
+    origin: str = ""  # left, right, far, near or middle: where it came from
+    target: str = ""  # where it goes
+    came_from: str = ""  # the same of its arrival, where it left or resumed: "who came in from the right"
     duration_s: float | None = None
     at_least: bool = False  # `duration_s` is only how long it was seen
     other: bool = False  # follows the same statement about another one

@@ -54,13 +54,9 @@ def find_changes(
 
     Args:
         pairs: any number of frame pairs; what their masks touch is in no cluster.
-        options: None for the defaults.
         rank: gives clusters their salience; None ranks by the area of the box, the paper's heuristic.
         device: a GPU's torch device (``"cuda"``) clusters the batch on it; None and ``"cpu"`` cluster with
             numba.
-
-    Returns:
-        One change per pair, in their order.
 
     Raises:
         ValueError: a picture is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
@@ -87,14 +83,10 @@ def image_changes(
     options: ChangeOptions | None = None,
     rank: Rank | None = None,
 ) -> tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]:
-    """Changes between two plain images: what `find_changes` finds, without frames and scene events.
+    """Changes between two plain images: `find_changes` without frames and scene events.
 
-    Returns:
-        The alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32
-        ``(K,)``.
-
-    Raises:
-        ValueError: an image is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
+    Returns the alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32
+    ``(K,)``.
     """
     options = options or ChangeOptions()
     return _cluster([difference(before, after, options)], options, rank, None)[0]

@@ -26,9 +26,6 @@ class ChangeOptions:
     Attributes:
         max_shift: largest alignment shift along each axis, in pixels of `size`; a pair that would lie better
             beyond it is not shifted at all.
-        noise_factor: a pixel must also differ by this many times the median pixel distance of the pair.
-        match_light: match gain and offset of each channel of before to after, robustly. The paper is silent.
-        blur: side in pixels of the box that smooths both frames before they are compared; 1 for none.
         light_correlation: a cluster whose grey values still correlate above this between before and after is
             a change of light and is dropped; None keeps it.
     """
@@ -36,9 +33,9 @@ class ChangeOptions:
     size: tuple[int, int] = (224, 224)  # ``(height, width)`` in pixels at which frames are compared
     max_shift: int = 4
     delta: float = 30.0  # least L2 distance of two RGB vectors that makes a pixel active, grey levels
-    noise_factor: float = 4.5
-    match_light: bool = True
-    blur: int = 3
+    noise_factor: float = 4.5  # a pixel must differ by so many times the pair's median distance, too
+    match_light: bool = True  # match gain and offset of each channel of before to after, robustly
+    blur: int = 3  # side in pixels of the box that smooths both frames first; 1 for none
     eps: float = 20.0  # DBSCAN radius in pixels of `size`
     min_samples: int = 9  # DBSCAN's active pixels within eps that make a pixel core
     min_area: float = 0.0  # clusters with fewer active pixels than this share of the frame are dropped
@@ -81,14 +78,9 @@ def difference(
 ) -> Difference:
     """Active pixels of a pair: those whose RGB vectors differ by more than delta once it is aligned.
 
-    Args:
-        before, after: RGB uint8 ``(h, w, 3)`` of any size.
-        options: how frames are compared.
-        masks: polygons in shares of the frame; no pixel that one of them touches is active, nor one on which
-            nothing of before comes to lie.
-
-    Raises:
-        ValueError: an image is not RGB uint8 ``(h, w, 3)``, or too small for the shift.
+    The frames are RGB uint8 ``(h, w, 3)`` of any size; others, or too small ones for the shift, raise
+    `ValueError`. No pixel that a mask (a polygon in shares of the frame) touches is active, nor one on which
+    nothing of before comes to lie.
     """
     small, onto = resize(before, options.size), resize(after, options.size)
     shift = alignment_shift(small, onto, options.max_shift and options.max_shift + 1)

@@ -27,16 +27,13 @@ def dbscan(
     equally near ones that of the nearest row, the upper before the lower, the left before the right).
 
     Args:
-        mask: bool ``(h, w)``, or ``(n, h, w)`` for n masks at once.
+        mask: bool ``(h, w)``, or ``(n, h, w)`` for n masks at once; anything else raises `ValueError`.
         eps: radius in pixels, >= 0; a distance of exactly eps counts.
         min_samples: active pixels, itself included, that make a pixel core; >= 1.
         device: None runs numba on the CPU; a torch device (``"cuda"``, ``"cpu"``) runs the tensor version.
 
     Returns:
         int32 labels of the mask's shape, -1 for inactive pixels and noise.
-
-    Raises:
-        ValueError: a mask that is not bool with two or three axes, or parameters out of range.
     """
     if mask.dtype != np.bool_ or mask.ndim not in {2, 3}:
         raise ValueError(f"a mask is bool (h, w) or (n, h, w), not {mask.dtype} {mask.shape}")

@@ -26,14 +26,11 @@ class Cluster:
 
 
 def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:
-    """Clusters of a labelled raster, one per wanted label.
+    """Clusters of a raster of labels, one per wanted label.
 
-    Args:
-        labels: int32 ``(h, w)``; -1 where there is no cluster, else 0, 1, 2, ... without gaps.
-        wanted: the labels to give, in this order; None gives all in ascending order.
-
-    Raises:
-        ValueError: a wanted label does not occur.
+    The raster is int32 ``(h, w)``: -1 for none, else 0, 1, 2, ... without gaps.
+    They are in the order of `wanted`, which None makes all, ascending; one that does not occur raises
+    `ValueError`.
     """
     height, width = labels.shape
     bounds = label_bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)

@@ -65,11 +65,8 @@ def compare(journal: Path, other: Path) -> Comparison:
     one: the same action or type of change, by the same family of object, within `WITHIN_S`. Where one names a
     car and the other a vehicle, the event agrees, and the difference is listed.
 
-    Args:
-        journal, other: folders of journals, output folders of replays, or one camera's journals.
-
-    Raises:
-        JournalError: one of the two cannot be read.
+    Both are folders of journals, output folders of replays, or one camera's journals; one that cannot be read
+    raises `JournalError`.
     """
     mine, theirs = _read(journal), _read(other)
     same, differences = dict[str, Agreement](), list[Discrepancy]()

@@ -44,7 +44,6 @@ class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
     Attributes:
-        path: of the current segment, which is being written.
         full: the others, oldest first.
         deleted: segments before the anchor whose files are still there.
         first: number of the first record of the current segment, or what it will be.
@@ -60,7 +59,7 @@ class SegmentWriter:
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
-        self.path = folder / f"{camera}.jsonl"
+        self.path = folder / f"{camera}.jsonl"  # the current segment, which is being written
         self.first, self.size, self.end, self._day = 1, 0, ChainEnd(), ""
         self._folder, self._camera, self._anchor = folder, camera, folder / f"{camera}.start"
         self._limits, self._fsync, self._file, self._lock = limits, fsync, -1, -1

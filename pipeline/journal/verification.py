@@ -50,20 +50,17 @@ class Verification:
     """The result of `verify`; dictionaries are by the newest file of a chain and its camera.
 
     Attributes:
-        files, lines: files read, and lines in them that hold.
         ends: the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the
             end of a chain that is not signed.
-        pictures: pictures whose bytes were checked; one that several files name counts several times.
-        signed: of the chains that have signatures.
-        stamped: number and time (ISO 8601, UTC) of the last time stamp of chains that have some.
     """
 
-    files: int = 0
-    lines: int = 0
+    files: int = 0  # read
+    lines: int = 0  # in them, that hold
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)  # the first bad line of each bad chain
-    pictures: int = 0
+    pictures: int = 0  # whose bytes were checked; one that several files name counts several times
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
+    # number and time (ISO 8601, UTC) of the last time stamp
     stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
     heads: set[str] = field(default_factory=set)  # of those that must still be there, the ones that are
 
@@ -283,14 +280,11 @@ def find_fault(
     end: ChainEnd | None,
     trusted: Collection[Any] = (),
 ) -> tuple[int, str] | None:
-    """The number of the first line that does not bear a camera's chain out, and why.
+    """The number of the first line (of `Attestation.read`) that does not bear a camera's chain out, and why.
 
-    Args:
-        lines: of `Attestation.read`.
-        camera: whose chain.
-        hashes: of the records that the lines name, by number; empty where one is gone.
-        end: of the chain; None where it does not hold to its end, which is then not compared.
-        trusted: as of `Attestation.fault`.
+    `hashes` are of the records that the lines name, by number; empty where one is gone. The chain's `end` is
+    None where it does not hold to its end, which is then not compared. `trusted` is as of
+    `Attestation.fault`.
     """
     last = 0
     for number, each in enumerate(lines, 1):
@@ -333,14 +327,13 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True,
 
 
 def parse_canonical(line: bytes) -> Any:
-    """What canonical JSON (RFC 8785) says, keys in ASCII; integers may be beyond 2**53 - 1.
+    """What canonical JSON (RFC 8785) says; anything else raises `RecordError`.
+
+    Its keys are in ASCII; integers may be beyond 2**53 - 1.
 
     To encode each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
     compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
     what it spells otherwise (numbers below 0.0001) is left to `rfc8785`.
-
-    Raises:
-        RecordError: the line is something else.
     """
     try:
         value = _DECODER.decode(line.decode())

@@ -137,12 +137,9 @@ class Journal:
     ) -> Record | None:
         """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
-        Returns:
-            The record; None where the narration is held.
-
-        Raises:
-            RecordError: the narration does not fit the schema or is another camera's.
-            JournalError: the disk fails and no more may be held; nothing of the line stays.
+        None is returned where the narration is held. One that does not fit the schema or is another camera's
+        raises `RecordError`; a disk that fails when no more may be held `JournalError`: nothing of the line
+        stays.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
@@ -247,10 +244,7 @@ class Journal:
         """Let the chain begin behind `last`, the last record of a full segment; `key` signs that.
 
         The files stay until `unlink`. The caller makes sure that they are published, and records the deletion
-        in the chain before.
-
-        Raises:
-            OSError: the folder cannot be written.
+        in the chain before. A folder that cannot be written raises `OSError`.
         """
         start = key.sign_start(self.camera, ChainEnd.of(last)) if key else Start(last.seq, last.hash)
         with self._lock:

@@ -38,11 +38,8 @@ def with_views(
 ) -> PairInput:
     """A pair with its views: frames at the size at which the detector sees them.
 
-    Args:
-        images: before and after, RGB uint8 ``(h, w, 3)``.
-        shift: in pixels of the masks.
-        clusters: most salient first.
-        gap_s: seconds between, NaN where that is not known.
+    Images are RGB uint8 ``(h, w, 3)``; `shift` is in pixels of the masks; `clusters` are most salient first;
+    `gap_s` is NaN where it is not known.
     """
     masks, boxes, active = _arrays(clusters)
     moved = shift[0] / masks.shape[2], shift[1] / masks.shape[1]
@@ -54,10 +51,8 @@ def views(
 ) -> NDArray[np.uint8]:
     """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.inference.canvas`.
 
-    Args:
-        before, after: RGB uint8 ``(h, w, 3)`` of one size.
-        shift: ``(dx, dy)`` in shares of the frame that lays before on after.
-        pixels: about how many a view has.
+    They are RGB uint8 ``(h, w, 3)`` of one size; `shift` is in shares of the frame. A view has about
+    `pixels`.
     """
     size = canvas(after.shape[0], after.shape[1], pixels)
     return np.stack([_view(before, size, shift), _view(after, size, (0.0, 0.0))])
@@ -108,12 +103,9 @@ def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
 def align_images(
     before: Image, after: Image, shift: Shift, mask_size: tuple[int, int], size: tuple[int, int]
 ) -> tuple[Image, Image]:
-    """Both images at a captioner's size, before moved onto after; in training as in narrating.
+    """Both images, RGB uint8, at a captioner's `size`, before moved onto after; in training as in narrating.
 
-    Args:
-        before, after: RGB uint8 of any size.
-        shift: alignment shift in pixels of `mask_size`.
-        mask_size, size: ``(height, width)`` at which the shift was found, and which is wanted.
+    Sizes are ``(height, width)``; the shift is in pixels of `mask_size`.
     """
     scaled = (round(shift[0] * size[1] / mask_size[1]), round(shift[1] * size[0] / mask_size[0]))
     return shift_image(resize(before, size), scaled), resize(after, size)

@@ -94,11 +94,8 @@ def scene_cast(image: Image, changed: NDArray[np.bool_]) -> Cast:
 def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
     """The colour of a vehicle, one of `models.language.templates.COLOURS`; None where it is not sure.
 
-    Args:
-        image: RGB uint8 ``(h, w, 3)``, the frame in which it is.
-        box: ``(x, y, width, height)`` in 0..1.
-        mask: bool of any size, what changed in the frame.
-        cast: of this frame.
+    The image is the frame RGB uint8 ``(h, w, 3)``, of which the box is in 0..1 and the mask, bool of any
+    size, says what changed.
     """
     pixels = _pixels(image, box, mask, _BODY)
     if len(pixels) < LEAST_PIXELS or np.hypot(cast.a, cast.b) > _STRONG_CAST:

@@ -79,14 +79,9 @@ def narrate_event(
 ) -> tuple[Narration, FramePair]:
     """The narration of one event, and the frame pair that shows it.
 
-    Args:
-        event: of a track.
-        frames: its frames before and after.
-        context: of the camera.
-        colours: votes for the track's colour so far; this event's frames vote as well.
-        came_from: side of the frame by which the track came, where that was seen.
-        among: others of its kind are at the same place.
-        continues: id of the narration that this one completes, or empty.
+    `colours` are votes for the track's colour so far, to which these frames add theirs; `came_from` is the
+    side of the frame by which the track came, where that was seen; `among`, others of its kind are at the
+    same place; `continues`, the id of the narration that this one completes.
     """
     before, after = frames
     pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
@@ -248,12 +243,9 @@ def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narrati
 def rule_narration(
     name: str, when: str, frames: tuple[FrameStamp, FrameStamp], of: RuleMet, context: EventContext
 ) -> Narration:
-    """The narration of a rule that was met.
+    """The narration of a rule that was met: its name and words, and how it was met.
 
-    Args:
-        name, when: of the rule, and its words.
-        frames: of the record that met it, or twice the frame up to which nothing else was seen.
-        of, context: how it was met, and of which camera.
+    The frames are of the record that met it, or twice the frame up to which nothing else was seen.
     """
     unsure, sure = (
         _('Rule "{name}" may be met: {when} (its kind was not sure).'),

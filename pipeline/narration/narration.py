@@ -69,41 +69,30 @@ class ModelStamp:
 
 @dataclass(frozen=True, slots=True)
 class Narration:
-    """The sentences about one pair, to be published; holds no pixels.
-
-    Attributes:
-        before, after: which frames.
-        event: NONE for changes of objects, else the scene event, or what a record tells of others.
-        sentences: most salient first; a scene event has exactly one; empty when nothing is to be told.
-        abstained: why nothing, or less than was seen, is told ("unsure", "nothing of an object"); else empty.
-        held: the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty.
-        state_sha256: hash (hex) of what the camera had learnt before the footage; empty where it had nothing.
-        since, reason: with GAP its beginning (its end is `until`), and why (overload, camera_down, outage).
-        deletion, rule: members of these parts of a record, see `pipeline.record`.
-    """
+    """The sentences about one pair, to be published; holds no pixels."""
 
     id: str  # deterministic: the same footage, settings and model give the same id
     camera: str
     before: FrameStamp
     after: FrameStamp
     clock: Clock  # where the times come from
-    event: SceneEvent | RecordEvent
-    sentences: tuple[Sentence, ...]
+    event: SceneEvent | RecordEvent  # NONE for changes of objects, else what happened
+    sentences: tuple[Sentence, ...]  # most salient first; exactly one of a scene event; may be empty
     l2: float  # L2 distance of the pair under RGB, 0..255 grey levels
     model: ModelStamp
     settings_sha256: str  # hash (hex) of the settings that decide the text
-    abstained: str = ""
+    abstained: str = ""  # why less than was seen is told ("unsure", "nothing of an object"); else empty
     fallback: str = ""  # why it was not the captioner who told, "captioner failed"; else empty
     until: datetime | None = None
-    held: str = ""
+    held: str = ""  # the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty
     continues: str = ""  # id of the narration that this one completes, or empty
     covers: tuple[str, ...] = ()  # ids of the narrations that a summary is of
     rate_hz: float | None = None  # detection rate, None for a change between stills
-    state_sha256: str = ""
-    since: datetime | None = None
-    reason: str = ""
-    deletion: Mapping[str, Any] | None = None
-    rule: Mapping[str, Any] | None = None
+    state_sha256: str = ""  # of what the camera had learnt before the footage (hex), or empty
+    since: datetime | None = None  # with GAP its beginning; its end is `until`
+    reason: str = ""  # with GAP why (overload, camera_down, outage)
+    deletion: Mapping[str, Any] | None = None  # members of this part of a record, see `pipeline.record`
+    rule: Mapping[str, Any] | None = None  # the same of this part
 
     @classmethod
     def of(
@@ -137,17 +126,11 @@ def narrate(
     options: DescribeOptions | None = None,
     settings_sha256: str | None = None,
 ) -> list[Narration]:
-    """Say what changed.
+    """Say what changed, one narration per change, in their order; one batch for the captioner.
 
-    Args:
-        changes: of any cameras and frame sizes, each camera's in their order; one batch for the captioner.
-        captioner: writes the sentences.
-        options: how it chooses and words them.
-        settings_sha256: hash (hex) of all settings that decide the text, those under which the changes were
-            found included; enters the ids. None takes that of `options` alone.
-
-    Returns:
-        One narration per change, in their order; without sentences where nothing is to be told.
+    The changes are of any cameras and frame sizes, each camera's in their order. The ids hold
+    `settings_sha256`, the hash (hex) of all settings that decide the text, those under which the changes were
+    found included; None takes that of `options` alone.
     """
     options = options or DescribeOptions()
     settings = settings_sha256 or _options_sha256(options)
@@ -181,11 +164,9 @@ def narrate_facts(
 ) -> Narration:
     """Say where something has changed, without asking the captioner, whose name and checkpoint are recorded.
 
-    Without clusters and scene event there is no sentence. With `placed` False, without clusters, the sentence
-    says that something has changed, but not where.
-
-    Returns:
-        The narration, marked by `Narration.fallback`, with one sentence of confidence 0, or with none.
+    The narration is marked by `Narration.fallback` and has one sentence of confidence 0; none without
+    clusters and scene event. With `placed` False it has no clusters, and says that something has changed, but
+    not where.
     """
     options, sentences = options or DescribeOptions(), list[Sentence]()
     settings = settings_sha256 or _options_sha256(options)

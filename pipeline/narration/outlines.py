@@ -20,10 +20,8 @@ def outline(mask: NDArray[np.bool_], box: Box | None) -> Outline:
     """The outer contour of the largest patch of active pixels inside a box ``(x, y, width, height)`` in 0..1.
 
     Gaps of two pixels, of large things a seventh of their smaller side, are closed first: where a thing has
-    the colour of what is behind it nothing differs.
-
-    Returns:
-        3 to `MOST_CORNERS` corners, all inside the box; empty without one that holds an active pixel.
+    the colour of what is behind it nothing differs. The corners, 3 to `MOST_CORNERS`, are all inside the box;
+    none without one that holds an active pixel.
     """
     if box is None:
         return ()

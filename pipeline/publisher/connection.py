@@ -40,13 +40,8 @@ class ServerAwayError(PublisherError):
 class RedisServer:
     """A server; may be used by any thread, and connects at the first command.
 
-    Args:
-        url: with its password; a function is called again after each error, as the password may be new.
-        timeout_s: longest wait for an answer.
-        text: answers are text, else bytes.
-
-    Raises:
-        PublisherError: the URL is malformed.
+    `url` has its password; a function is called again after each error, as the password may be new. A
+    malformed one raises `PublisherError`. `timeout_s` is the longest wait for an answer: `text`, else bytes.
     """
 
     def __init__(
@@ -65,10 +60,9 @@ class RedisServer:
     def client(self) -> Iterator[redis.Redis]:
         """The client; redis-py's errors in the block become ours, without the password.
 
-        Raises:
-            ServerAwayError: unreachable, or not taking the command now (loading, full, read-only, password
-                changed): try again later.
-            PublisherError: any other refusal; where the user lacks a right, the message says how to grant it.
+        `ServerAwayError`: it is unreachable, or does not take the command now (loading, full, read-only,
+        password changed): try again later. `PublisherError` is any other refusal; where the user lacks a
+        right, the message says how to grant it.
         """
         client, url = self._client, self._connected_to
         try:

@@ -52,7 +52,7 @@ class Publisher:
     the server takes all lines or, where it is full or read-only, none.
 
     Every method raises `ServerAwayError` where the server cannot be reached or takes no writes now, and
-    `PublisherError` where it refuses for good.
+    `PublisherError` where it refuses for good, or the URL is malformed.
 
     Args:
         url: ``redis://[user:password@]host[:port][/db]``, the same with ``rediss://`` (TLS), or
@@ -60,9 +60,6 @@ class Publisher:
         maxlen: entries that a stream keeps, about (``MAXLEN ~``).
         timeout_s: longest wait for the server to connect or to answer.
         lease_s: a silent writer keeps the stream to itself for this long.
-
-    Raises:
-        PublisherError: the URL is malformed.
     """
 
     def __init__(
@@ -82,7 +79,6 @@ class Publisher:
         Where the answer is lost, the lines may have been published all the same: then the stream has moved.
 
         Args:
-            camera: of the stream.
             token: of the writer, the same in every run on a journal; it takes a free lease.
             lines: records of the camera, rising, as canonical JSON; none renews the lease only.
             behind: the largest id that the stream has had so far, `NO_ENTRY` if none.
@@ -145,12 +141,10 @@ def lease_key(camera: str) -> str:
 
 
 class Delivery:
-    """Publishes one open journal; for one thread.
+    """Publishes one open journal, `batch` records in one transaction; for one thread.
 
-    Args:
-        batch: records in one transaction.
-        beat: called after each answer of the server, and where there was none.
-        backoff: of the server, shared by all that deliver to it.
+    `beat` is called after each answer of the server, and where there was none. `backoff` is the server's,
+    shared by all that deliver to it.
     """
 
     def __init__(
@@ -169,20 +163,13 @@ class Delivery:
         self._sent = journal.published.seq  # to the channel
 
     def drain(self, stop: Event, *, limit: int | None = None) -> int:
-        """Publish in order what is not acknowledged yet, and acknowledge it.
+        """Publish in order what is not acknowledged yet, acknowledge it, and return how many records.
 
         Even where there is nothing, the server is asked once: that renews the lease, and detects a stream
-        that was lost. While the server is away this waits and tries again; nothing is skipped. What was
-        published but not acknowledged, because of a crash or a lost answer, is not published twice; what the
-        server has taken and then lost (flushed, restarted without its file) is published again under the
-        same ids, as far as the stream's length goes.
-
-        Args:
-            stop: ends the waiting, and the publishing at the next batch.
-            limit: records after which it is another camera's turn; None publishes all.
-
-        Returns:
-            How many records were acknowledged.
+        that was lost. While the server is away this waits and tries again, until `stop`; nothing is skipped.
+        What was published but not acknowledged, because of a crash or a lost answer, is not published twice;
+        what the server has taken and then lost (flushed, restarted without its file) is published again under
+        the same ids, as far as the stream's length goes. After `limit` records it is another camera's turn.
 
         Raises:
             StreamConflictError: another writer writes, or has written, to the camera's stream.

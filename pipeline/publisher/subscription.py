@@ -34,16 +34,11 @@ class Entry(NamedTuple):
 
 
 class StreamReader:
-    """Reads cameras' streams, each in order, and new ones within a second; for one thread.
+    """Reads cameras' streams (None: all), each in order, and new ones within a second; for one thread.
 
-    After its first answer, a server that is away is waited for.
-
-    Args:
-        server: is not closed here.
-        cameras: names; None reads every stream ``narrated:{*}:changes``.
-        begin: the stream id behind which a camera's stream is read, ``"$"`` for what comes from now on; None
-            leaves the camera out for now.
-        stop: cuts waiting short.
+    A stream is read behind its id in `begin`, ``"$"`` for what comes from now on; None leaves the camera out
+    for now. After its first answer, a server (which is not closed here) that is away is waited for, until
+    `stop`.
     """
 
     def __init__(

@@ -96,25 +96,19 @@ class ShownSentence:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One record, or a visit: its latest record, and those before it as stages.
-
-    Attributes:
-        pictures: addresses by side: before, after, overlay.
-        start: of the footage, from which offsets count; None where they are of no use.
-        others: who put it down, met it, ...: words, the text of a record, and its address.
-    """
+    """One record, or a visit: its latest record, and those before it as stages."""
 
     record: Record
     zone: tzinfo | None = UTC  # of all times; None is this machine's
-    pictures: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, str] = field(default_factory=dict)  # by side: before, after, overlay
     address: str = ""  # of the record's own page or place
     doubts: Sequence[str] = ()  # faults of the record, such as that it does not verify
     remarks: Remarks = field(default_factory=Remarks)  # people's review, note and feedback
     clip: str = ""  # address of a recording; empty where there is none
-    start: datetime | None = None
+    start: datetime | None = None  # of the footage, for offsets; None where they are of no use
     notes: Sequence[str] = ()  # further sentences below those of the record
     stages: Sequence[Card] = ()  # the earlier records of its visit, by time
-    others: Sequence[tuple[str, str, str]] = ()
+    others: Sequence[tuple[str, str, str]] = ()  # who met it, ...: words, a record's text, its address
 
     @property
     def visit(self) -> str:

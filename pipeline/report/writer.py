@@ -32,14 +32,11 @@ def write_report(
     evidence: Path,
     spans: Mapping[str, Span] = MappingProxyType({}),
 ) -> None:
-    """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically.
+    """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically, into an existing folder.
 
-    Args:
-        folder: an existing one.
-        cameras: records by camera, in their order.
-        head: of the page, to which the cameras and what was not reported are added.
-        evidence: folder of the pictures; records without pictures in it are shown without.
-        spans: see `summarize`; offsets and subtitles count from their beginning.
+    The cameras, their records in order, and what was not reported are added to the page's `head`. `evidence`
+    is the folder of the pictures; records without pictures in it are shown without. Offsets and subtitles
+    count from the beginning of `spans`, see `summarize`.
     """
     narrated = {camera: records for camera, records in cameras.items() if records}
     starts = {camera: _span(camera, records, spans)[0] for camera, records in narrated.items()}
@@ -65,10 +62,7 @@ def summarize(
 ) -> Head:
     """The head of the page with narrations and time of each camera, and what was not reported.
 
-    Args:
-        cameras: records by camera.
-        head: facts and audit of the footage, and what else is missing.
-        spans: times of the first and the last frame; a camera without has those of its records.
+    `spans` are times of the first and the last frame; a camera without has those of its records.
     """
     rows, records = list(head.facts), [record for each in cameras.values() for record in each]
     for camera in sorted({*spans, *(name for name, told in cameras.items() if told)}):

@@ -100,14 +100,12 @@ class SourceOptions:
     Attributes:
         sample_hz: frames a second: of a file those nearest to ``k / sample_hz`` seconds after its first, of a
             camera the first of each slot.
-        analysis_width: width of the luma plane in pixels; the height keeps the aspect, rounded to even.
         start: aware wall-clock time of the first frame of a file; None takes the container's
             creation time, else 1970-01-01T00:00:00Z.
-        fast: of a file decode keyframes, and in full only where something moves (`pipeline.sources.fast`).
     """
 
     sample_hz: float = 2.0
-    analysis_width: int = 480
+    analysis_width: int = 480  # of the luma plane, pixels; the height keeps the aspect, rounded to even
     start: datetime | None = None
     rtsp_transport: str = "tcp"  # ``tcp`` or ``udp``
     open_timeout_s: float = 5.0  # longest wait for a live source to open
@@ -115,30 +113,22 @@ class SourceOptions:
     privacy: tuple[Polygon, ...] = ()  # areas that are black in every picture and plane
     masks: tuple[Polygon, ...] = ()  # areas that are black in the luma plane only, and so ignored
     idle_keyframes: bool = False  # decode only keyframes of a live source while nothing moves in them
-    fast: bool = False
+    fast: bool = False  # of a file decode only keyframes where nothing moves (`pipeline.sources.fast`)
 
 
 @dataclass(slots=True)
 class SourceReport:
-    """Counters of a source, and its state.
+    """Counters of a source, and its state."""
 
-    Attributes:
-        decoded, sampled: frames.
-        errors: one redacted sentence per failed input or interruption, the newest `ERRORS_KEPT`.
-        skew_s: the camera's clock less ours in seconds, the packets' delay included; None where the camera
-            sends no time.
-        screening: of the sub-stream that is screened in place of this one; None without one.
-    """
-
-    decoded: int = 0
+    decoded: int = 0  # frames
     sampled: int = 0
     corrupt: int = 0  # frames or packets skipped because they were damaged
     dropped: int = 0  # sampled frames of a live source that were not read before newer ones came
     reconnections: int = 0  # times a live source was opened again
-    errors: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  # one redacted sentence per failure, the newest `ERRORS_KEPT`
     state: ConnectionState | None = None  # of a live source; None for files
-    skew_s: float | None = None
-    screening: SourceReport | None = None
+    skew_s: float | None = None  # the camera's clock less ours, with packets' delay; None: it sends none
+    screening: SourceReport | None = None  # of the sub-stream that is screened in place of this one
 
     @property
     def damaged(self) -> bool:
@@ -177,13 +167,10 @@ Reader = Callable[[SourceReport, threading.Event], Iterator[Frame]]
 
 
 class RecordedSource:
-    """Footage, read as it is iterated, without a thread.
+    """Footage, read as it is iterated (`read` is called for each iteration), without a thread.
 
-    Args:
-        camera: its name.
-        read: called for each iteration.
-        duration_s: length of the footage; None where its containers do not say.
-        unreadable: an error for each file that cannot be opened.
+    `duration_s` is None where its containers do not say; `unreadable` has an error for each file that cannot
+    be opened.
     """
 
     live = False

@@ -40,17 +40,11 @@ def has_motion(before: Luma | None, after: Luma) -> bool:
 
 
 class Screen:
-    """Watches a camera's sub-stream for motion, in a thread of its own.
-
-    Attributes:
-        source: the sub-stream, its areas blackened.
-        moved_s: monotonic time of the last motion.
-        loop: the thread.
-    """
+    """Watches a camera's sub-stream for motion, in a thread of its own."""
 
     def __init__(self, source: Source) -> None:
         self.moved_s = self._frame_s = float("-inf")
-        self.source = source
+        self.source = source  # the sub-stream, its areas blackened
         self.loop = Loop(f"screen {source.camera}", self._watch)
 
     @property
@@ -78,20 +72,12 @@ _Received = tuple["Packet[VideoStream]", datetime]  # PyAV has no generics at ru
 
 
 class Gate:
-    """Decodes every packet while something moves; else it holds them, from a keyframe on.
+    """Decodes every packet while something moves; else it holds them (`idle`), from a keyframe on.
 
-    Motion shows in keyframes, which are then decoded alone, or in a sub-stream's screen; without either,
-    every packet is decoded. On motion all held packets are decoded: frames whose references were not decoded
-    look wrong, and none of them is flagged. A keyframe that is decoded alone is drained from the decoder,
-    which otherwise keeps it back, and decoded again on waking.
-
-    Args:
-        screen: of the sub-stream.
-        keyframes: look at keyframes while the screen gets no frames.
-        still_s, first_s: see `STILL_S`, `FIRST_S`.
-
-    Attributes:
-        idle: True while packets are held.
+    Motion shows in keyframes, which are then decoded alone, or in a sub-stream's screen (in `keyframes` too
+    while that gets no frames); without either, every packet is decoded. On motion all held packets are
+    decoded: frames whose references were not decoded look wrong, and none of them is flagged. A keyframe that
+    is decoded alone is drained from the decoder, which otherwise keeps it back, and decoded again on waking.
     """
 
     def __init__(

@@ -109,13 +109,9 @@ class RtspSource:
     """Frames of an RTSP camera; opening and decoding run in a thread of their own.
 
     Nothing can interrupt libav's reads from outside before their time-out, and closing a container under a
-    reading thread crashes: so that thread reads, and iteration only waits for frames, ending at `close`.
-    The thread ends by itself at the latest after the running time-out.
-
-    Args:
-        screen: of its small second stream.
-        gate: chooses the packets that are decoded; None makes one by the options.
-        heartbeats: get one at each packet and attempt; a thread that hangs in libav gives none.
+    reading thread crashes: so that thread reads, and iteration only waits for frames, ending at `close`. The
+    thread ends by itself at the latest after the running time-out. `heartbeats` get one at each packet and
+    attempt; a thread that hangs in libav gives none.
     """
 
     live = True

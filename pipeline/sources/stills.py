@@ -84,15 +84,10 @@ def order_stills(paths: Sequence[Path], start: datetime | None) -> list[tuple[da
 
 
 def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str | None = None) -> Frame:
-    """One still image as a frame, for a before or an after.
+    """One still image (jpg, png, webp, bmp or tif) as a frame, for a before or an after.
 
-    Args:
-        path: jpg, png, webp, bmp or tif.
-        options: `analysis_width`, and `start` as its time; without it the stamp in its name, else 1970.
-        camera: None takes the name of the file.
-
-    Raises:
-        SourceError: the file is missing, empty, damaged or no image.
+    Its time is the option `start`, else the stamp in its name, else 1970; its camera the name of the file.
+    One that is missing, empty, damaged or no image raises `SourceError`.
     """
     path = Path(path)
     time = options.start or stamp_in_name(path) or EPOCH

@@ -33,19 +33,16 @@ def open_source(
     screening: str | None = None,
     heartbeats: Heartbeats | None = None,
 ) -> Source:
-    """Open video files, a folder of stills, or a camera; iterate it for frames.
+    """Open video files, a folder of stills, or a camera: a context manager, to be iterated for frames.
+
+    A camera that is away is no error: iteration waits for it.
 
     Args:
         url: a video file; a folder or a glob whose files are segments of one camera, read in turn; a folder
             or a glob of still images; a single still; ``rtsp://``, ``rtsps://``.
-        options: sampling, analysis size, start time, time-outs.
-        camera: name of the camera; None takes the name of the file, the folder of several files, or the host
-            and path of a URL.
+        camera: None takes the name of the file, the folder of several files, or a URL's host and path.
         screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
         heartbeats: of the threads that read a camera.
-
-    Returns:
-        A source, to be used as a context manager. A camera that is away is no error: iteration waits for it.
 
     Raises:
         SourceError: nothing there can be read; the message says what to do and holds no credentials.

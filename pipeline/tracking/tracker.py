@@ -35,33 +35,19 @@ from pipeline.tracking.types import DEPARTURES, ENTRANCES, Event, Floats, Observ
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
-    """Settings by which tracks begin, continue and end.
+    """Settings by which tracks begin, continue and end."""
 
-    Attributes:
-        high: score from which a detection finds its track first and may begin one.
-        weak_penalty: log odds that a weaker detection needs on top.
-        direct_s: for so long a lost track that moved is continued by the next detection that fits.
-        resting_s: ... and one that rested.
-        rest_s: seconds in one place after which a track rests.
-        rest_sizes: own sizes within which it is one place.
-        entrance_wait_s: an entrance is decided so long after the first observation.
-        departure_wait_s: a departure so long after the last one.
-        hits: observations that make a track confirmed.
-        least_confidence: with less confidence an entrance or a departure is not given; by validation cameras.
-        least_turn_confidence: ... and a turn, whose confidence is not fitted.
-    """
-
-    high: float = 0.3
-    weak_penalty: float = 1.0
-    direct_s: float = 2.6
-    resting_s: float = 10.0
-    rest_s: float = 2.0
-    rest_sizes: float = 0.35
-    entrance_wait_s: float = 1.0
-    departure_wait_s: float = 1.5
-    hits: int = 4
-    least_confidence: float = 0.5
-    least_turn_confidence: float = 0.75
+    high: float = 0.3  # score from which a detection finds its track first and may begin one
+    weak_penalty: float = 1.0  # log odds that a weaker detection needs on top
+    direct_s: float = 2.6  # for so long a lost track that moved is continued by a detection that fits
+    resting_s: float = 10.0  # the same of one that rested
+    rest_s: float = 2.0  # seconds in one place after which a track rests
+    rest_sizes: float = 0.35  # own sizes within which it is one place
+    entrance_wait_s: float = 1.0  # an entrance is decided so long after the first observation
+    departure_wait_s: float = 1.5  # a departure so long after the last one
+    hits: int = 4  # observations that make a track confirmed
+    least_confidence: float = 0.5  # of an entrance or a departure that is given; by validation cameras
+    least_turn_confidence: float = 0.75  # of a turn, which is not fitted
 
 
 _MOVED = 1.0  # own sizes
@@ -111,10 +97,7 @@ class Tracker:
         """Take up the state of an earlier process, as if the camera had been interrupted since.
 
         New tracks are named after this process's first frame: the earlier one may have begun, and reported,
-        more tracks after it saved.
-
-        Raises:
-            ValueError: it is of another version or of a frame of another shape.
+        more tracks after it saved. State of another version or frame shape raises `ValueError`.
         """
         if state.get("version") != 1 or abs(state["aspect"] / self.aspect - 1) > _RESHAPED:
             raise ValueError("this state is of another version or another camera: start without it")
@@ -141,19 +124,11 @@ class Tracker:
     def update(
         self, time_s: float, detections: Detections, image: NDArray[np.uint8], quiet_s: float = 0.0
     ) -> list[Event]:
-        """Take the next frame.
+        """Take the next frame, and give the events that are decided now, in order of their time.
 
-        Args:
-            time_s: when; later than all before.
-            detections: with scores from `suppression.LOW` on, and embeddings as their features.
-            image: the frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide.
-            quiet_s: for so long before it nothing moved, and no frame was given.
-
-        Returns:
-            Events that are decided now, in order of their time.
-
-        Raises:
-            ValueError: the frame is not later than the last one.
+        The frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide, is later than the last one (else `ValueError`);
+        for `quiet_s` before it nothing moved, and no frame was given. Detections have scores from
+        `suppression.LOW` on, and embeddings as their features.
         """
         if self.time_s is not None and time_s <= self.time_s:
             raise ValueError(f"frames must come in order: {time_s} s after {self.time_s} s")

@@ -58,21 +58,15 @@ class Observation:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """One object.
-
-    Attributes:
-        observations: in order of time; those of long ago are thinned out, the first stays.
-        state: tentative (too young to be believed), confirmed, lost (not observed at present), ended.
-        since_s: when it came; None where it was there before the camera could see it come.
-    """
+    """One object."""
 
     id: str  # unique for the camera
-    observations: list[Observation]
+    observations: list[Observation]  # in order of time; those of long ago are thinned out, the first stays
     classes: Floats  # sum of its detections' class probabilities, `OBJECTS` in order
     histogram: Floats  # mean of its colours, see `models.grounded.observations`
     embedding: Floats  # mean of its embeddings, of unit length; of length 0 where there are none
-    state: str = "tentative"
-    since_s: float | None = None
+    state: str = "tentative"  # too young to be believed; later confirmed, lost (unobserved now), ended
+    since_s: float | None = None  # when it came; None where the camera could not see it come
     rests_since_s: float | None = None  # when it came to rest; None while it moves
     ridden: float = 0.0  # share of its observations in which a person sat on a two-wheeler
     velocity: tuple[float, float] = (0.0, 0.0)  # shares of the frame a second, x and y
@@ -145,12 +139,8 @@ class Event:
 
     Attributes:
         object: voted class; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure.
-        before_time_s, after_time_s: moments of its own frame pair.
-        box_before, box_after: where it was then; None where it was not there.
         duration_s: how long it was there (departures), has rested (stopped, parked, waiting, met) or had
             rested (resumed); None where that is not known.
-        other: id of the track that it met, got into or out of, or that put it down or took it; empty without.
-        same_as: an earlier track that this may be, and the probability; None without one.
     """
 
     kind: str  # one of `KINDS`
@@ -159,9 +149,9 @@ class Event:
     class_p: float  # share of the votes for its family, 0..1
     time_s: float  # when it happened
     confidence: float  # calibrated probability that it is so, 0..1
-    before_time_s: float
+    before_time_s: float  # moments of its own frame pair
     after_time_s: float
-    box_before: Box | None
+    box_before: Box | None  # where it was then; None where it was not there
     box_after: Box | None
     since_s: float | None = None  # when the track came; None where nobody saw that
     duration_s: float | None = None
@@ -170,8 +160,8 @@ class Event:
     edge: str = ""  # side of the frame by which it came or went, of `SIDES`; empty in mid-picture
     way: str = ""  # where it came from or went to, of `SIDES`; empty where that is not clear
     path: tuple[tuple[float, float], ...] = ()  # middles of its feet from before to after
-    other: str = ""
+    other: str = ""  # id of the track that it met, got into or out of, or that put it down or took it
     completes: bool = False  # it is no news of its own, but completes what was said of the track last
-    same_as: tuple[str, float] | None = None
+    same_as: tuple[str, float] | None = None  # an earlier track that this may be, and the probability
     line: str = ""  # that was crossed, with the direction in words, or the door; empty without one
     seen: bool = True  # False where it happened some time before, and nobody saw when

@@ -56,10 +56,8 @@ def cameras_in(folder: Path) -> list[CameraFiles]:
 
     What lies in a subfolder is of one camera, which has the subfolder's name. A file beside the subfolders is
     of the camera that its name gives without a last ``_`` and digits (``corner_0628.mp4`` is of ``corner``).
-    Links are followed; `TEST_FOOTAGE` is left out.
-
-    Raises:
-        FootageError: there is no footage, or a subfolder and files beside it name one camera.
+    Links are followed; `TEST_FOOTAGE` is left out. No footage, or a subfolder and files beside it that name
+    one camera, raise `FootageError`.
     """
     results: dict[str, list[Path]] = {}
     for path in _files(folder):

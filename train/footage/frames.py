@@ -50,11 +50,9 @@ def write_camera(
 ) -> int:
     """Add one camera's frames to the folder `out`, unless they are there; how many were added.
 
-    Args:
-        labels: gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
-            detections as ``[detector, view, class, score, x, y, width, height]``.
-        footage: the folder of its clips and stills.
-        wanted: takes a file's name and seconds; True where that frame may be used.
+    `labels` is gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
+    detections as ``[detector, view, class, score, x, y, width, height]``. `footage` holds its clips and
+    stills; `wanted` takes a file's name and seconds, and says whether that frame may be used.
     """
     if camera in written_cameras(out):
         return 0
