@@ -22,29 +22,22 @@ __all__ = ["Captioner", "DescribeOptions", "Outline", "PairInput", "Sentence", "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairInput:
-    """A frame pair as captioners take it, with K clusters.
+    """A frame pair as captioners take it, with K clusters."""
 
-    Attributes:
-        views: uint8 RGB ``(2, h, w, 3)``, before aligned and after, at the captioner's `image_size` or, where
-            it `sees_views`, at a size of their own (see `models.grounded.inference.canvas`).
-        active: float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame.
-        images: both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``.
-    """
-
+    # uint8 RGB ``(2, h, w, 3)``, before aligned and after, at the captioner's `image_size` or, where it
+    # `sees_views`, at a size of their own (see `models.grounded.inference.canvas`)
     views: NDArray[np.uint8]
     masks: NDArray[np.bool_]  # bool ``(K, mask height, mask width)``, the cluster masks
     boxes: NDArray[np.float32]  # float32 ``(K, 4)``, ``x, y, width, height`` in 0..1
+    # float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame
     active: NDArray[np.float32]
     gap_s: float = float("nan")  # seconds between before and after, NaN where that is not known
+    # both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
 
 class Captioner(ABC):
-    """Writes the sentences about frame pairs.
-
-    Attributes:
-        appearance: the appearance embedding; None where the checkpoint has none.
-    """
+    """Writes the sentences about frame pairs."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
@@ -58,7 +51,7 @@ class Captioner(ABC):
     sha256: str  # hex, of the checkpoint file it was loaded from or saved to; empty before that
     record: Mapping[str, Any]  # how it was trained: plain values, kept in the checkpoint
     sees_views: bool = False  # it takes frames of any size, not frames of `image_size`
-    appearance: AppearanceEmbedding | None = None
+    appearance: AppearanceEmbedding | None = None  # None where the checkpoint has none
 
     @classmethod
     @abstractmethod
@@ -71,8 +64,8 @@ class Captioner(ABC):
     ) -> Self:
         """The captioner in a checkpoint, of its label and its weights by name.
 
-        An encoder that is loaded already is taken; None loads the one that the label names. CheckpointError
-        where the weights do not fit, or are of another encoder.
+        None for `encoder` loads the one that the label names. CheckpointError where the weights do not fit,
+        or are of another encoder.
         """
 
     @abstractmethod
@@ -109,8 +102,7 @@ class Captioner(ABC):
     def describe(
         self, pairs: Sequence[PairInput], options: DescribeOptions | None = None
     ) -> list[list[Sentence]]:
-        """Per pair its sentences, most salient first.
+        """Per pair its sentences, most salient first; none repeats an earlier one about the same place.
 
-        One that nothing changed is left out unless the options want it, and so is one that repeats an
-        earlier one about the same place.
+        One that nothing changed is left out unless the options want it.
         """

@@ -22,17 +22,14 @@ LEAST = 0.05  # objects with a lower score are left out
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:
-    """N objects in one picture, by falling score.
-
-    Attributes:
-        colours: float32 ``(N, COLOUR_BINS)``, see `models.grounded.observations`; without
-            rows where a detector gives them.
-    """
+    """N objects in one picture, by falling score."""
 
     box: NDArray[np.float32]  # float32 ``(N, 4)``, ``x, y, width, height`` in 0..1, cut at the edge
     score: NDArray[np.float32]  # float32 ``(N,)``, 0..1, that an object of its family is there
     label: NDArray[np.float32]  # float32 ``(N, len(OBJECTS))``, score 0..1 of each object's name there
     feature: NDArray[np.float32]  # float32 ``(N, F)``, of the neck within the box, for association
+    # float32 ``(N, COLOUR_BINS)``, see `models.grounded.observations`; without rows where a detector
+    # gives them
     colours: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def __len__(self) -> int:

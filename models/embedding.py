@@ -21,9 +21,7 @@ SIZE = 256, 128  # height and width of a crop in pixels
 class AppearanceEmbedding:
     """Embeds crops. A vector's digits depend neither on its batch nor on threads.
 
-    Args:
-        graph: ONNX, from crops uint8 RGB ``(B, 256, 128, 3)`` to unit vectors float32 ``(B, D)``.
-        threads: of ONNX Runtime.
+    The graph, ONNX, is from crops uint8 RGB ``(B, 256, 128, 3)`` to unit vectors float32 ``(B, D)``.
     """
 
     def __init__(self, graph: bytes, threads: int = 1) -> None:
@@ -38,11 +36,9 @@ class AppearanceEmbedding:
         return int(self._session.get_outputs()[0].shape[1])
 
     def __call__(self, image: NDArray[np.uint8], boxes: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Unit vectors ``(N, size)``: a product of two is their cosine.
+        """Unit vectors ``(N, size)`` of boxes ``(N, 4)`` in 0..1: a product of two is their cosine.
 
-        Args:
-            image: RGB ``(h, w, 3)``, of the camera's own size: small people have few pixels as it is.
-            boxes: ``(N, 4)``, ``x, y, width, height`` in 0..1 of the image.
+        The image, RGB ``(h, w, 3)``, is of the camera's own size: small people have few pixels as it is.
         """
         return self.embed([crop(image, box) for box in boxes])
 

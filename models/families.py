@@ -31,13 +31,10 @@ OBJECTS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """An object that sentences name.
-
-    Attributes:
-        role: person, vehicle, animal, thing (lies where it was put), fixture (stays where it is) or other.
-    """
+    """An object that sentences name."""
 
     plural: str  # the noun for several; the singular is the kind's name
+    # person, vehicle, animal, thing (lies where it was put), fixture (stays where it is) or other
     role: str
     family: str  # kinds of one family are easily taken for each other
     words: str = ""  # further nouns that people use for it, which are read but never written

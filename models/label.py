@@ -22,20 +22,15 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointLabel:
-    """Metadata of a checkpoint.
-
-    Attributes:
-        encoder, encoder_sha256: a key of `ENCODERS`, and hex, of the weights it was trained on.
-        sha256, format: hex, of the file, and its format.
-    """
+    """Metadata of a checkpoint."""
 
     name: str  # of its captioner, a key of `CAPTIONERS`
     arguments: Mapping[str, Any]  # of its constructor, besides vocabulary and encoder
-    encoder: str
+    encoder: str  # a key of `ENCODERS`, and the hash (hex) of the weights it was trained on
     encoder_sha256: str
     words: tuple[str, ...]  # the vocabulary without the special words
     record: Mapping[str, Any]  # how it was trained
-    sha256: str
+    sha256: str  # of the file (hex), and its format
     format: int = FORMAT
 
 

@@ -21,24 +21,19 @@ Outline = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence about one change.
-
-    Attributes:
-        confidence: 0..1; of a captioner without perception the geometric mean of the words' probabilities,
-            of a grounded one the calibrated probability that type and object are right.
-        before, after: the object's box on each side; None where it is absent, and both of a
-            captioner without boxes of sides.
-        since_s, until_s: when the track, or the state that ended, began and ended, in seconds after the
-            before frame; None where that is not known.
-    """
+    """One sentence about one change."""
 
     text: str  # starts with a capital letter, ends with a full stop
     type: str  # appeared, disappeared, moved, more, fewer, replaced, none or unknown
     object: str  # the class of the first object noun (person, car, ...), or "unknown"
     box: Box | None  # ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none
     salience: float  # probability 0..1 under the alignment prior that this cluster is worth a sentence
+    # 0..1; of a captioner without perception the geometric mean of the words' probabilities, of a
+    # grounded one the calibrated probability that type and object are right
     confidence: float
     count: int = 1  # how many objects; 1 of a captioner that does not count
+    # before, after: the object's box on each side; None where it is absent, and both of a captioner
+    # without boxes of sides
     before: Box | None = None
     after: Box | None = None
     outline_before: Outline = ()  # the object's outline on each side
@@ -48,6 +43,8 @@ class Sentence:
     statement: Statement | None = None
     action: str = ""  # the event of a track (entered, stopped, ...); empty for a change between two stills
     track: str = ""  # id of the track, unique for its camera; empty where there is none
+    # since_s, until_s: when the track, or the state that ended, began and ended, in seconds after the
+    # before frame; None where that is not known
     since_s: float | None = None
     until_s: float | None = None
     since_known: bool = True  # False where it began at `since_s` or earlier
@@ -59,24 +56,21 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class DescribeOptions:
-    """Options by which a captioner chooses and words its sentences.
+    """Options by which a captioner chooses and words its sentences."""
 
-    Attributes:
-        sentences: how many sentences per pair, if the number is given (the paper's T); None chooses
-            by `min_salience` and `min_confidence`.
-        min_salience: a cluster is described if its prior is at least this share of the largest; a captioner
-            that detects objects ignores it. The default was best on plain DDLA's validation cameras.
-        depth: near and far ("in the foreground on the left") in place of bottom and top, for cameras that
-            look ahead rather than down.
-    """
-
+    # how many sentences per pair, if the number is given (the paper's T); None chooses by
+    # `min_salience` and `min_confidence`
     sentences: int | None = None
     max_sentences: int = 16  # at most this many
+    # a cluster is described if its prior is at least this share of the largest; a captioner that
+    # detects objects ignores it. The default was best on plain DDLA's validation cameras
     min_salience: float = 0.05
     min_confidence: float | None = None  # least confidence of a sentence; None takes the captioner's own
     max_words: int = 24  # longest sentence in words
     zones: tuple[Zone, ...] = ()  # the first that holds an object replaces the place in the picture
     colours: bool = True  # name certain colours
+    # near and far ("in the foreground on the left") in place of bottom and top, for cameras that look
+    # ahead rather than down
     depth: bool = False
     lines: tuple[Line, ...] = ()  # who crosses one is reported
     doors: tuple[Door, ...] = ()  # that one opens or closes is reported

@@ -55,10 +55,9 @@ def appending(path: Path) -> Iterator[int]:
 
 
 def append_to(handle: int, content: bytes, *, fsync: bool = True) -> None:
-    """Append to an open file, durably with `fsync`; of a write that fails nothing stays.
+    """Append to an open file, durably with `fsync`; of a write that fails (OSError) nothing stays.
 
-    Raises:
-        OSError: the disk fails or is full; where it fails altogether, half a line may stay.
+    Where the disk fails altogether, half a line may stay.
     """
     size, written = os.fstat(handle).st_size, 0
     try:

@@ -76,17 +76,13 @@ class Doors:
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """A door with what is known of it.
-
-    Attributes:
-        looks: grey levels ``(_SIDE, _SIDE)`` of it closed and open; None where that is not known.
-        seconds: for how long it was closed and open.
-    """
+    """A door with what is known of it."""
 
     door: Door
     is_open: bool  # as it is believed to be
+    # grey levels ``(_SIDE, _SIDE)`` of it closed and open; None where that is not known
     looks: list[Floats | None] = field(default_factory=lambda: [None, None])
-    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])  # for how long it was closed and open
     shown_s: float = 0.0  # when it was last seen to be as it is believed to be
     opened_s: float | None = None  # when it opened; None where that is not known
     track: str = ""  # names the time for which it is open

@@ -49,14 +49,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """An opinion on one sentence.
-
-    Attributes:
-        type: what happened, one of `TYPES`; None where that was right, or nothing was corrected.
-    """
+    """An opinion on one sentence."""
 
     opinion: Opinion
-    type: str | None
+    type: str | None  # what happened, one of `TYPES`; None where that was right, or nothing was corrected
     object: str | None  # what it was: one of `models.families.OBJECTS` or any other name; None likewise
     who: str
     time: datetime

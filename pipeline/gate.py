@@ -47,14 +47,10 @@ _EARLY_S = 0.02  # sampling is never exact
 
 @dataclass(frozen=True, eq=False)
 class MotionFrame:
-    """A frame in which to look for objects.
-
-    Attributes:
-        restart: tracks cannot continue: the scene was cut (another view, the light switched).
-    """
+    """A frame in which to look for objects."""
 
     frame: Frame
-    restart: bool = False
+    restart: bool = False  # tracks cannot continue: the scene was cut (another view, the light switched)
     follows_loss: bool = False  # frames right before it were given up, because the machine is too slow
     follows_gap: bool = False  # there was no frame for `GAP_S` before it
     quiet_s: float = 0.0  # for so long before it nothing moved, and the gate was closed
@@ -87,9 +83,7 @@ Item = MotionFrame | FramePair | Gap | Seen  # messages from a camera's thread t
 class Gate:
     """Says whether something moves before one camera.
 
-    Args:
-        thresholds: the lower one is compared with the largest distance over blocks, the upper one with the
-            distance of the whole frame.
+    The lower threshold is compared with the largest distance over blocks, the upper with the whole frame's.
     """
 
     def __init__(self, thresholds: PairThresholds) -> None:

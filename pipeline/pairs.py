@@ -37,22 +37,19 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FramePair:
-    """Two frames of one camera.
-
-    Attributes:
-        beyond_upper: True where the screening distance lay beyond the upper threshold, so that the
-            pair may be a scene event (light, view, obstructed) rather than a change of objects.
-        cause: CHANGE within watched footage; PAUSE: there was no frame between the two (sparse stills,
-            a camera that was away); BASELINE: slow change, against the quiet scene of some minutes ago.
-        returned: True where the scene was as before again soon after `after` (somebody crossed): what came
-            has gone, what went is back, and no pair will tell it.
-    """
+    """Two frames of one camera."""
 
     before: Frame
     after: Frame
     l2: float  # L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels
+    # True where the screening distance lay beyond the upper threshold, so that the pair may be a scene
+    # event (light, view, obstructed) rather than a change of objects
     beyond_upper: bool = False
+    # CHANGE within watched footage; PAUSE: there was no frame between the two (sparse stills, a camera
+    # that was away); BASELINE: slow change, against the quiet scene of some minutes ago
     cause: Cause = Cause.CHANGE
+    # True where the scene was as before again soon after `after` (somebody crossed): what came has
+    # gone, what went is back, and no pair will tell it
     returned: bool = False
     masks: tuple[Polygon, ...] = ()  # areas that are not looked at, as polygons in shares of the frame
     gap_known: bool = True  # False for stills whose times are made up: the gap between them is unknown

@@ -40,9 +40,7 @@ _HELD = 4096  # distance maps held at most: hours of footage are thinned evenly
 class PairThresholds:
     """The band in which two frames are a candidate pair, in grey levels 0..255.
 
-    Raises:
-        ValueError: not ``0 < lower`` and ``0 < upper <= 255`` (lower and upper are of different kinds,
-            so that lower may exceed upper).
+    They are of different kinds, so that lower may exceed upper; ValueError where one is out of range.
     """
 
     lower: float = 20.0  # the largest L2 distance over blocks must exceed this, else nothing changed

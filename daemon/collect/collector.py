@@ -55,8 +55,8 @@ class Collector:
     def run(self, stop: Event, progress: Callable[[], None], *, once: bool = False) -> None:
         """Copy until `stop` is set, or with `once` until nothing more is there; then close the copies.
 
-        `progress` is called after every look at the server. Another process that writes the copies raises
-        `JournalLockedError`; a server that refuses, or with `once` is away, `PublisherError`.
+        `progress` is called after every look at the server. JournalLockedError where another process writes
+        the copies, PublisherError where a server refuses, or with `once` is away.
         """
         reader = StreamReader(self._server, self._cameras, self._begin, stop)
         try:

@@ -32,26 +32,23 @@ _TAG = "sha256:"
 
 @dataclass(slots=True)
 class Manifest:
-    """``export.json``.
-
-    Attributes:
-        chains: by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
-            time-stamped last, 0 where none is.
-        clips: camera, record, source and whether it was `encoded` anew of each recording, by its name here.
-        masked: digests of pictures that are here, by those of the unmasked ones, which the records name; None
-            where the picture was left out.
-    """
+    """``export.json``."""
 
     selection: str = ""  # the question, restated
     records: int = 0
     linked: bool = False  # the records between those selected, up to the next signature, are here as well
+    # by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
+    # time-stamped last, 0 where none is
     chains: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)  # records and pictures that do not verify
     gaps: list[str] = field(default_factory=list)  # of the record, one sentence each
+    # camera, record, source and whether it was `encoded` anew of each recording, by its name here
     clips: dict[str, dict[str, object]] = field(default_factory=dict)
     without_clip: dict[str, str] = field(default_factory=dict)  # why a record has no recording, by id
     gone: list[str] = field(default_factory=list)  # digests of pictures that retention deleted
     mask: str = ""  # the track outside of whose box pictures are black; empty: none
+    # digests of pictures that are here, by those of the unmasked ones, which the records name; None
+    # where the picture was left out
     masked: dict[str, str | None] = field(default_factory=dict)
     schema: str = "narrated-export/2"
 

@@ -34,11 +34,7 @@ _DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
 
 
 class Sender:
-    """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so.
-
-    Attributes:
-        backoff: while nothing can be sent, with the reason.
-    """
+    """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so."""
 
     def __init__(
         self, settings: TargetSettings, queue: Queue, configuration: Configuration, heartbeats: Heartbeats

@@ -38,15 +38,11 @@ class OutputError(Exception):
 
 
 class Outcome(BaseModel):
-    """The outcome of one camera's footage, beside its records.
-
-    Attributes:
-        first, last: times of its first and last frame; None where there was none.
-    """
+    """The outcome of one camera's footage, beside its records."""
 
     model_config = ConfigDict(frozen=True)
 
-    first: datetime | None
+    first: datetime | None  # times of its first and last frame; None where there was none
     last: datetime | None
     read_s: float  # seconds of footage read
     problems: tuple[str, ...]  # one line each

@@ -52,32 +52,26 @@ Show = Callable[[Record, float], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Options of a replay.
-
-    Attributes:
-        elsewhere: narrates cameras on other machines until the event is set: the name of each that is
-            finished, its outcome, and the contents of its journal and pictures by their paths in `out`. What
-            it leaves is narrated here.
-    """
+    """Options of a replay."""
 
     plan: CameraPlan  # settings of every camera; its name and URL are not used
     span: Span = field(default_factory=Span)  # the part of each camera's footage to narrate
     redis_url: str = ""  # of the server that narrations are published to; empty publishes none
     out: Path | None = None  # folder of the journal, subtitles and report; None writes none
     resume: bool = False  # continue an interrupted replay in `out`
+    # narrates cameras on other machines until the event is set: the name of each that is finished, its
+    # outcome, and the contents of its journal and pictures by their paths in `out`. What it leaves is
+    # narrated here
     elsewhere: Callable[[Sequence[ReplayInput], ReplayOptions, threading.Event], Elsewhere] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """The result of a replay.
-
-    Attributes:
-        problems: one line, without secrets, per input that could not be read (entirely) or published, and
-            what an interruption left out.
-    """
+    """The result of a replay."""
 
     narrations: int  # records journalled, also by the replay that was resumed
+    # one line, without secrets, per input that could not be read (entirely) or published, and what an
+    # interruption left out
     problems: tuple[str, ...]
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # of the finished cameras
@@ -113,9 +107,8 @@ def replay(
 ) -> ReplayReport:
     """Narrate footage. Ctrl-C ends it early: what was narrated until then is written and published.
 
-    Raises:
-        JournalError, PublisherError: the journal or the publisher cannot be opened.
-        OutputError: `out` cannot be written, or the replay in it not resumed.
+    JournalError, PublisherError where these cannot be opened, OutputError where `out` cannot be written, or
+    the replay in it not resumed.
     """
     with ExitStack() as resources, _interruptions() as stop:
         run = _Replay(footage, captioner, options, show, progress, stop=stop, resources=resources)

@@ -45,15 +45,11 @@ class Bar(NamedTuple):
 
 
 class Occupancy(NamedTuple):
-    """How many were there at the same time, the most in each of equal parts of a span.
-
-    Attributes:
-        dark: begin and length of what was not recorded, in shares of the span.
-    """
+    """How many were there at the same time, the most in each of equal parts of a span."""
 
     name: str
     most: Sequence[int]
-    dark: Sequence[tuple[float, float]]
+    dark: Sequence[tuple[float, float]]  # begin and length of what was not recorded, in shares of the span
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,16 +70,13 @@ _TRIAL_S = 90.0  # half of what the unit gives a start
 
 @dataclass(slots=True, eq=False)
 class _Camera:
-    """A camera with its plan.
-
-    Attributes:
-        recorded: ids that an earlier process wrote of the same footage.
-    """
+    """A camera with its plan."""
 
     plan: CameraPlan
     context: EventContext
     state: CameraState
     latest: tuple[Narration, FramePair] | None = None  # what was journalled last
+    # ids that an earlier process wrote of the same footage
     recorded: set[str] = field(default_factory=set)
     memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
     first_seen: FrameStamp | None = None  # the first frame that reached this process; None before it

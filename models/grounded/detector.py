@@ -124,14 +124,11 @@ def _separable_block(channels: int, stride: int = 1) -> nn.Sequential:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The detector's outputs for B pictures in each of A cells, the finest level first.
-
-    Attributes:
-        edges: float32 ``(B, A, 4, BINS)``, logits of the distances from the cell's middle to left, top, right
-            and bottom edge, in cells.
-    """
+    """The detector's outputs for B pictures in each of A cells, the finest level first."""
 
     label: Tensor  # logits float32 ``(B, A, classes)``
+    # float32 ``(B, A, 4, BINS)``, logits of the distances from the cell's middle to left, top, right
+    # and bottom edge, in cells
     edges: Tensor
     middle: Tensor  # float32 ``(A, 2)``, x and y of the cells' middles in pixels of the picture
     stride: Tensor  # float32 ``(A,)``

@@ -37,13 +37,10 @@ _LARGE_PIXELS = 1.5 * SETTINGS.pixels  # of rare pictures, after which ONNX Runt
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """The detector's outputs for one picture in each of A cells, the finest level first.
+    """The detector's outputs for one picture in each of A cells, the finest level first."""
 
-    Attributes:
-        cells: float32 ``(A, classes + 4 BINS)``: logits of the classes, then those of the distances from the
-            cell's middle to left, top, right and bottom edge, in cells.
-    """
-
+    # float32 ``(A, classes + 4 BINS)``: logits of the classes, then those of the distances from the
+    # cell's middle to left, top, right and bottom edge, in cells
     cells: Floats
     maps: tuple[Floats, ...]  # the neck's levels, float32 ``(96, h, w)`` each, finest first
 

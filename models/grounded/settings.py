@@ -10,19 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PerceptionSettings:
-    """Settings of comparing two stills. Sizes are an object's own, shares are of the frame.
-
-    Attributes:
-        stayed: what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things
-            at rest, seen twice, lie within .13.
-        doubtful: a move with a match below it is told of its surer end alone: of 53 read below .2 nineteen
-            were one object, of 37 above 29.
-        least_match: matches below it are no move, however sure it is that both ends moved: of seven below
-            .06 six were a car that drove out and another one.
-        alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival or
-            departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
-            cameras left out of the other fits.
-    """
+    """Settings of comparing two stills. Sizes are an object's own, shares are of the frame."""
 
     pixels: int = 230_000  # about how many of a frame the detector sees at once
     fine_pixels: int = 640_000  # the same of stills further apart: more to find than to associate
@@ -30,11 +18,20 @@ class PerceptionSettings:
     proposed_score: float = 0.15  # detections below are only weighed against the other side, never told
     part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
     twice: float = 0.5  # overlap from which two boxes of one side are the same object
+    # what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things at
+    # rest, seen twice, lie within .13
     stayed: float = 0.15
+    # a move with a match below it is told of its surer end alone: of 53 read below .2 nineteen were one
+    # object, of 37 above 29
     doubtful: float = 0.2
     elsewhere: float = 0.05  # if that is so likely, what has appeared or disappeared may have moved
+    # matches below it are no move, however sure it is that both ends moved: of seven below .06 six were
+    # a car that drove out and another one
     least_match: float = 0.03
     reach: tuple[float, float] = (2.0, 2.0)  # own sizes of a move, at once and a second: 3 of 923 go further
+    # alone_scale, doubtful_scale, moved_scale: slope and offset from the log odds of a fact (an arrival
+    # or departure; one that may be elsewhere; a move) to those that its sentence is right, fitted on
+    # cameras left out of the other fits
     alone_scale: tuple[float, float] = (1.3, -0.34)
     doubtful_scale: tuple[float, float] = (0.65, 0.35)
     moved_scale: tuple[float, float] = (0.65, 0.4)

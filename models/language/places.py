@@ -54,11 +54,9 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A named part of a camera's picture.
+    """A named part of a camera's picture; its corners are in order, ``(x, y)`` in 0..1 of the frame.
 
-    The corners of `polygon` are ``(x, y)`` in 0..1 of the frame, in order; the last is joined to the first.
-    No words, fewer than three corners, one outside the frame, or edges that cross or touch raise
-    `ValueError`.
+    ValueError where it has no words, fewer than three corners, one outside the frame, or edges that cross.
     """
 
     phrase: str  # the place as it stands in a sentence: "at the entrance", "in the lot"
@@ -93,15 +91,12 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named line in a camera's picture.
-
-    Attributes:
-        directions: words of a crossing from the left to the right of one who follows the line, and back;
-            empty for those of the picture.
-    """
+    """A named line in a camera's picture."""
 
     name: str  # as it stands in a sentence: "has crossed the gate line"
     points: tuple[Point, ...]  # two or more, ``(x, y)`` in 0..1 of the frame
+    # words of a crossing from the left to the right of one who follows the line, and back; empty for
+    # those of the picture
     directions: tuple[str, ...] = ()
 
     def side(self, point: Point) -> tuple[float, float]:

@@ -35,14 +35,11 @@ _BEFORE_A_PLACE = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One change of one object or several.
-
-    Attributes:
-        before, after: box on each side; None where it is absent, or where it is not known.
-    """
+    """One change of one object or several."""
 
     type: str  # one of `TYPES`
     object: str  # one of `models.families.KINDS`
+    # before, after: box on each side; None where it is absent, or where it is not known
     before: Box | None
     after: Box | None
     confidence: float  # calibrated probability 0..1 of all of it

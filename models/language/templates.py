@@ -106,14 +106,7 @@ _SAME_PLACE = {"far": ("background", "top edge"), "near": ("foreground", "bottom
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The facts of one sentence.
-
-    Attributes:
-        place: words for where it is, "on the left" or a zone's; where it was, if it left, disappeared,
-            moved, resumed or was removed; the line that was crossed, or the door.
-        duration_s: for how long it had been there when it left, resumed or was removed; of others, for how
-            long it stands, waits or is in company.
-    """
+    """The facts of one sentence."""
 
     action: str  # one of `ACTIONS`
     object: str  # one of `models.families.KINDS`
@@ -121,11 +114,15 @@ class Statement:
     several: bool = False  # leave the number open; `count` is more than one then
     colour: str = ""  # of a vehicle one of `COLOURS`, of people one of `CLOTHES`; of other objects none
     large: bool = False  # a large one: "large vehicle"
+    # words for where it is, "on the left" or a zone's; where it was, if it left, disappeared, moved,
+    # resumed or was removed; the line that was crossed, or the door
     place: str = ""
     end: str = ""  # words for where a moved one is now
     origin: str = ""  # left, right, far, near or middle: where it came from
     target: str = ""  # where it goes
     came_from: str = ""  # the same of its arrival, where it left or resumed: "who came in from the right"
+    # for how long it had been there when it left, resumed or was removed; of others, for how long it
+    # stands, waits or is in company
     duration_s: float | None = None
     at_least: bool = False  # `duration_s` is only how long it was seen
     other: bool = False  # follows the same statement about another one

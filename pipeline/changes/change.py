@@ -25,13 +25,10 @@ _COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """The differences between the frames of one pair.
-
-    Attributes:
-        shift: ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`.
-    """
+    """The differences between the frames of one pair."""
 
     pair: FramePair
+    # ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`
     shift: tuple[int, int]
     clusters: tuple[Cluster, ...]  # most salient first
     salience: NDArray[np.float32]  # float32 ``(K,)``, one score per cluster, descending
@@ -85,8 +82,7 @@ def image_changes(
 ) -> tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]:
     """Changes between two plain images: `find_changes` without frames and scene events.
 
-    Returns the alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience, float32
-    ``(K,)``.
+    Returns the alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience.
     """
     options = options or ChangeOptions()
     return _cluster([difference(before, after, options)], options, rank, None)[0]

@@ -21,16 +21,11 @@ _GRID = 4000  # pixels from which the light is matched: enough for two numbers a
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """Options of change detection; size, eps and min_samples default to the paper authors' values.
-
-    Attributes:
-        max_shift: largest alignment shift along each axis, in pixels of `size`; a pair that would lie better
-            beyond it is not shifted at all.
-        light_correlation: a cluster whose grey values still correlate above this between before and after is
-            a change of light and is dropped; None keeps it.
-    """
+    """Options of change detection; size, eps and min_samples default to the paper authors' values."""
 
     size: tuple[int, int] = (224, 224)  # ``(height, width)`` in pixels at which frames are compared
+    # largest alignment shift along each axis, in pixels of `size`; a pair that would lie better beyond
+    # it is not shifted at all
     max_shift: int = 4
     delta: float = 30.0  # least L2 distance of two RGB vectors that makes a pixel active, grey levels
     noise_factor: float = 4.5  # a pixel must differ by so many times the pair's median distance, too
@@ -39,6 +34,8 @@ class ChangeOptions:
     eps: float = 20.0  # DBSCAN radius in pixels of `size`
     min_samples: int = 9  # DBSCAN's active pixels within eps that make a pixel core
     min_area: float = 0.0  # clusters with fewer active pixels than this share of the frame are dropped
+    # a cluster whose grey values still correlate above this between before and after is a change of
+    # light and is dropped; None keeps it
     light_correlation: float | None = 0.7
     max_clusters: int = 8  # as many clusters are kept, those of most active pixels
 
@@ -54,8 +51,7 @@ class ChangeOptions:
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Options from plain values by name, as a checkpoint's record or a configuration has them.
 
-        Raises:
-            ValueError: a name is not known, or the settings cannot find anything.
+        ValueError where a name is not known, or the settings cannot find anything.
         """
         if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
             raise ValueError(f"unknown change options {', '.join(unknown)}: update narrated")

@@ -14,23 +14,18 @@ from pipeline.kernels.raster import label_bounds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
-    """One cluster of active pixels.
+    """One cluster of active pixels."""
 
-    Attributes:
-        mask: bool ``(height, width)`` at analysis size, in the coordinates of the after frame.
-    """
-
+    # bool ``(height, width)`` at analysis size, in the coordinates of the after frame
     mask: NDArray[np.bool_]
     box: Box  # tight box of the mask, ``(x, y, width, height)`` in 0..1
     active_pixels: int  # number of True in `mask`
 
 
 def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:
-    """Clusters of a raster of labels, one per wanted label.
+    """Clusters of a raster of labels, int32 ``(h, w)``: -1 for none, else 0, 1, 2, ... without gaps.
 
-    The raster is int32 ``(h, w)``: -1 for none, else 0, 1, 2, ... without gaps.
-    They are in the order of `wanted`, which None makes all, ascending; one that does not occur raises
-    `ValueError`.
+    There is one for each wanted label (None: all), in their order; ValueError where one does not occur.
     """
     height, width = labels.shape
     bounds = label_bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)

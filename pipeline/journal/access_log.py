@@ -44,9 +44,7 @@ class Access(CanonicalLine):
 def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str = "") -> None:
     """Append to an access log, which several processes may do; a torn last line is cut off first.
 
-    Raises:
-        JournalError: its last line was changed.
-        OSError: it cannot be written; nothing of the line stays.
+    JournalError where its last line was changed, OSError where it cannot be written: nothing then stays.
     """
     with appending(path) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -69,8 +67,7 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
 def verify_access(path: Path) -> tuple[int, str]:
     """Check an access log; the number and the hash of its last line.
 
-    Raises:
-        JournalError: a line was changed, put in or taken out; the message has its number.
+    JournalError where a line was changed, put in or taken out; the message has its number.
     """
     end = 0, _NONE
     for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):

@@ -17,11 +17,7 @@ _MODE = 0o644
 
 
 class Hold(BaseModel):
-    """A span of the records' times.
-
-    Attributes:
-        made, by: when, and by which user.
-    """
+    """A span of the records' times."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,7 +27,7 @@ class Hold(BaseModel):
     until: AwareDatetime
     reason: Annotated[str, StringConstraints(min_length=1)]
     ends: AwareDatetime | None = None  # when it ends by itself; None holds until it is released
-    made: AwareDatetime
+    made: AwareDatetime  # when, and by which user
     by: str = ""
 
     def covers(self, first: Record, last: Record, now: datetime) -> bool:
@@ -46,8 +42,7 @@ _HOLDS = TypeAdapter(tuple[Hold, ...])
 def load_holds(journals: Path) -> tuple[Hold, ...]:
     """The holds on a folder of journals, oldest first.
 
-    Raises:
-        JournalError: the file cannot be read: nothing may be deleted until it can.
+    JournalError where the file cannot be read: nothing may be deleted until it can.
     """
     path = _holds_path(journals)
     try:
@@ -58,11 +53,7 @@ def load_holds(journals: Path) -> tuple[Hold, ...]:
 
 
 def add_hold(journals: Path, hold: Hold) -> None:
-    """Hold a span.
-
-    Raises:
-        JournalError: a hold has its name, or the file cannot be read.
-    """
+    """Hold a span; JournalError where a hold has its name, or the file cannot be read."""
     holds = load_holds(journals)
     if any(each.name == hold.name for each in holds):
         raise JournalError(f"there is a hold called {hold.name!r}: choose another name, or release it first")

@@ -138,8 +138,7 @@ def closed_segments(folder: Path, camera: str) -> list[Segment]:
 def read_journal(path: Path) -> Iterator[Record]:
     """The records of one file of a journal, but for a line that is still being written.
 
-    Raises:
-        JournalError: the file cannot be read or a line is not a record.
+    JournalError where the file cannot be read or a line is not a record.
     """
     try:
         with path.open("rb") as file:

@@ -45,11 +45,7 @@ class CanonicalLine(BaseModel):
 
 
 class Attestation(CanonicalLine, ABC):
-    """One line of ``<camera>.<suffix>``: the chain up to a record was there at a time.
-
-    Attributes:
-        seq, hash: of the record.
-    """
+    """One line of ``<camera>.<suffix>``: the chain up to a record was there at a time."""
 
     suffix: ClassVar[str]
     schema_of_file: ClassVar[str]
@@ -58,7 +54,7 @@ class Attestation(CanonicalLine, ABC):
 
     schema_: Annotated[str, Field(alias="schema")]
     camera: str
-    seq: int
+    seq: int  # both of the record
     hash: Digest
     time: str  # ISO 8601 in UTC
 

@@ -60,9 +60,7 @@ class Timestamp(Attestation):
 def request_timestamp(url: str, record: Record) -> Timestamp:
     """Have a record's hash stamped by a server, ``http://`` or ``https://``; waits for the network.
 
-    Raises:
-        TimestampError: the server does not answer, refuses, or answers something else.
-        ModuleNotFoundError: the extra ``timestamps`` is not installed.
+    TimestampError where it does not answer, refuses, or answers something else.
     """
     from urllib.request import Request, urlopen  # noqa: PLC0415 - 15 ms that verifying need not wait
 

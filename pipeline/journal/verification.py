@@ -47,15 +47,12 @@ class Signed(NamedTuple):
 
 @dataclass(slots=True)
 class Verification:
-    """The result of `verify`; dictionaries are by the newest file of a chain and its camera.
-
-    Attributes:
-        ends: the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the
-            end of a chain that is not signed.
-    """
+    """The result of `verify`; dictionaries are by the newest file of a chain and its camera."""
 
     files: int = 0  # read
     lines: int = 0  # in them, that hold
+    # the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the end
+    # of a chain that is not signed
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)  # the first bad line of each bad chain
     pictures: int = 0  # whose bytes were checked; one that several files name counts several times
@@ -77,18 +74,13 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """Checks beyond the chains themselves.
-
-    Attributes:
-        roots: PEM file with the authorities whose time stamps count; None checks no times.
-        processes: at most, each for one chain; None is one per processor that this process may use.
-    """
+    """Checks beyond the chains themselves."""
 
     evidence: bool = True  # check the pictures that the records name
     keys: Collection[str] = ()  # public keys that may have signed; none takes any key
     heads: Collection[str] = ()  # hashes of records, noted elsewhere, that must still be there
-    roots: Path | None = None
-    processes: int | None = None
+    roots: Path | None = None  # PEM file with the authorities whose time stamps count; None checks no times
+    processes: int | None = None  # at most; None is one per processor that this process may use
 
 
 def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
@@ -282,9 +274,8 @@ def find_fault(
 ) -> tuple[int, str] | None:
     """The number of the first line (of `Attestation.read`) that does not bear a camera's chain out, and why.
 
-    `hashes` are of the records that the lines name, by number; empty where one is gone. The chain's `end` is
-    None where it does not hold to its end, which is then not compared. `trusted` is as of
-    `Attestation.fault`.
+    `hashes` are of the records that the lines name, by number; empty where one is gone. `end` is None where
+    the chain does not hold to its end, which is then not compared. `trusted` is as of `Attestation.fault`.
     """
     last = 0
     for number, each in enumerate(lines, 1):

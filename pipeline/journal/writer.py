@@ -137,9 +137,8 @@ class Journal:
     ) -> Record | None:
         """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
-        None is returned where the narration is held. One that does not fit the schema or is another camera's
-        raises `RecordError`; a disk that fails when no more may be held `JournalError`: nothing of the line
-        stays.
+        Returns None where the narration is held. RecordError where it does not fit the schema or is another
+        camera's; JournalError where the disk fails and no more may be held: nothing of the line stays.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")

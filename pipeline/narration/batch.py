@@ -38,8 +38,7 @@ def with_views(
 ) -> PairInput:
     """A pair with its views: frames at the size at which the detector sees them.
 
-    Images are RGB uint8 ``(h, w, 3)``; `shift` is in pixels of the masks; `clusters` are most salient first;
-    `gap_s` is NaN where it is not known.
+    Images are RGB uint8 ``(h, w, 3)``; `shift` is in pixels of the masks; `clusters` are most salient first.
     """
     masks, boxes, active = _arrays(clusters)
     moved = shift[0] / masks.shape[2], shift[1] / masks.shape[1]
@@ -51,8 +50,7 @@ def views(
 ) -> NDArray[np.uint8]:
     """Both frames, before laid on after, uint8 ``(2, h, w, 3)``, see `models.grounded.inference.canvas`.
 
-    They are RGB uint8 ``(h, w, 3)`` of one size; `shift` is in shares of the frame. A view has about
-    `pixels`.
+    They are RGB uint8 ``(h, w, 3)`` of one size; `shift` is in shares of the frame, `pixels` about a view's.
     """
     size = canvas(after.shape[0], after.shape[1], pixels)
     return np.stack([_view(before, size, shift), _view(after, size, (0.0, 0.0))])

@@ -65,13 +65,9 @@ _STRONG_CAST = 4.5  # chroma of a scene under sodium lamps or headlights, in whi
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The grey of a scene and its lightness, in CIE Lab.
+    """The grey of a scene and its lightness, in CIE Lab."""
 
-    Attributes:
-        a, b: of its neutral pixels.
-    """
-
-    a: float
+    a: float  # both of its neutral pixels
     b: float
     middle: float  # median of L, 1..100
 

@@ -164,9 +164,8 @@ def narrate_facts(
 ) -> Narration:
     """Say where something has changed, without asking the captioner, whose name and checkpoint are recorded.
 
-    The narration is marked by `Narration.fallback` and has one sentence of confidence 0; none without
-    clusters and scene event. With `placed` False it has no clusters, and says that something has changed, but
-    not where.
+    The narration is marked by `Narration.fallback`; its one sentence has confidence 0, and without clusters
+    and scene event it has none. With `placed` False it says that something has changed, but not where.
     """
     options, sentences = options or DescribeOptions(), list[Sentence]()
     settings = settings_sha256 or _options_sha256(options)

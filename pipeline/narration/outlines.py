@@ -20,8 +20,7 @@ def outline(mask: NDArray[np.bool_], box: Box | None) -> Outline:
     """The outer contour of the largest patch of active pixels inside a box ``(x, y, width, height)`` in 0..1.
 
     Gaps of two pixels, of large things a seventh of their smaller side, are closed first: where a thing has
-    the colour of what is behind it nothing differs. The corners, 3 to `MOST_CORNERS`, are all inside the box;
-    none without one that holds an active pixel.
+    the colour of what is behind it nothing differs. 3 to `MOST_CORNERS` corners, or none.
     """
     if box is None:
         return ()

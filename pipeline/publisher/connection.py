@@ -60,8 +60,8 @@ class RedisServer:
     def client(self) -> Iterator[redis.Redis]:
         """The client; redis-py's errors in the block become ours, without the password.
 
-        `ServerAwayError`: it is unreachable, or does not take the command now (loading, full, read-only,
-        password changed): try again later. `PublisherError` is any other refusal; where the user lacks a
+        ServerAwayError where it is unreachable, or does not take the command now (loading, full, read-only,
+        password changed): try again later. PublisherError where it refuses otherwise; where the user lacks a
         right, the message says how to grant it.
         """
         client, url = self._client, self._connected_to

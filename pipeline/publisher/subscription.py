@@ -37,8 +37,7 @@ class StreamReader:
     """Reads cameras' streams (None: all), each in order, and new ones within a second; for one thread.
 
     A stream is read behind its id in `begin`, ``"$"`` for what comes from now on; None leaves the camera out
-    for now. After its first answer, a server (which is not closed here) that is away is waited for, until
-    `stop`.
+    for now. After its first answer, a server that is away is waited for, until `stop`; it is not closed here.
     """
 
     def __init__(

@@ -49,15 +49,12 @@ MarkedSentence = Sentence | RecordSentence
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Outline and paths of one sentence on one picture; points in 0..1 of it.
-
-    Attributes:
-        between: from the end of a path to where the next one begins; nobody recorded the way.
-    """
+    """Outline and paths of one sentence on one picture; points in 0..1 of it."""
 
     number: int
     corners: Sequence[Point]
     paths: Sequence[Sequence[Point]]
+    # from the end of a path to where the next one begins; nobody recorded the way
     between: Sequence[Sequence[Point]] = ()
 
     @property

@@ -25,14 +25,11 @@ BESIDE = "'self' file: data:"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head and foot of a page that is one file.
-
-    Attributes:
-        missing: one sentence for each thing that was not reported; None leaves the section out.
-    """
+    """The head and foot of a page that is one file."""
 
     title: str
     facts: Sequence[tuple[str, str]] = ()  # ``(name, value)``
+    # one sentence for each thing that was not reported; None leaves the section out
     missing: Sequence[str] | None = None
     held: int = 0  # number of records that a limit held back, hidden at first
     audit: Sequence[tuple[str, str]] = ()  # ``(name, value)`` for auditors

@@ -35,8 +35,7 @@ def write_report(
     """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically, into an existing folder.
 
     The cameras, their records in order, and what was not reported are added to the page's `head`. `evidence`
-    is the folder of the pictures; records without pictures in it are shown without. Offsets and subtitles
-    count from the beginning of `spans`, see `summarize`.
+    has the pictures; records without are shown without. Offsets count from the beginning of `spans`.
     """
     narrated = {camera: records for camera, records in cameras.items() if records}
     starts = {camera: _span(camera, records, spans)[0] for camera, records in narrated.items()}

@@ -18,8 +18,7 @@ _FRACTION_BITS = 8
 def polygon_mask(polygons: tuple[Polygon, ...], shape: tuple[int, int], margin: int = 0) -> NDArray[np.bool_]:
     """The pixels of a frame that any polygon touches, and `margin` more around; `shape` is (height, width).
 
-    Returns:
-        bool ``(height, width)``, read-only: it is kept for the next call.
+    bool ``(height, width)``, read-only: it is kept for the next call.
     """
     height, width = shape
     plane = np.zeros(shape, np.uint8)

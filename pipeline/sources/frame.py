@@ -95,17 +95,14 @@ def seconds_between(before: Timed, after: Timed) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Options of a source.
+    """Options of a source."""
 
-    Attributes:
-        sample_hz: frames a second: of a file those nearest to ``k / sample_hz`` seconds after its first, of a
-            camera the first of each slot.
-        start: aware wall-clock time of the first frame of a file; None takes the container's
-            creation time, else 1970-01-01T00:00:00Z.
-    """
-
+    # frames a second: of a file those nearest to ``k / sample_hz`` seconds after its first, of a camera
+    # the first of each slot
     sample_hz: float = 2.0
     analysis_width: int = 480  # of the luma plane, pixels; the height keeps the aspect, rounded to even
+    # aware wall-clock time of the first frame of a file; None takes the container's creation time, else
+    # 1970-01-01T00:00:00Z
     start: datetime | None = None
     rtsp_transport: str = "tcp"  # ``tcp`` or ``udp``
     open_timeout_s: float = 5.0  # longest wait for a live source to open
@@ -169,8 +166,7 @@ Reader = Callable[[SourceReport, threading.Event], Iterator[Frame]]
 class RecordedSource:
     """Footage, read as it is iterated (`read` is called for each iteration), without a thread.
 
-    `duration_s` is None where its containers do not say; `unreadable` has an error for each file that cannot
-    be opened.
+    `duration_s` is None where containers do not say; `unreadable` has an error for each file that is.
     """
 
     live = False

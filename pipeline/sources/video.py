@@ -43,16 +43,13 @@ REORDER_FRAMES = 16
 
 @dataclass(frozen=True, slots=True)
 class VideoFile:
-    """One video file of a camera.
-
-    Attributes:
-        recorded: wall-clock time of its first frame by the container or by its name, None if neither says.
-        start: when it starts by the clock of all segments; None: where the one before ended.
-    """
+    """One video file of a camera."""
 
     path: Path
     duration_s: float | None  # by the container; None where it does not say
+    # wall-clock time of its first frame by the container or by its name, None if neither says
     recorded: datetime | None
+    # when it starts by the clock of all segments; None: where the one before ended
     start: datetime | None = None
 
 

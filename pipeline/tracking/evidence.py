@@ -39,16 +39,13 @@ _TALL = 0.25  # of the frame: a person who is cut above is not far away
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The beginning or the end of a track.
-
-    Attributes:
-        outwards: velocity beyond the end, shares of the frame a second (backwards in time at a beginning).
-    """
+    """The beginning or the end of a track."""
 
     track: Track  # whose
     coming: bool  # its beginning
     time_s: float  # of the outermost observation
     box: Box  # where, as large as before the frame's edge cut it
+    # velocity beyond the end, shares of the frame a second (backwards in time at a beginning)
     outwards: tuple[float, float]
     side: str  # edge of the frame that it lies at or goes to, of `SIDES`
     gap: float  # own sizes from that edge

@@ -83,8 +83,7 @@ class Memory:
     def flow(self, box: Box, start_s: float, end_s: float) -> float:
         """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.
 
-        Returns:
-            Share 0..1 of its points that are found all the way and back again; 0 where none is.
+        Returns the share 0..1 of its points that are found all the way and back again; 0 where none is.
         """
         frames = self.between(*sorted((start_s, end_s)))
         frames = frames if end_s >= start_s else frames[::-1]

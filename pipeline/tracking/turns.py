@@ -51,14 +51,11 @@ _GONE_S = 1.5  # a thing that is not seen for so long is looked for
 
 @dataclass(slots=True)
 class Turns:
-    """A camera's statistics of where objects drive and how long they rest, and the events from them.
+    """A camera's statistics of where objects drive and how long they rest, and the events from them."""
 
-    Attributes:
-        driven: passes of vehicles by cell ``(_CELLS, _CELLS)``, rows first.
-        rests: seconds of rests by cell and family, the last `_SAMPLES` times two.
-    """
-
+    # passes of vehicles by cell ``(_CELLS, _CELLS)``, rows first
     driven: Floats = field(default_factory=lambda: np.zeros((_CELLS, _CELLS)))
+    # seconds of rests by cell and family, the last `_SAMPLES` times two
     rests: dict[str, list[float]] = field(default_factory=dict)
 
     def update(

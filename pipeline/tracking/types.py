@@ -135,16 +135,11 @@ def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a track, with the two frames that show it.
-
-    Attributes:
-        object: voted class; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure.
-        duration_s: how long it was there (departures), has rested (stopped, parked, waiting, met) or had
-            rested (resumed); None where that is not known.
-    """
+    """An event of a track, with the two frames that show it."""
 
     kind: str  # one of `KINDS`
     track: str
+    # voted class; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure
     object: str
     class_p: float  # share of the votes for its family, 0..1
     time_s: float  # when it happened
@@ -154,6 +149,8 @@ class Event:
     box_before: Box | None  # where it was then; None where it was not there
     box_after: Box | None
     since_s: float | None = None  # when the track came; None where nobody saw that
+    # how long it was there (departures), has rested (stopped, parked, waiting, met) or had rested
+    # (resumed); None where that is not known
     duration_s: float | None = None
     seen_s: float = 0.0  # for how long it was seen before it left, where nobody saw it come
     rests: bool = False  # True where it stands still at the end of the event

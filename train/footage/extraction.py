@@ -67,9 +67,8 @@ def _in_band(before: Frame, after: Frame, thresholds: PairThresholds) -> FramePa
 def extract(paths: Sequence[Path], out: Path, pairs_per_video: int, seed: int = 0) -> tuple[int, list[str]]:
     """Write random pairs of videos as ``<id>.png`` and ``<id>_2.png`` with one line each in ``pairs.jsonl``.
 
-    The folder appears when all is written. The thresholds are calibrated for every video from the video
-    itself. Returns the number of pairs, and a sentence for each video that gave fewer than wanted or cannot
-    be read whole.
+    The folder appears when all is written. Thresholds are calibrated for every video. Returns the number of
+    pairs, and a sentence for each video that gave fewer than wanted or cannot be read whole.
     """
     problems: list[str] = []
     number = 0
