@@ -166,7 +166,7 @@ Reader = Callable[[SourceReport, threading.Event], Iterator[Frame]]
 class RecordedSource:
     """Footage, read as it is iterated (`read` is called for each iteration), without a thread.
 
-    `duration_s` is None where containers do not say; `unreadable` has an error for each file that is.
+    `duration_s` is None where containers do not say; `unreadable` has one error a file.
     """
 
     live = False

@@ -103,14 +103,6 @@ def _of_file(
     ]
 
 
-def shrink(image: Image, width: int) -> Image:
-    height, wide = image.shape[:2]
-    if wide <= width:
-        return image
-    size = (width, max(1, round(height * width / wide)))
-    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
-
-
 def picture(folder: Path, frame: LabelledFrame) -> Image:
     """A labelled frame's picture, RGB uint8 ``(h, w, 3)``; FootageError if it cannot be read."""
     image = image_in(folder / frame.image)

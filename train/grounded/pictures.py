@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline.sources import Image
-from train.footage.frames import LabelledFrame, by_camera, picture, shrink
+from train.footage.frames import LabelledFrame, by_camera, picture
 from train.footage.votes import Vote
 
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
