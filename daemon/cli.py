@@ -1,7 +1,5 @@
 """The command line: one way in; the verbs are in `daemon.commands`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A box is ``(x, y, width, height)`` in 0..1 of the frame, whatever the resolution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

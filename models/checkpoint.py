@@ -5,8 +5,6 @@ the format, the captioner's name, its constructor's arguments, the encoder's nam
 the training record. Tensors and plain values only, so that nothing in it can run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

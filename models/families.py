@@ -3,8 +3,6 @@
 The one table of them: a new object is one entry of `KINDS`, and of `OBJECTS` if the detector answers it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 COCO = (

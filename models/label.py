@@ -1,7 +1,5 @@
 """The label of a checkpoint, read without its weights and without torch."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

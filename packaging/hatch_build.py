@@ -1,7 +1,5 @@
 """Compiles the kernels into the wheel that hatchling builds."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

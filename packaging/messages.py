@@ -1,7 +1,5 @@
 """Writes the messages of all sentences, digests and pages, for translators, as a .pot file."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

@@ -1,7 +1,5 @@
 """Alignment of a frame pair: the small integer shift of least L2 distance (Jhamtani 2018, section 3)."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """The state of a live camera on disk, from which it continues after a restart."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

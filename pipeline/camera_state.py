@@ -1,7 +1,5 @@
 """Everything that a camera carries from frame to frame: one object, made and dropped with the camera."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, deque
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ What was written is on the disk after `fsync` of the file, a new, renamed or del
 folder; until then any of them may be there without the others.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -4,8 +4,6 @@ One pass over both frames gives the distance of the whole frame and of every blo
 differences are exact integers; only the last division and root are in floating point.
 """
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray

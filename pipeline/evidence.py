@@ -1,7 +1,5 @@
 """Evidence: the pictures that a record names, in files named by their SHA-256: ``evidence/ab/ab12...jpg``."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

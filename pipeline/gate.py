@@ -6,8 +6,6 @@ two frames; for one that tracks objects only those that no track can explain: sl
 scene of some minutes ago, what changed while there were no frames, and events of the whole scene.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

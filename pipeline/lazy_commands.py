@@ -1,7 +1,5 @@
 """A group of commands, each imported when it is called, so that --help need not wait for any of them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from importlib import import_module

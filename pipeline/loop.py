@@ -1,7 +1,5 @@
 """Threads that report progress and keep the error that ended them, and growing pauses between attempts."""
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

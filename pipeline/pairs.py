@@ -5,8 +5,6 @@ of the quiet scene, is compared with each sampled frame, and a pair is proposed 
 or has lasted long enough to be reported. Live, replay and extraction all come through `candidate_pairs`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum

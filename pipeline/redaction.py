@@ -1,7 +1,5 @@
 """No secret leaves by a message: URLs and the texts of exceptions lose their credentials."""
 
-from __future__ import annotations
-
 import re
 
 _CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/?#]*@", re.IGNORECASE)

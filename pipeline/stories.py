@@ -16,8 +16,6 @@ objects, scene events and sentences without a box are always reported. After a r
 reported that would have been dropped.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

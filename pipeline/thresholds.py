@@ -6,8 +6,6 @@ found per camera. Departure: the lower threshold is compared with the *peak* ove
 map, because a person who covers 0.1 % of the frame hardly moves the distance of the whole frame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """YAML with unique text keys, and the line of each for error messages."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writing checkpoints of trained captioners, and what their training record says of the software."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version

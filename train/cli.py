@@ -1,7 +1,5 @@
 """The command `narrated-train`: footage in, samples and checkpoints out; see `train.commands`."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

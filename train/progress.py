@@ -1,7 +1,5 @@
 """Callbacks of progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]

@@ -7,8 +7,6 @@ repeated id is a further annotator (Jhamtani and Berg-Kirkpatrick 2018, section 
 of the layout ignore. An entry may name its images by ``before`` and ``after``, relative to the folder.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """From the streams of many daemons to copies of their journals."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A copy of a journal that another machine writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.journal.segment_writer import SegmentLimits, SegmentWriter

@@ -1,7 +1,5 @@
 """Pictures that records name, fetched by their hash from the pages of `narrated serve`."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """The verb `check-config`."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import typer

@@ -1,7 +1,5 @@
 """The verb that rebuilds the journals of many daemons on one machine: collect."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated

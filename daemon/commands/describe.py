@@ -1,7 +1,5 @@
 """The verb `describe`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The verb `digest`."""
 
-from __future__ import annotations
-
 from json import dumps  # `json` is an option
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The verb `doctor`."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The verb `export`."""
 
-from __future__ import annotations
-
 import getpass
 import json as json_format
 import os

@@ -1,7 +1,5 @@
 """The verb that sends narrations elsewhere: forward."""
 
-from __future__ import annotations
-
 import json as json_format
 from contextlib import closing
 from datetime import datetime

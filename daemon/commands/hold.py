@@ -1,7 +1,5 @@
 """The verb `hold`."""
 
-from __future__ import annotations
-
 import getpass
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The verb `probe`."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verb `query`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

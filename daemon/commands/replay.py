@@ -1,7 +1,5 @@
 """The verb `replay`."""
 
-from __future__ import annotations
-
 import json as json_format
 import logging
 from dataclasses import replace

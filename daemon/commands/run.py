@@ -1,7 +1,5 @@
 """The verb `run`."""
 
-from __future__ import annotations
-
 import typer
 
 from daemon.commands.options import ConfigurationFile

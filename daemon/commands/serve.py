@@ -1,7 +1,5 @@
 """The verb that serves the page for people: serve."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The verb `tail`."""
 
-from __future__ import annotations
-
 import json as json_format
 import sys
 from itertools import islice

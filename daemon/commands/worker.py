@@ -1,7 +1,5 @@
 """The verb that detects for daemons elsewhere: worker."""
 
-from __future__ import annotations
-
 import logging
 from typing import Annotated
 

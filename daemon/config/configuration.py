@@ -1,7 +1,5 @@
 """The configuration file: strict, with units, and with errors that say where and what instead."""
 
-from __future__ import annotations
-
 import difflib
 import logging
 from collections.abc import Sequence

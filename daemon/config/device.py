@@ -1,7 +1,5 @@
 """Device of the captioner."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys of the version before: read once more, each with a warning that says what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

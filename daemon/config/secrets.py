@@ -1,7 +1,5 @@
 """Secrets are named in the configuration, kept elsewhere, and put in only where a connection is opened."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Durations, rates, times and folders of files and options, without the settings' models."""
 
-from __future__ import annotations
-
 import os
 import re
 from datetime import UTC, datetime, timedelta

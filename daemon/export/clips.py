@@ -1,7 +1,5 @@
 """The recording around a narration, cut out of footage by its time; encoded anew only to blacken it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta

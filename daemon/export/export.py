@@ -1,7 +1,5 @@
 """Writing an export: records, chains and signatures, pictures, recordings, a page, and how to check it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

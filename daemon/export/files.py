@@ -1,7 +1,5 @@
 """The files of an export, a folder or a zip written atomically, and their checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What an export shows of pictures: the box of one track, and nothing in privacy areas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Checking an export: check.py's checks, and the signatures."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

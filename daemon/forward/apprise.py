@@ -1,7 +1,5 @@
 """The services that Apprise knows: phones, chats, mail, and web hooks that take JSON."""
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Digests at set hours: which one is due for a target, and of what span."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta

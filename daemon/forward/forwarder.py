@@ -1,7 +1,5 @@
 """`narrated forward`: one thread a target, in a process of its own beside the daemon."""
 
-from __future__ import annotations
-
 import fcntl
 import logging
 from collections.abc import Iterator

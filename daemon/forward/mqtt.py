@@ -1,7 +1,5 @@
 """An MQTT broker, with discovery for Home Assistant."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The queue of one target: a consumer group of its own on every camera's stream."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterator

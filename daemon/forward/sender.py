@@ -1,7 +1,5 @@
 """The thread of one target: sends the records in its queue in order; no other target waits for it."""
 
-from __future__ import annotations
-
 import logging
 
 from daemon.config.secrets import SecretError, hide_secrets

@@ -1,7 +1,5 @@
 """A target, the filter of its records and sentences, and a record as it is sent."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime, time, tzinfo

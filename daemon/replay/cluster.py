@@ -4,8 +4,6 @@ A task replays its camera as `replay` does, into a temporary folder, and sends w
 equals, to the byte, the one that a single machine writes; a machine that dies costs the time of its tasks.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -1,7 +1,5 @@
 """`narrated demo`: a server, a clip, and a subscriber that prints the stream."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Describe one's own pictures: pairs of stills, without a camera."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The paths of a replay: which files there are, and which of them are one camera."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

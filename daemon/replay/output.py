@@ -5,8 +5,6 @@ be resumed. A camera that was not finished is narrated again from its beginning:
 byte as one without an interruption.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Access to the page: argon2 hashes of passwords, sessions that a logout ends, a limit on guesses."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

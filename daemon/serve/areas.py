@@ -1,7 +1,5 @@
 """Zones, doors and lines drawn on the page, written into the configuration file."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

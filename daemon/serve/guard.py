@@ -1,7 +1,5 @@
 """ASGI middleware around every page: host names, forms of other sites, logins, headers, the access log."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The review: an address as a question by the options of `narrated query`, its answer and its plots."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Request handlers of all pages; those that search run in threads, one of them at a time searching."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """A rule in words, tried on the past, and its lines for the configuration file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import datetime

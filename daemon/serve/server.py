@@ -1,7 +1,5 @@
 """`narrated serve`: startup, serving, shutdown; a process of its own that only reads the record."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

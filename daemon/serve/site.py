@@ -1,7 +1,5 @@
 """What the pages share: the search, people's remarks, logins, the cameras and their states."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Mistakes that show only when a configuration is put to use: for `run`, its reload and `check-config`."""
 
-from __future__ import annotations
-
 import errno
 import re
 import tempfile

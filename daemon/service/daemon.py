@@ -1,7 +1,5 @@
 """`narrated run`: startup, main loop, shutdown; signals only set a flag."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

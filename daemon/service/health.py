@@ -1,7 +1,5 @@
 """The daemon's health: for systemd, the log, and three pages on the loopback interface."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

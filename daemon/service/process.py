@@ -1,7 +1,5 @@
 """The process as its manager sees it: signals set flags, systemd is notified."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """What the C library keeps of memory that was let go: a daemon lets go of pictures all the time."""
 
-from __future__ import annotations
-
 import ctypes
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """One thread per camera: frames in, candidate pairs into the queue."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator

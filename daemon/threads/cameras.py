@@ -1,7 +1,5 @@
 """All cameras of the daemon: threads that broke start again, and cameras come and go as configured."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ errors nothing can be fetched from it any more). A pair that gives an error even
 cluster facts.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The pictures that show what is reported, stored before it is journalled."""
 
-from __future__ import annotations
-
 from daemon.config.settings import EvidenceSettings
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import Faults

@@ -1,7 +1,5 @@
 """The narrator: frames are detected in and tracked, pairs are compared; what comes of it is journalled."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The narrator's thread: work from the queue becomes journalled records while the main loop looks on."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

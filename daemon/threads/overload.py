@@ -1,7 +1,5 @@
 """A machine that is too slow for its cameras: logged once, and once that it keeps up again."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from time import monotonic

@@ -1,7 +1,5 @@
 """The publisher's thread: from the journals to Redis, while the narrator goes on."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Mapping
 from time import monotonic

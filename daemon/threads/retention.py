@@ -1,7 +1,5 @@
 """Retention: the oldest segments of the journals are deleted, and the pictures that only they name."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

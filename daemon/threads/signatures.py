@@ -1,7 +1,5 @@
 """Signs the ends of the journals every few minutes, and has them time-stamped, in a thread of its own."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Messages between clients and workers on Redis: versioned names, lossless images, no code in them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

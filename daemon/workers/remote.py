@@ -1,7 +1,5 @@
 """A detector whose work is done by workers: requests go out over a Redis group, detections come back."""
 
-from __future__ import annotations
-
 import logging
 import os
 import secrets

@@ -1,7 +1,5 @@
 """`narrated worker`: takes requests as one of a consumer group, detects, responds."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

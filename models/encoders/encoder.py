@@ -4,8 +4,6 @@ EfficientNet-Lite0: Tan and Le 2019 (EfficientNet), the "Lite" variant without s
 ReLU6. ResNet-101: He et al. 2016, the encoder of Jhamtani 2018 and Hosseinzadeh 2021.
 """
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Colours and features of detections, by which one object is told from another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 They were chosen on pairs of training cameras (docs/adr/0014). Weights that were fitted are in the checkpoint.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 The English texts in the code are the message ids. `make messages` collects them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable

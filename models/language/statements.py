@@ -1,7 +1,5 @@
 """From facts about two pictures to statements: places, and one statement for equal objects that are near."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -4,8 +4,6 @@
 in from the right."
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

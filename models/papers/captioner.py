@@ -1,7 +1,5 @@
 """Base class of the papers' captioners, which write word by word (autoregressive)."""
 
-from __future__ import annotations
-
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

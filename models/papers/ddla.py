@@ -54,8 +54,6 @@ Where the paper is silent about them, and departures:
   no probability to speak of, so it has no perplexity (the paper's tables have none either).
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterable

@@ -53,8 +53,6 @@ Where the papers are silent, and departures:
   to the vector, so that the rows differ in nothing else.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any

@@ -29,8 +29,6 @@ Where the paper is silent, and departures:
   own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -26,8 +26,6 @@ Where the paper is silent, and departures:
   norm): as it learns, the CNN's map grows to many times its size, and would drown the words.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ Where the papers are silent, and departures:
 * A batch of one picture is normalised as in evaluation: it has no variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path

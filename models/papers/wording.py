@@ -4,8 +4,6 @@ All captioners' sentences are read this way, so that type and object of a narrat
 The patterns stand in `wording.yaml`.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 One that ends takes the others with it, and the container ends with its exit code.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

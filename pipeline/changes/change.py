@@ -1,7 +1,5 @@
 """From frame pairs to changes, a batch at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

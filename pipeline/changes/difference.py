@@ -1,7 +1,5 @@
 """The difference mask: which pixels of an aligned pair differ (Jhamtani 2018, section 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self

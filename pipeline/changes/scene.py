@@ -1,7 +1,5 @@
 """Scene events: changes of light and view, and obstruction."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import cv2

@@ -7,8 +7,6 @@ pixels, dy rows apart, are connected exactly when the gap between them is at mos
 An active pixel that is not core joins the cluster of the nearest core pixel within eps, else it is noise.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

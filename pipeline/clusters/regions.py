@@ -1,7 +1,5 @@
 """From labels to clusters: masks and tight boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ enough: of two touching runs one is the first or last of the other, or a run of 
 between them. Labels then sink to the least of their component by hooking and pointer jumping.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

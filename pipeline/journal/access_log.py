@@ -1,7 +1,5 @@
 """The log of who looked at the record: a hash-chained file, ``access.log``."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Comparison of two journals: that of a live run, and that of a replay of the same footage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

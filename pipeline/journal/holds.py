@@ -1,7 +1,5 @@
 """Spans of the record that retention does not touch: ``holds.json`` beside the folder of journals."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated

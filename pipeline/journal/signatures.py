@@ -6,8 +6,6 @@ key that only the daemon reads, shows that up to the record; one of the anchor, 
 beginning, shows that the records before it were deleted by the daemon.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from abc import ABC, abstractmethod

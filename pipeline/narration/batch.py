@@ -1,7 +1,5 @@
 """From changes to what a captioner looks at."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -11,8 +11,6 @@ The thresholds were chosen on training cameras. Of 77 names of vehicles 71 are t
 about at least two. Of 87 names of what people wear four are wrong or half wrong, read by eye once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache

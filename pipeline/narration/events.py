@@ -1,7 +1,5 @@
 """From the event of a track to a narration with its own frame before and frame after."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace

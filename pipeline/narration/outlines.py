@@ -1,7 +1,5 @@
 """Outlines: the contour of the pixels that differ, inside the box of one thing."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray

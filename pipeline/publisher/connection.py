@@ -1,7 +1,5 @@
 """Connections to Redis, and its errors in words without secrets."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator

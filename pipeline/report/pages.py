@@ -1,7 +1,5 @@
 """The templates, style sheet and script of every page, and the pages that are one file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Pictures with marks: the numbered outline or box of each sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

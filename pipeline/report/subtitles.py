@@ -1,7 +1,5 @@
 """Narrations as subtitles that open beside the video in any player."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from datetime import datetime

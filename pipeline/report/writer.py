@@ -1,7 +1,5 @@
 """Writes the report of a replay: page, subtitles, and all records in one file."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

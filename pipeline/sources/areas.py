@@ -1,7 +1,5 @@
 """Privacy areas and masks of the picture: polygons in shares of the frame."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import cv2

@@ -1,7 +1,5 @@
 """From decoded pictures to the luma plane at analysis size, and to RGB on demand."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import replace

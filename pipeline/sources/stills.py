@@ -1,7 +1,5 @@
 """Still images: a folder of them as one camera, or a single one."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta

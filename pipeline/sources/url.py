@@ -1,7 +1,5 @@
 """One way to open a source, whatever it is."""
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Sequence

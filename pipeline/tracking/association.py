@@ -6,8 +6,6 @@ pair below even odds is left alone. Sure detections find their tracks first, wea
 2023, "OC-SORT").
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import lap

@@ -1,7 +1,5 @@
 """Who crosses a named line, and in which direction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import sqrt

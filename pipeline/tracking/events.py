@@ -1,7 +1,5 @@
 """Events made of the ends and turns of tracks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from models.boxes import Box, share_inside

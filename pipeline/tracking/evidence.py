@@ -1,7 +1,5 @@
 """Evidence for an entrance or a departure in numbers, and the confidence that they give."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

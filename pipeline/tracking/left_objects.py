@@ -5,8 +5,6 @@ was within reach, and the region that is uncovered afterwards looks different an
 down or taken: whichever time the region contrasts with its surroundings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The last seconds of a camera, by which events are checked: small grey pictures."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Motion of tracks: velocities by least squares, predicted boxes, and their share outside the frame."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 

@@ -5,8 +5,6 @@ alike is named where the probability, logistic in the cosine, is high. The logis
 the validation clips, late views against early ones, and to entrances at which nobody returned (ADR 0023).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp

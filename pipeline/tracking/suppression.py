@@ -1,7 +1,5 @@
 """Detections made fit for association: doubles go, and a rider and the two-wheeler below are one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

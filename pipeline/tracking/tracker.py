@@ -1,7 +1,5 @@
 """The tracker of a camera: as long-lived as the camera; events at the ends and turns of tracks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import hypot, inf, sqrt

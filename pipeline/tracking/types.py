@@ -4,8 +4,6 @@ Times are seconds of one clock that never goes back (Unix time in the daemon); b
 height)`` in 0..1 of the frame. No torch here.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache

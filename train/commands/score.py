@@ -1,7 +1,5 @@
 """The command `narrated-train score`: caption files, checkpoints, and the annotations of a set."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Scores as tables for people at a terminal, 80 columns wide."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

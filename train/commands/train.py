@@ -1,7 +1,5 @@
 """The command `narrated-train train`: from samples, or, for the grounded captioner, from labelled frames."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The cameras of a folder of footage: which clips and stills are of which, and where they are from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Jhamtani and Berg-Kirkpatrick 2018, section 2: random frames of one video whose 
 between a lower and an upper threshold.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Feedback as labels: pictures of records with people's opinions, labelled by teachers and by these."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

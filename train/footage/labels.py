@@ -4,8 +4,6 @@
 teachers with their hashes, and what is stated about the source. Both are written whole or not at all.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -5,8 +5,6 @@ picture; `Teachers` asks several of them, on the whole frame and on 2 x 2 overla
 distant people have a dozen pixels. What they say is raw; `train.footage.votes` makes sense of it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

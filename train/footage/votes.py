@@ -10,8 +10,6 @@ nothing; between them nothing is learnt. Along a clip, what is seen in one frame
 what stands still through many frames is there in those in which it was missed, unless the pixels changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ what it needs; the decisions are those of the packaged checkpoint until they are
 interrupted training goes on where it was.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

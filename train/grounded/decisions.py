@@ -6,8 +6,6 @@ Labels are JSON Lines, one pair a line: ``id``, ``camera``, ``before`` and ``aft
 (`models.grounded.association`) are convex, so that no seed enters.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Sure candidates are the truth, all-point interpolated (Everingham et al. 2010); 
 neither right nor wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training the detector on labelled frames: an interrupted run goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -8,8 +8,6 @@ footage, show two. Of others nothing is known. The loss is the supervised contra
 cut badly, in other light.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

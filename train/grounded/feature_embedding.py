@@ -1,7 +1,5 @@
 """Training the embedding of the detector's features: an interrupted run goes on where it was."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The detector as an ONNX graph, which ONNX Runtime computes on a CPU in less than half of torch's time."""
 
-from __future__ import annotations
-
 import io
 import warnings
 

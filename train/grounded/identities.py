@@ -6,8 +6,6 @@ frames, one `Snapshot` each, half of them once more under another light. What no
 positive; more of these are made where another frame of the camera has an object and this one has none.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Pairs of frames of one camera, and which of their observations are one object."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ loss (Li et al. 2020, "Generalized focal loss", equations 3 and 6) and generalis
 2019).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

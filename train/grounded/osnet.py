@@ -4,8 +4,6 @@ The network is Open Model Zoo's person-reidentification-retail-0248, a narrow OS
 "Omni-Scale Feature Learning for Person Re-Identification"). It takes one BGR picture; here a batch of crops.
 """
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `ChainOptions` are the section `learning` of a configuration.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

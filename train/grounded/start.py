@@ -1,7 +1,5 @@
 """Initial weights of the detector: published PicoDet-S, a checkpoint of ours, or random."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ from (both images, encoder weights, change options) and appears by one rename; o
 again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ Captions of one id are merged in their order. An entry may say what kind of pair
 ``CLEVR_semantic_000000.png``, with ``_n`` of a distractor) are one: ``000000``, ``000000_n``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path

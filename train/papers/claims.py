@@ -14,8 +14,6 @@ pair moves it by, around the ratio itself, r + (a_p - r b_p) / mean b.
 The power is that of the same test at the measured spread, should the true gain be the paper's own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ finished one is not trained again and an interrupted one goes on from its last e
 of a CPU however many run side by side, so that its result does not depend on the machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

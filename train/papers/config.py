@@ -1,7 +1,5 @@
 """Training configuration: a YAML file, checked strictly."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path

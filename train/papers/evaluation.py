@@ -1,7 +1,5 @@
 """Evaluation of texts, and of a captioner on a split: text scores and correctness."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ overlapping object of its family on the other frame has appeared or disappeared.
 that the difference mask does not show, and a pair is left out where the mask shows more than that explains.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

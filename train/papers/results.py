@@ -1,7 +1,5 @@
 """Results of `narrated-train compare`: of one system and one seed, and of systems that look at no picture."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

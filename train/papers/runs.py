@@ -1,7 +1,5 @@
 """Training and measuring on folders of samples: what `narrated-train train` and `score` do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

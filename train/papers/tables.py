@@ -1,7 +1,5 @@
 """Tables of `narrated-train compare`, 80 columns wide, in the papers' own form, theirs below ours."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

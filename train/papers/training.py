@@ -6,8 +6,6 @@ seed and epoch alone; the state is written after every epoch, so that a resumed 
 checkpoint, byte by byte, as an uninterrupted one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -13,8 +13,6 @@ distractor ``000000_n``, the names of the authors' own scorer. A pair without a 
 out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -7,8 +7,6 @@
 * NABirds: ``images.txt``, ``image_class_labels.txt``, ``classes.txt``, ``images/<class>/<file>.jpg``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -5,8 +5,6 @@ about 33 %, another thing in 16 %, a side in 12 %, top or bottom in the rest; a 
 Every sentence is read by `models.papers.wording` as the type and the class that it tells.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ annotator is an entry of its own with a repeated id. Further keys of an entry: `
 each change its ``colour`` and ``surface``. ``kind`` is changed, or the distractor's: light, view or shift.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass

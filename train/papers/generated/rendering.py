@@ -1,7 +1,5 @@
 """Drawing a staged pair: both frames, the boxes of what changes, and how the camera differs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial

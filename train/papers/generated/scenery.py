@@ -3,8 +3,6 @@
 Sprites are the things that stand there, drawn by the shapes of ``things.yaml``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path

@@ -10,8 +10,6 @@ differ in nothing but which of the two changed. What a caption says first ("ther
 both, and only its second half ("... on the left") tells them apart. Other things are of other classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

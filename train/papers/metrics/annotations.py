@@ -1,7 +1,5 @@
 """Statistics of annotations: Table 1 of Jhamtani and Berg-Kirkpatrick (2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

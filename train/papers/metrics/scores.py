@@ -11,8 +11,6 @@ Text scores hardly punish a reversed polarity and reward a constant sentence: be
 first sentence is right in type, polarity, object and place, and silence (`truth_ratios`).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import random
 import re

@@ -9,8 +9,6 @@ text of other scripts, and a caption that ends in "no." or a single letter and f
 program looks into the next caption.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Training losses other than the captioner's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module

@@ -38,8 +38,6 @@ Captions are read in CUB's layout, classes in that of NABirds (`train.papers.dat
   between classes (He et al., "TransFG", AAAI 2022). The three losses are added.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ Where a way gives too few, the next one fills in; last come captions of other pa
 nothing changed has no attributes: all its negatives are captions of changes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence

@@ -6,8 +6,6 @@ hand; "small" the same architectures with small dimensions, for a generated benc
 pairs on one core. What stands under `base` is there to be referred to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
